@@ -170,3 +170,80 @@ def test_values_to_try_are_those_of_the_flags_that_were_given(run: Any) -> None:
         again = run(*words, *each)  # of an option given twice the last one counts
         assert again.code == 0
         assert "no effect" not in again.out
+
+
+def test_a_batch_with_a_limit_on_first_tokens_is_told_to_limit_its_time_not_to_grow(run: Any) -> None:
+    job = (*JOB[:4], *JOB[6:], "--gpus", "8", "--set", "workload.requests=4000")
+    late = (*job, "--set", "limits.ttft_p99.at_most=1 s")
+    for command in ("estimate", "search"):
+        out = run(command, *late).out
+        assert "so ttft_p99 grows with its size: limit makespan instead" in out
+        assert not [each for each in tries(out) if "plan.replicas" in " ".join(each)]
+        assert "limit makespan" not in run(command, *job).out
+
+
+def test_plans_that_differ_in_ep_alone_take_one_row(run: Any) -> None:
+    job = ("--model", "gpt-oss-120b", *JOB[2:4], "--gpus", "8", *JOB[4:])
+    found = run("search", *job, "--top", "100")
+    rows = json.loads(run("search", *job, "--top", "100", "--json").out)["plans"]
+    others = [tuple(value for key, value in row.items() if key != "ep" and isinstance(value, float)) for row in rows]
+    sizes = [tuple(row[key] for key in ("tp", "pp", "dp_attention", "replicas", "budget")) for row in rows]
+    assert len({*zip(sizes, others, strict=True)}) == len(rows)
+    (left_out,) = re.findall(r"ep: (\d+) plans with more of it and the same figures left out", found.out)
+    assert int(left_out) + len(rows) == int(re.findall(r"· (\d+) fit", found.out)[0])
+    listed = json.loads(run("search", *job, "--set", "search.ep=[1, 8]", "--set", "plan.tp=8", "--json").out)["plans"]
+    assert {row["ep"] for row in listed} == {1, 8}
+
+
+def test_experts_that_are_cut_by_width_are_not_named_ep(run: Any) -> None:
+    job = ("comm", "--model", "gpt-oss-120b", *JOB[2:], "--gpus", "8", "--set", "plan.dp_attention=8")
+    ones, whole = (run(*job, "--set", f"plan.ep={ep}").out for ep in (1, 8))
+    assert re.search(r"experts +8 .*all-gather", ones)
+    assert not re.search(r"\bep +8 .*all-gather", ones)
+    assert re.search(r"\bep +8 .*all-gather", whole)
+
+
+def test_plans_of_equal_rent_are_ordered_by_their_room_to_the_limits(run: Any) -> None:
+    rows = json.loads(run("search", NAME, "--set", "objective=rent_per_month", "--json").out)["plans"]
+    kept = [row for row in rows if not row["broken"]]
+    room = [float(f"{max(row['ttft_p99_s'] / 1.0, row['tpot_s'] / 0.025):.3g}") for row in kept]
+    assert room == sorted(room)
+    free = json.loads(run("search", *JOB, "--set", "objective=gpus_needed", "--top", "50", "--json").out)["plans"]
+    keys = [(f"{row['gpus_needed']:09.0f}", row["gpus"], float(f"{row['tpot_s']:.3g}")) for row in free
+            if not row["broken"]]  # fmt: skip
+    assert keys == sorted(keys)
+
+
+def test_the_sized_fleet_is_asked_for_on_the_gpus_that_it_fills(run: Any) -> None:
+    out = run("search", *JOB[:4], "--gpus", "64", *JOB[4:]).out
+    (gpus,) = re.findall(r"^The same with .* --gpus (\d+) ", out, re.M)
+    (needed,) = re.findall(r"With plan 1, .*: (\d+) GPUs", out)
+    assert int(needed) <= int(gpus) < int(needed) + 8
+    assert "\n\n\n" not in out
+
+
+def test_a_front_ends_with_the_command_of_its_knee(run: Any) -> None:
+    front = ("search", NAME, "--pareto", "tpot,tokens_per_s_per_gpu")
+    (label, command), *_ = re.findall(r"^(Knee|Row 1): costmodel (.*)$", run(*front).out, re.M)
+    (plan,) = json.loads(run(*shlex.split(command), "--json").out)["plans"]
+    points = json.loads(run(*front, "--json").out)["pareto"]["plans"]
+    assert label == "Knee"
+    assert any(each["tpot_s"] == pytest.approx(plan["tpot_s"], rel=0.02) for each in points)
+
+
+def test_shares_of_reasons_add_up_with_the_plans_that_are_kept(run: Any) -> None:
+    out = run("search", *JOB[:4], "--gpus", "64", *JOB[4:-2], "--answer", "500",
+              "--set", "limits={ttft_p99: {at_most: 200 ms}, tpot: {at_most: 6 ms}, rent_per_month: {at_most: 1 USD}}",
+              "--price", "2USD/GPU/h").out  # fmt: skip
+    (line,) = re.findall(r"why not (.*)", out)
+    refused = sum(map(float, re.findall(r"([\d.]+) %", line)))
+    (plans,), (kept,) = re.findall(r"^(\d+) plans? ·", out, re.M), re.findall(r"(\d+) keep", out)
+    assert refused + 100 * int(kept) / int(plans) == pytest.approx(100, abs=0.3)
+
+
+@pytest.mark.parametrize("gpus", ["1", "2"])
+def test_what_does_not_fit_is_offered_more_of_the_same_gpu_before_another(gpus: str, run: Any) -> None:
+    job = ("--model", "llama-3.1-70b", "--gpu", "l40s", "--concurrency", "4", *JOB[6:])
+    options = list(tries(run("estimate", *job, "--gpus", gpus, "--set", "plan.pp=1", "--set", "plan.tp=1").out))
+    assert any("plan.tp" in " ".join(each) for each in options)
+    assert not any({"--gpu", "--node"} & {*each} for each in options)

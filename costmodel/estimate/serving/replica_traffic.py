@@ -62,7 +62,8 @@ def _of(
     for kind in routed[:1]:
         assert kind.experts is not None
         for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
-            yield replace(each, count=layers * each.count)
+            named = "ep" if np.any(np.asarray(layout.ep) > 1) else "experts"  # which are cut by width without ep
+            yield replace(each, count=layers * each.count, group=replace(each.group, name=named))
     stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
     message = activation_message(own, stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_limits import LEVEL_OF_USERS, SERVICE_LEVEL
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import is_asked
@@ -15,6 +16,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
 
+_FROM_ARRIVAL = ("ttft", "ttft_p99", "latency")
 LEAST_RESULT = 1e-9  # stands for a chance, or a rate of tokens, that is nothing
 
 
@@ -25,6 +27,13 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
         for limit in stated_limits(inputs.case.scenario.limits)
         if limit.column in {"at_most": SERVICE_LEVEL, "at_least": LEVEL_OF_USERS}.get(limit.kind, ())
     ]
+
+
+def waits_in_batch(case: ServingCase) -> list[str]:
+    """Limits on times from arrival of an offline batch, whose requests all arrive at once: they state no target."""
+    if case.scenario.workload.requests is None:
+        return []
+    return [limit.key for limit in stated_limits(case.scenario.limits) if limit.column in _FROM_ARRIVAL]
 
 
 def columns_in_time(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:

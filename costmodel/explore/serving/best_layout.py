@@ -17,7 +17,7 @@ from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
+from costmodel.explore.serving.found_plans import FoundPlans, OverVariants, RankedPlan
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
@@ -82,7 +82,7 @@ def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:
     return {f"plan.{name}": f"{size:.0f}" for name, size in sizes.items() if size > 1 or name == "tp"}
 
 
-def plan_settings(found: FoundPlans, ranked: RankedPlan) -> dict[str, str]:
+def plan_settings(found: OverVariants, ranked: RankedPlan) -> dict[str, str]:
     """What must be set for the scenario's plan to become another: values of the keys that vary, and the plan."""
     inputs, sizes = found.variants.of(ranked.variant), ranked.sizes
     varied = found.variants.values(ranked.variant)
@@ -124,11 +124,12 @@ def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
 
 
 def fleet_settings(found: FoundPlans, fleet: RankedPlan) -> dict[str, str]:
-    """What must be set for the best plan with as many replicas as the rate needs, and nodes that hold them."""
+    """What must be set for the best plan with as many replicas as the rate needs, and the nodes that these fill."""
     inputs, settings = found.variants.of(fleet.variant), plan_settings(found, fleet)
     sizes = sizes_of_cluster(inputs.case)
-    if fleet.costs["gpus"] > float(inputs.ranks):
-        settings |= dict(setting.split("=", 1) for setting in sizes.settings(sizes.number(fleet.costs["gpus"])))
+    number = sizes.number(fleet.costs["gpus"])
+    if sizes.gpus(number) != float(inputs.ranks):
+        settings |= dict(setting.split("=", 1) for setting in sizes.settings(number))
     return settings
 
 

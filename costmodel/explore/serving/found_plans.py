@@ -47,6 +47,7 @@ class VariantPlans:
     valid: int = 0
     fit: int = 0
     kept: int = 0
+    alike: int = 0  # of those that fit, left out for another with less ep and the same figures
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
     refused: Counter[str] = field(default_factory=Counter)
     examples: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -89,6 +89,11 @@ def replicas_are_open(inputs: ServingInputs) -> bool:
     return not _listed(inputs, "replicas")
 
 
+def ep_is_open(inputs: ServingInputs) -> bool:
+    """Whether the search chooses how experts are divided."""
+    return inputs.model.has_experts and not _listed(inputs, "ep")
+
+
 def _powers(most: float) -> list[float]:
     return list(itertools.takewhile(lambda degree: degree <= most, (2.0**power for power in range(20))))
 

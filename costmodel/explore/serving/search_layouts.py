@@ -16,14 +16,16 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.reason_codes import OVERLOAD
+from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fleet_size import counts_fleets, sized, sized_apart, with_counts
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
-from costmodel.explore.serving.layout_candidates import candidates, pairs, replicas_are_open
-from costmodel.explore.serving.limit_misses import limit_distance, shown_digits
+from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
+from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import with_bands
+from costmodel.explore.serving.plan_twins import alike_without_ep
 from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
@@ -214,10 +216,13 @@ def _evaluated(
     part.kept += int(kept.sum())
     needed = evaluation.results.column("gpus_needed")[kept]
     part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
-    keys = _keys(inputs, evaluation, kept)
+    keys, shown = _keys(inputs, evaluation, kept), fits
+    if ep_is_open(inputs):
+        shown = fits & ~alike_without_ep(evaluation)
+        part.alike += int(fits.sum() - shown.sum())
     order = np.lexsort(keys[::-1])
-    ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[fits[order]][:top]]
-    return ranked, 0 if own is None else int((_ahead(keys, own) & fits).sum())
+    ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[shown[order]][:top]]
+    return ranked, 0 if own is None else int((_ahead(keys, own) & shown).sum())
 
 
 def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
@@ -229,7 +234,11 @@ def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
     return before
 
 
-_KEYS = ("gpus", "ttft_p99", "tpot")  # of plans that are as good as each other
+def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[np.float64]]:
+    """What orders plans as good as each other: fewer accelerators, more room to every limit, shorter times."""
+    room = over_limits(service_limits(inputs), result, rows)
+    times = [result("tpot"), result("ttft_p99")]
+    return [result("gpus"), *map(shown_digits, (room, *times)), *times]
 
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
@@ -237,13 +246,17 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
-    missed = (column[0] for column in limit_distance(inputs, lambda name: np.array([costs[name]]), unstable))
+
+    def result(name: str) -> NDArray[np.float64]:
+        return np.array([costs[name]])
+
+    missed = (column[0] for column in limit_distance(inputs, result, unstable))
     return (
         float(bool(broken)),
         float(unstable[0]),
         *map(float, missed),
         float(first),
-        *(costs[name] for name in _KEYS),
+        *(float(column[0]) for column in _of_ties(inputs, result, 1)),
     )
 
 
@@ -252,7 +265,6 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
     objective = inputs.case.scenario.objective
     first = shown_digits(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
-    others = [evaluation.results.column(name) for name in _KEYS]
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
     missed = limit_distance(inputs, evaluation.results.column, unstable)
     return [
@@ -260,7 +272,7 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
         unstable.astype(np.float64),
         *missed,
         np.nan_to_num(sign * first, nan=np.inf),
-        *others,
+        *_of_ties(inputs, evaluation.results.column, len(unstable)),
     ]
 
 

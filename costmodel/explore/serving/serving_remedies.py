@@ -14,7 +14,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
 from costmodel.estimate.serving.replicas_for_load import share_of_saturation
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.serving.best_layout import plan_settings
@@ -52,10 +52,18 @@ def remedies(answer: ServingAnswer) -> list[tuple[tuple[str, ...], ...]]:
         return []
     kinds = _degrees(answer, codes) if answer.refused or "M001" in codes else _loads(answer)
     found = list(itertools.islice(filter(None, (_first_ones(answer, each) for each in kinds)), _MOST))
+    if "M001" in codes and not answer.refused and not _changes_plan(found):
+        other = _first_ones(answer, itertools.islice(_working(answer, larger_memory(answer.inputs.case)), 1))
+        return [*found, *([other] if other else [])]
     if found or answer.refused or "M001" in codes:
         return found
     others = (*_narrower(answer.inputs.case), best_of_search(answer))
     return list(filter(None, (_first_ones(answer, each) for each in others)))
+
+
+def _changes_plan(found: list[tuple[tuple[str, ...], ...]]) -> bool:
+    """Whether another plan on the same kind of machine is among remedies."""
+    return any(setting.startswith("plan.") for kind in found for each in kind for setting in each)
 
 
 def _first_ones(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -101,8 +109,7 @@ def _degrees(answer: ServingAnswer, codes: tuple[str, ...]) -> Iterator[Iterator
             yield itertools.islice(_shorter(answer), 1)
         yield from _narrower(answer.inputs.case)[:1]
         if answer.plan.prefill is None:
-            yield itertools.islice(_more_stages(answer), 1)
-        yield itertools.islice(_working(answer, larger_memory(answer.inputs.case)), 1)
+            yield itertools.islice(_working(answer, _more_ranks(answer)), 1)
 
 
 def _with_degree(answer: ServingAnswer, key: str, value: int) -> tuple[str, ...]:
@@ -133,14 +140,16 @@ def _more_nodes(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     yield sizes.settings(sizes.number(answer.costs["gpus"]))
 
 
-def _more_stages(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """More pipeline stages, on as many more nodes as they need."""
+def _more_ranks(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Twice and four times the ranks, on as many more GPUs of the same kind: inside a node by tp, else by stages."""
     case, plan = answer.inputs.case, answer.plan
     sizes, now = sizes_of_cluster(case), float(answer.inputs.ranks)
     for factor in (2, 4):
-        number = sizes.number(factor * float(replica_ranks(plan)))
+        ranks = factor * float(replica_ranks(plan))
+        number = sizes.number(ranks)
         if sizes.gpus(number) > now:
-            yield (f"plan.pp={factor * float(plan.pp):.0f}", *sizes.settings(number))
+            keys = ("tp", "pp") if ranks <= sizes.node else ("pp",)
+            yield from ((f"plan.{key}={factor * getattr(plan, key):.0f}", *sizes.settings(number)) for key in keys)
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
@@ -201,7 +210,8 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *_narrower(case), _lower_rates(found, case))
     tried_ones = [next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds]
-    tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
+    if not waits_in_batch(case):
+        tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
     if not found.valid and not any(tried_ones):
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
         tried_ones = [next(filter(None, (_search_remedy(case, each, fits=True) for each in longer)), None)]

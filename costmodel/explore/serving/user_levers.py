@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.service_limits import waits_in_batch
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.vary_serving import tried
 
@@ -16,7 +17,8 @@ def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all need."""
     workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
     if workload.requests is not None:
-        yield _for_all(answer, int(replicas) + 1)
+        if not waits_in_batch(answer.inputs.case):
+            yield _for_all(answer, int(replicas) + 1)
         return
     name = "users" if workload.users is not None else "concurrency"
     now = float(getattr(workload, name) or 0.0)

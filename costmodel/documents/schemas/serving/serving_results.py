@@ -121,7 +121,9 @@ RESULTS: dict[str, ResultColumn] = {
         "USD/Mtoken",
     ),
     "rent_per_month": ResultColumn(
-        "USD", "rent of all replicas for 730 hours; of whole nodes, where a node has a list price", "lower"
+        "USD",
+        "rent of all replicas for 730 hours: of GPUs in use, of whole nodes where these have the price",
+        "lower",
     ),
     "cost_of_batch": ResultColumn("USD", "rent of all replicas until the last answer of an offline batch", "lower"),
     "cost_per_mtoken": ResultColumn("USD", "all rent per million generated tokens", "lower", "USD/Mtoken"),

@@ -17,6 +17,8 @@ from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
+_NAMED = 4  # reasons, of which the others are counted together
+
 
 def never_kept(found: FoundPlans) -> list[Line]:
     """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
@@ -37,8 +39,11 @@ def _missed_alone(found: FoundPlans, costs: Mapping[str, float]) -> str:
 
 def shares(found: FoundPlans) -> list[Line]:
     """The most frequent reasons, with the share of all plans that each refuses."""
-    words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code, _ in reasons(found)]
-    return [styled(f"  why not   {' · '.join(words[:4])}", DIM)] if words else []
+    codes = [code for code, _ in reasons(found)]
+    words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code in codes[:_NAMED]]
+    others = sum(share_of(found, code) for code in codes[_NAMED:])
+    more = [f"others {percent(others)}, --why-not lists them"] if others else []
+    return [styled(f"  why not   {' · '.join([*words, *more])}", DIM)] if words else []
 
 
 def examples(found: FoundPlans) -> Iterator[Line]:

@@ -30,7 +30,7 @@ def sent(answer: ServingAnswer) -> list[ServingTransfer]:
 def communication(answer: ServingAnswer) -> list[Line]:
     """Who talks over what in a step of decoding, and for one prompt, in nccl-tests' columns."""
     rows = [_row(answer, item) for item in sent(answer)]
-    costs = answer.costs
+    costs, experts = answer.costs, "ep" if one(answer.evaluation.layout.ep) > 1 else "experts"
     lines: list[Line] = [
         *titled(answer),
         styled(f"{_carried(answer)}; prompt: one prompt by itself", HEAD),
@@ -41,6 +41,7 @@ def communication(answer: ServingAnswer) -> list[Line]:
         if costs[key]:
             share = costs[key] / costs["tpot"]
             words = "" if math.isnan(share) else f", {share * 100:.1f} % of the time of a token"
+            name = experts if name == "ep" else name
             lines.append(styled(f"  {name}  {show_time(costs[key])} a step{words}"))
     own = answer.inputs.engine.kernels.own_all_reduce
     if own and costs["tp_exposed"] and answer.inputs.kernels.all_reduce is not None:

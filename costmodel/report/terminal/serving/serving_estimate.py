@@ -18,6 +18,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     band,
     chance_of,
     has_limits,
+    limits_of_batch,
     limits_on,
     one,
     plan_words,
@@ -99,7 +100,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
     """What speaks against one plan, with its codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
-    lines += _tries(answer)
+    lines += [*(limits_of_batch(answer.inputs.case) if codes else []), *_tries(answer)]
     lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 

@@ -14,7 +14,7 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replicas_for_load import headroom_of, share_of_saturation
-from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import KINDS, stated_limits
 from costmodel.ground.counts import number_of
@@ -193,6 +193,14 @@ def unlimited(inputs: ServingInputs) -> list[Text]:
     sized = f"at most {percent(share_of_saturation(inputs), 2)} of saturation" if room else "saturation"
     more = "state limits on times, or assume.headroom" if room else "limits or assume.headroom leave room"
     return [styled(f"  No limit on times: replicas are sized for {sized}; {more}", WARN)]
+
+
+def limits_of_batch(case: ServingCase) -> list[Text]:
+    """That limits on times from arrival size no offline batch, and what does."""
+    if not (found := waits_in_batch(case)):
+        return []
+    words = f"a batch arrives at once, so {' and '.join(found)} grows with its size: limit makespan instead"
+    return [styled(f"  {words}", WARN)]
 
 
 def chance_of(case: ServingCase) -> str:

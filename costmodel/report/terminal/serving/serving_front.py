@@ -12,6 +12,7 @@ from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.result_columns import machine_name
+from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
@@ -28,7 +29,8 @@ from costmodel.report.terminal.serving.serving_variants import (
 )
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import is_cost, origin_lines, price_lines, price_varies, prices
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import DIM, styled
 
@@ -74,7 +76,17 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     ]
     if len(rows) < len(found.points):
         lines.append(styled(f"  {len(rows)} of {len(found.points):,} on the front, spread evenly; --json has all", DIM))
-    return lines
+    return [*lines, Text(), _next(found)]
+
+
+def _next(found: ServingFront) -> Line:
+    """The command for the knee of the front, or for its first plan."""
+    case, point = found.inputs.case, found.knee or found.points[0]
+    key = next(key for key in _LOADS if getattr(case.scenario.workload, key) is not None)
+    load = f"{significant(point.load)}/s" if key == "rate" else f"{max(point.load, 1.0):.0f}"
+    settings = {**plan_settings(found, point.plan), f"workload.{key}": load}
+    label = "Knee:" if found.knee else "Row 1:"
+    return typed(label, command(case, "estimate", settings=settings))
 
 
 def _prices(found: ServingFront) -> list[Text]:

@@ -32,6 +32,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     has_limits,
     layout_words,
+    limits_of_batch,
     rate_words,
     result,
     share_words,
@@ -91,14 +92,14 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         ]
         return [*lines, *([Text()] if after else []), *after]
     table = _table(found)
-    lines += [table, *_key(found, table.names), *_prices(found), Text(), *_yours(found), *_needs(found)]
-    lines += [] if why_not else shares(found)
-    lines += [*value_lines(found), *(examples(found) if why_not else [])]
+    of_plans = [*_yours(found), *_needs(found), *([] if why_not else shares(found)), *value_lines(found)]
+    of_plans += [*(examples(found) if why_not else []), *_tries(found)]
+    lines += [table, *_key(found, table.names), *_prices(found), *([Text()] if of_plans else []), *of_plans]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
     verb = f"{verb}, as in row 1" if found.fleet is not None else verb
     own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
-    return [*lines, *_tries(found), Text(), own, *_sized(found), *after]
+    return [*lines, Text(), own, *_sized(found), *after]
 
 
 def _sized(found: FoundPlans) -> list[Line]:
@@ -190,6 +191,7 @@ def _key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     """What the columns mean."""
     yield from apart_words(found.best)
     yield from _ranked_by(found)
+    yield from limits_of_batch(found.inputs.case)
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
     yield styled(f"  req/s: the highest rate that {kept}", DIM)
@@ -200,6 +202,8 @@ def _key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
         yield styled(
             "  in time: requests at that load whose own first token and time per token are within the limits", DIM
         )
+    if alike := sum(part.alike for part in found.parts):
+        yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
     if any(OVERLOAD & {*each.broken} for each in found.best):
         yield styled(
             "  no end: more arrives than is answered, so the wait grows without end; tpot is that at req/s", DIM

@@ -59,6 +59,8 @@ def _flags(words: Sequence[str]) -> dict[str, str]:
 
 def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The flags, with other values where settings are of their keys, and the other settings."""
+    if not case.asked.words:
+        return (), settings
     flags, keys = _flags(case.asked.words), keys_of(case.kind)
     held = {full(item.partition("=")[0].strip()) for item in case.assignments}
     node = settings.get(_NODE, "") if _NODE not in held and _MACHINE & flags.keys() else ""

@@ -66,7 +66,8 @@ def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
     node, by_node = inputs.case.node, by_whole_nodes(inputs)
     each, built, price = float(node.accelerators), float(node.built), float(price_per_accelerator(inputs.case))
     if counted_by_gpus(inputs.case) and gpus > float(inputs.ranks):
-        price *= each / built if by_node else 1.0
+        if by_node:
+            price = float(share(price * each, built))  # the price of a node, over all that it holds
         each = max(each, built)
     whole = float(accelerators_rented(gpus, each))
     month, month_whole = (float(run_cost(MONTH, count, price)) for count in (whole if by_node else gpus, whole))

@@ -21,6 +21,7 @@ from costmodel.estimate.serving.limits_chance import OWN, is_asked
 from costmodel.estimate.serving.load import LEAST
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -140,21 +141,15 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
     """Requests a second within the limits of one replica that does both."""
-    names = ("tp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
-    shapes = np.stack([np.asarray(getattr(layout, name), dtype=np.float64).view(np.ndarray) for name in names])
-    if layout.time_factor is not None:
-        shapes = np.stack([*shapes, layout.time_factor])
-    unique, which = np.unique(shapes, axis=1, return_inverse=True)
-    one = np.ones(unique.shape[1])
-    best = np.zeros(unique.shape[1])
+    sizes = [np.asarray(getattr(layout, name)).view(np.ndarray) for name in (*cuts_of(layout), "budget")]
+    first, which = distinct([*sizes, *numbered_factors(layout)])
+    one, best = np.ones(len(first)), np.zeros(len(first))
+    replica = replace(layout.bare().at(first), pp=one, replicas=one)
     for budget in (*SMALL_BUDGETS, np.inf):
-        held = np.minimum(unique[3], budget)
-        tp, ep, groups, _, copies, dcp, *factor = unique
-        replica = PlanColumns(tp, one, ep, groups, one, held, copies, dcp, *factor)
-        found = evaluate(inputs, replica).results
+        found = evaluate(inputs, replace(replica, budget=np.minimum(replica.budget, budget))).results
         fits = found.column("memory_share") <= 1
         best = np.where(fits, np.maximum(best, found.column("rate_within_slo_per_s")), best)
-    return np.asarray(best)[which.reshape(-1)]
+    return np.asarray(best)[which]
 
 
 def _rate(pair: InstancePairs, top: Number) -> Number:

@@ -47,7 +47,7 @@ _RARELY = 10.0  # times the time of an answer, from which on users come back at 
 
 
 def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
-    """Plans thrice: as they are, where all takes as short a time as one in ten does, and as long as nine in ten do."""
+    """Plans thrice: as they are, and with all times at the tenth and at the ninetieth percentile of their error."""
     count, sizes = len(layout), layout.at(np.tile(np.arange(len(layout)), 3))
     ends = [float(np.asarray(each)) for each in end_factors(inputs)]
     return replace(sizes, time_factor=np.repeat([1.0, *ends], count))
@@ -116,8 +116,8 @@ def _ends(
 
     most: factor on the figure, up or down, that this further error does not move it beyond
     """
-    with np.errstate(invalid="ignore"):  # both without end
-        least = ROUNDED * np.abs(middle)
+    with np.errstate(invalid="ignore"):
+        least = np.where(np.isfinite(middle), ROUNDED * np.abs(middle), 0.0)
         low, high = (np.where(np.abs(end - middle) <= least, middle, end) for end in ends)
     low, high = np.minimum(low, middle), np.maximum(high, middle)
     if not np.any(np.asarray(beside)):

@@ -97,10 +97,10 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     with term("cache of a prompt"):
         nbytes = sequence_cache(inputs, 1.0, inputs.load.computed)
     rate = _link(inputs, prefill, decode)
+    if prefill.time_factor is not None:
+        rate = rate_of(rate, prefill.time_factor)
     with term("links of an instance"):
         sending, receiving = prefill.ranks * rate, decode.ranks * rate
-        if prefill.time_factor is not None:
-            sending, receiving = sending / prefill.time_factor, receiving / prefill.time_factor
     time = cache_transfer_time(nbytes, sending, receiving)
     pieces = layer_count(inputs.model) if inputs.case.scenario.assume.cache_transfer == "layer" else 1.0
     exposed = exposed_transfer_time(time, own, pieces)

@@ -72,7 +72,9 @@ class PlanColumns:
         return self._each(lambda column: column[rows])
 
     def beside(self, others: PlanColumns) -> PlanColumns:
-        """These rows and others, by their sizes."""
+        """These rows and others; none of them has a factor on its times."""
+        assert self.time_factor is None
+        assert others.time_factor is None
         return PlanColumns(*(np.concatenate([getattr(each, name) for each in (self, others)]) for name in SIZES))
 
     def bare(self) -> PlanColumns:
@@ -85,11 +87,16 @@ class PlanColumns:
 
     def longer(self, time: Number) -> Number:
         """A time of the hardware or the engine, as long as it is in these rows."""
-        return time if self.time_factor is None else self.time_factor * time
+        return longer(time, self.time_factor)
 
 
 SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
 PARTS = (*SIZES, "time_factor")
+
+
+def longer(time: Number, factor: Number | None) -> Number:
+    """So many times as long a time."""
+    return time if factor is None else factor * time
 
 
 def sizes_of(layout: PlanColumns, row: int = 0) -> dict[str, float]:

@@ -79,6 +79,8 @@ def further_spread(found: ServingSpreads, column: str) -> Number:
 
 def moves_with_steps(inputs: ServingInputs, column: str) -> bool:
     """Whether an error of the steps moves a result."""
+    if column == "saturation_share":  # a load that waits for answers slows down as saturation does
+        return not inputs.case.scenario.workload.at_once
     return column in _OF_STEPS or column in OF_FIRST or moves_with_answers(inputs, column)
 
 

@@ -26,7 +26,7 @@ from costmodel.estimate.serving.engine_step import (
 from costmodel.estimate.serving.expert_step import dispatches, halved
 from costmodel.estimate.serving.launches import eager_launches, launch_wait
 from costmodel.estimate.serving.operating_point import context_of
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, longer
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
@@ -96,14 +96,11 @@ class StepTable:
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
-        return self._longer(self._decode(decodes))
+        return longer(self._decode(decodes), self.time_factor)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
-        return self._longer(self._mixed(decodes, tokens))
-
-    def _longer(self, time: Number) -> Number:
-        return time if self.time_factor is None else self.time_factor * time
+        return longer(self._mixed(decodes, tokens), self.time_factor)
 
     def _decode(self, decodes: Number) -> Number:
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)

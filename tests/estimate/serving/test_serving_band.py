@@ -70,6 +70,9 @@ CONVERSATION = "turns: 6, think_time: {think} s, prompt: 336, output: 300, preci
     "asked",
     [
         ("workload.rate={rate} /s",),
+        ("workload.rate={rate} /s", "plan={{tp: 4, pp: 2}}", "assume.routing=least-loaded"),
+        ("workload.rate={rate} /s", "model=deepseek-v3", "plan={{tp: 1, dp_attention: 16, ep: 16}}",
+         "cluster.node=dgx-h200"),
         ("workload={{" + SERVICE + ", users: 80, think_time: {think} s}}",),
         ("workload={{" + SERVICE + ", concurrency: 64}}",),
         ("workload={{" + SERVICE + ", concurrency: 64, traffic: burst}}",),
@@ -105,6 +108,22 @@ def test_a_first_token_has_no_end_where_slower_steps_do_not_answer_the_load() ->
     assert np.isinf([found[f"{name}_high"] for name in ("ttft", "ttft_p99", "latency")]).all()
     assert found["tpot_high"] / found["tpot"] > found["tpot"] / found["tpot_low"] / 2 > 1
     assert found["requests_per_s_low"] == pytest.approx(found["saturation_per_s_low"])
+    beyond = costs("workload.rate=15 /s", "limits={}")
+    assert beyond["saturation_per_s"] < 15 < beyond["saturation_per_s_high"]
+    for name in ("ttft", "ttft_p99", "latency"):
+        assert beyond[f"{name}_low"] < beyond[name] == beyond[f"{name}_high"] == np.inf
+
+
+def test_a_limit_on_the_share_of_saturation_is_as_sure_as_its_band() -> None:
+    found = costs("limits={}")
+    for end, chance in (("low", 0.1), ("high", 0.9)):
+        limit = f"limits={{saturation_share: {{at_most: {found[f'saturation_share_{end}']:.12g}}}}}"
+        assert costs(limit)["limits_chance"] == pytest.approx(chance, abs=2e-3)
+    loop = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}"
+    share = costs(loop, "limits={}")["saturation_share"]
+    for factor, chance in ((0.999, 0.0), (1.001, 1.0)):
+        limit = f"limits={{saturation_share: {{at_most: {factor * share:.12g}}}}}"
+        assert costs(loop, limit)["limits_chance"] == pytest.approx(chance, abs=1e-6)
 
 
 def test_at_a_number_of_users_bands_are_those_of_the_runs_that_they_were_fitted_on() -> None:

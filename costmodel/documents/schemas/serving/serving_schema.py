@@ -98,6 +98,7 @@ Objective = Literal[
     "tpot_p99",
     "ttft",
     "ttft_p99",
+    "latency",
     "in_time_share",
     "makespan",
     "rent_per_month",
@@ -107,13 +108,13 @@ Objective = Literal[
 
 
 def usual_objective(workload: Serving) -> Objective:
-    """What search orders by where nothing is stated: the time to finish a batch, the time per token of a fixed number
-    in flight, which then decides how many are answered, else the rate within the limits.
+    """What search orders by where nothing is stated: the time to finish a batch, the time of an answer where the number of
+    requests is fixed, which by Little's law decides how many are answered, else the rate within the limits.
     """
     if workload.requests is not None:
         return "makespan"
     if workload.concurrency is not None:
-        return "ttft" if workload.single_token else "tpot"
+        return "latency"
     return "rate_within_slo_per_s"
 
 

@@ -64,8 +64,7 @@ _SHOWN = frozenset({
 _ENDS = ("tpot P90", "p99 P90")
 _USUAL = {  # objectives of loads that wait for answers
     "makespan": "the time to finish the batch",
-    "tpot": "the time per token at that concurrency",
-    "ttft": "the time to the first token at that concurrency",
+    "latency": "the time of a whole answer at that concurrency",
 }
 _HEADS_OF = {"rate_within_slo_per_s": "req/s"}
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}

@@ -114,3 +114,23 @@ def test_a_search_looks_at_all_plans_at_once(monkeypatch: pytest.MonkeyPatch) ->
         valid.append(search(inputs("cluster.nodes=32", "workload.rate=100 /s", *more), 3).valid)
     assert valid[1] > 300 * valid[0]
     assert looks[1] <= 1.05 * looks[0] < 300
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (),
+        ("workload.rate=null", "workload.concurrency=64"),
+        ("workload.turns=4", "workload.think_time=20 s", "workload.rate=2 /s"),
+        ("assume.routing=least-loaded",),
+        ("stack.chunked=false", "workload.rate=4 /s"),
+    ],
+)
+def test_a_plan_of_a_search_has_the_figures_that_it_has_alone(asked: tuple[str, ...]) -> None:
+    """To the last bit, with both ends of every band; a search may leave out what it does not rank by."""
+    for plan in search(inputs(*asked), 3).best:
+        sizes = ", ".join(f"{name}: {size:g}" for name, size in plan.sizes.items() if name != "budget")
+        alone = predicted(*asked, f"plan={{{sizes}}}", f"stack.budget={plan.sizes['budget']:.0f}").costs
+        known = {name: value for name, value in plan.costs.items() if not np.isnan(value)}
+        assert {"tpot_low", "ttft_p99_high", "saturation_per_s"} <= known.keys()
+        assert {name: alone[name] for name in known} == known

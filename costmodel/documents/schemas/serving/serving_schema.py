@@ -108,7 +108,7 @@ Objective = Literal[
 
 
 def usual_objective(workload: Serving) -> Objective:
-    """What search orders by where nothing is stated: the time to finish a batch, the time of an answer where the number of
+    """What search orders by where nothing is stated: the time of a batch, the time of an answer where the number of
     requests is fixed, which by Little's law decides how many are answered, else the rate within the limits.
     """
     if workload.requests is not None:

@@ -77,6 +77,8 @@ def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Eva
             columns[f"{name}_low"], columns[f"{name}_high"] = _ends(columns[name], (low, high), beside, most)
     if answers_bring_requests(inputs):
         columns |= _answers_in_loop(inputs, columns)
+    if inputs.case.scenario.workload.requests is not None:
+        columns |= _within_batch(columns)
     return Costs(columns | term_bands(inputs, found.layout, columns), results.rows)
 
 
@@ -96,6 +98,12 @@ def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> di
         found = {**ends, "ttft_high": np.minimum(columns["ttft_high"], ends["latency_high"] - answer)}
         rare = think > _RARELY * columns["latency"]
         return {name: np.where(rare, columns[name], value) for name, value in found.items()}
+
+
+def _within_batch(columns: Mapping[str, Number]) -> dict[str, Number]:
+    """Both ends of the times to first tokens of a batch: none comes after the end of the batch."""
+    ends = [(f"{name}_{end}", f"makespan_{end}") for name in ("ttft", "ttft_p99") for end in ("low", "high")]
+    return {name: np.minimum(columns[name], columns[last]) for name, last in ends}
 
 
 def is_of_bands(result: str) -> bool:

@@ -133,6 +133,13 @@ def test_at_a_number_of_users_bands_are_those_of_the_runs_that_they_were_fitted_
         assert found[f"{name}_high"] / found[name] == pytest.approx(np.exp(TENTH * one(width)))
 
 
+@pytest.mark.parametrize("requests", [100, 5000, 20_000])
+def test_no_first_token_of_a_batch_comes_after_its_end(requests: int) -> None:
+    found = costs(f"workload={{kind: serving, prompt: 500, output: 300, requests: {requests}, precision: bf16}}")
+    for end in ("_low", "", "_high"):
+        assert found[f"ttft{end}"] <= found[f"ttft_p99{end}"] <= found[f"makespan{end}"] * (1 + 1e-12)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -179,7 +179,7 @@ FAULT_CODES = {
     "C030": "The command is about training but the scenario is about serving, or the other way round.",
     "C031": "The nominal size of a memory was changed, but not its usable size, which the answers depend on.",
     "C032": "--gpu and --node name a machine that no document describes: this node holds another accelerator.",
-    "C033": "--set gives a document the name of another one, which changes its label alone. Set the document itself.",
+    "C033": "A document gets the name of another one, which changes its label alone. Name the other document itself.",
     "C044": "report takes scenarios. --figure needs --format svg or png and one scenario; --watch needs -o and "
     "one scenario that is a file.",
     "C020": "--engine selects where a search runs: local, dask, dask=ADDRESS or mpi; dask and mpi are optional extras.",

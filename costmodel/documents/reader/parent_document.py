@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from costmodel.documents.keys.paths import place_at
+from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import CostModelError, Place, fail
 
 TextOf = Callable[[str, Place | None], tuple[str, str]]
 _DEEPEST = 4
@@ -23,6 +25,34 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
     text, shown = text_of(parent, place)
     whole, _ = read_tree(text, shown)
     return _over(with_parent(whole, text_of, depth + 1), tree)
+
+
+def in_place(tree: Any, text_of: TextOf) -> Any:
+    """The same of a stack that a scenario writes out: its own name is a label, and may not be that of another stack.
+
+    One that states all keys, as scenarios of results do, takes nothing from its parent.
+    """
+    whole = with_parent(tree, text_of)
+    if whole is not tree and _leaves(whole) > _leaves(tree):
+        _check_name(tree)
+    return whole
+
+
+def _leaves(tree: Any) -> int:
+    """How many values a tree holds."""
+    return sum(map(_leaves, tree.values())) if isinstance(tree, Mapping) else 1
+
+
+def _check_name(tree: Mapping) -> None:
+    """A fault where a stack has the name of another one than it takes its keys from."""
+    name, parent = tree.get("name"), tree["like"]
+    try:
+        other = isinstance(name, str) and find("stack", name) != find("stack", parent)
+    except CostModelError:
+        return  # a label of the user
+    if other:
+        sentence = f"this stack has the name of {name} and takes nothing from it; its keys are those of {parent}"
+        raise fail("C033", sentence, place_at(tree, "name"), f"like: {name}, or a name of your own")
 
 
 def _over(parent: Any, child: Any) -> Any:

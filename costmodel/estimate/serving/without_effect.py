@@ -16,7 +16,8 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
-_SECTIONS = ("stack", "assume", "limits")
+_SECTIONS = ("workload", "stack", "assume", "limits")
+_OF_FREE = "share-of-free-before"
 
 
 def without_effect(
@@ -25,10 +26,13 @@ def without_effect(
     """The keys that the scenario or the command line states without effect on a plan of one row, or of both halves."""
     stated = set(_stated(inputs.case))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
-    rules = (*_of_stack(inputs, columns), *_of_load(inputs, columns), *_of_layout(inputs, columns))
+    of_engine = (*_of_stack(inputs, columns), *_of_memory(inputs), *_of_defaults(inputs))
+    rules = (*of_engine, *_of_load(inputs, columns), *_of_reuse(inputs), *_of_layout(inputs, columns))
     workload = inputs.case.scenario.workload
-    if costs.get("host_hit") == 0 and workload.turns > 1 and workload.rate is None:
-        rules = (*rules, ("stack.host_cache.size", "the pools of the devices hold all turns that come back"))
+    if costs.get("host_hit") == 0 and workload.turns > 1:
+        alone = "the pools of the devices hold all turns that come back"
+        keys = ("loads",) if workload.rate is not None else ("loads", "size")
+        rules = (*rules, *((f"stack.host_cache.{key}", alone) for key in keys))
     for path, reason in rules:
         for leaf in sorted(stated - known):
             if f"{leaf}.".startswith(f"{path}."):
@@ -41,9 +45,9 @@ def _stated(case: ServingCase) -> Iterator[str]:
     files = (COMMAND_LINE, case.file)
 
     def leaves(here: Any, path: str) -> Iterator[str]:
-        for key, value in here.items():
+        for key, value in enumerate(here) if isinstance(here, list) else here.items():
             inner, place = f"{path}.{key}", getattr(key, "place", None)
-            if isinstance(value, dict):
+            if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
                 yield from leaves(value, inner)
             elif place is not None and place.file in files:
                 yield inner
@@ -61,8 +65,6 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
         yield "stack.executors", "stack.executor is not ray"
     if engine.graphs:
         yield "stack.launch", "stack.graphs is true"
-    if engine.memory.share is not None:
-        yield "stack.thumb_rule", "stack.memory.share is stated"
     if engine.host_cache is not None and not engine.host_cache.kept:
         yield "stack.host_cache", "neither size nor ratio is stated"
     alone = all(np.all(layout.ranks == 1) for layout in columns)
@@ -70,6 +72,39 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
         yield "stack.memory.group_context", "one accelerator takes stack.memory.context"
     elif all(np.all(layout.ranks > 1) for layout in columns):
         yield "stack.memory.context", "several accelerators take stack.memory.group_context"
+
+
+def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Keys of the memory of a step, and of the rule for the share of the memory, that the other one has no use for."""
+    memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
+    if memory.definition == _OF_FREE:
+        left = "a step has what stack.memory.share leaves"
+        yield from ((f"stack.memory.{name}", left) for name in ("logit", "layer"))
+    if memory.share is not None:
+        yield "stack.thumb_rule", "stack.memory.share is stated"
+    elif memory.definition != _OF_FREE:
+        yield "stack.thumb_rule", f"stack.memory.definition is not {_OF_FREE}"
+    elif rule is not None:
+        for name, other in (("graph_size", "graph_sizes"), ("graph_sizes", "graph_size")):
+            if getattr(rule, other) == 0:
+                yield f"stack.thumb_rule.{name}", f"stack.thumb_rule.{other} is 0"
+        if inputs.usable <= rule.large:
+            yield "stack.thumb_rule.least", "the device has no more memory than stack.thumb_rule.large"
+
+
+def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Values of devices like another one, and those of this device that other keys replace."""
+    engine, part = inputs.engine, inputs.case.accelerator
+    picked = engine.picked(part.memory.capacity, part.family)
+    row = next(index for index, each in enumerate(engine.defaults) if each is picked)
+    for index in range(len(engine.defaults)):
+        for name in ("budget", "sequences", "captured") if index != row else ():
+            yield f"stack.defaults.{index}.{name}", f"{part.name} takes stack.defaults.{row}"
+    for name in ("budget", "sequences"):
+        if getattr(engine, name) is not None:
+            yield f"stack.defaults.{row}.{name}", f"stack.{name} is stated"
+    if engine.memory.definition != _OF_FREE or engine.memory.share is not None or engine.thumb_rule is None:
+        yield f"stack.defaults.{row}.captured", "no share follows from stack.thumb_rule"
 
 
 def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
@@ -92,6 +127,21 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
         yield "assume.routing", "workload.turns is 1, so requests go at random"
     if len(columns) == 1:
         yield "assume.cache_transfer", "no instances for prompts are apart"
+
+
+def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Keys of what prompts find in the cache, where the engine does not reuse it, or no replica has more of it."""
+    workload, routing = inputs.case.scenario.workload, inputs.case.scenario.assume.routing
+    if not inputs.engine.prefix_cache:
+        off = "stack.prefix_cache is false"
+        if workload.turns == 1:
+            yield "workload.shared_prefix", off
+        elif workload.users is None:
+            yield "workload.think_time", off
+        if routing == "cache-aware":
+            yield "assume.routing", off
+    if workload.turns > 1 and workload.at_once is not None and routing == "least-loaded":
+        yield "assume.routing", "each replica has as many requests as the others"
 
 
 def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:

@@ -200,15 +200,14 @@ def _asked_csv(found: SweptServing) -> str:
 
 def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `scale`: as many replicas as each rate needs."""
-    from costmodel.explore.search.ranges import doubled, values_of
+    from costmodel.explore.search.ranges import doubled_to_end, rates_of, values_of
     from costmodel.explore.serving.fewer_gpus import fewer_gpus
     from costmodel.explore.serving.vary_serving import around_rate, by_rate, loaded_by_rate
     from costmodel.report.terminal.serving import serving_vary as report
 
     without("scale", refused)
     held = serving(case)
-    given = values_of(doubled(rates), "--rate", rates) if rates else ()
-    values = [value if "/" in value else f"{value} /s" for value in given]
+    values = rates_of(values_of(doubled_to_end(rates), "--rate", rates)) if rates else []
     held = loaded_by_rate(held, values[0]) if values else held
     found = by_rate(held, values or around_rate(held), best=best)
     works = any(trial.works for trial in found)

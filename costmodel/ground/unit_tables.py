@@ -26,6 +26,7 @@ SYMBOLS: dict[str, tuple[float, dict[str, int]]] = {
     **dict.fromkeys(("W", "watt", "watts"), (1.0, {"J": 1, "s": -1})),
     "Wh": (3600.0, {"J": 1}),
     "Hz": (1.0, {"s": -1}),
+    **dict.fromkeys(("rps", "RPS", "qps", "QPS"), (1.0, {"request": 1, "s": -1})),
     "g": (1e-3, {"kg": 1}),
     "t": (1e3, {"kg": 1}),
     "USD": (1.0, {"USD": 1}),

@@ -19,6 +19,7 @@ _ACCELERATOR = "cluster.node.accelerator"
 _SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges double, with an example
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(_NUMBER)
+_WITHOUT_UNIT = re.compile(rf"{_NUMBER}\s*[kKM]?")
 _UNITS = {"workload.rate": "/s"}  # of keys whose numbers may stand without one
 _RANGE = re.compile(
     rf"\s*({_NUMBER})\s*([^\d.*+,\s][^.*+,]*?)?\s*\.\.\s*({_NUMBER})\s*([^*+,]*?)\s*(?:([*+])\s*({_NUMBER})\s*([^*+,]*))?\s*\Z"
@@ -101,6 +102,25 @@ def doubled(values: str) -> str:
     """
     plain = values.strip()
     return f"{plain}*2" if ".." in plain and not any(mark in plain for mark in "*+,") else plain
+
+
+def doubled_to_end(values: str) -> str:
+    """The same for a size that need not be a power of two: the end of the range is its last value.
+
+    >>> doubled_to_end("10..200"), doubled_to_end("1,2")
+    ('10..200*2,200', '1,2')
+    """
+    stepped, found = doubled(values), span(values)
+    return stepped if found is None or found.step else f"{stepped},{found.text(found.high)}"
+
+
+def rates_of(values: Iterable[str]) -> list[str]:
+    """Rates of requests with their unit, which is /s where none is written.
+
+    >>> rates_of(("10", "2k", "10 rps", "3/min"))
+    ['10 /s', '2k /s', '10 rps', '3/min']
+    """
+    return [f"{value} /s" if _WITHOUT_UNIT.fullmatch(value) else value for value in values]
 
 
 def values_of(values: str, option: str, text: str) -> tuple[str, ...]:

@@ -171,11 +171,20 @@ def test_rates_that_cannot_be_read_are_one_fault_at_their_option(run: Any, fault
     assert (fault.code, fault.marked) == (code, rate)
 
 
+@pytest.mark.parametrize(
+    ("rates", "shown"),
+    [("4..10", ["4 /s", "8 /s", "10 /s"]), ("4..8", ["4 /s", "8 /s"]), ("4..10 rps", ["4 rps", "8 rps", "10 rps"])],
+)
+def test_a_range_of_rates_that_doubles_has_its_end_too(rates: str, shown: list[str], run: Any) -> None:
+    sizes = answered(run, "scale", "serve-llama-3.1-70b", "--rate", rates)["sizes"]
+    assert [size["workload.rate"] for size in sizes] == shown
+
+
 def test_a_value_that_cannot_be_read_is_explained_beside_others(run: Any) -> None:
     scaled = run("scale", "serve-llama-3.1-70b", "--rate", "50,abc")
     swept = run("sweep", "serve-llama-3.1-70b", "--over", "workload.prompt=0,-5,2000")
     assert (scaled.code, swept.code) == (0, 0)
-    assert "D007 'abc /s' does not start with a number" in scaled.out
+    assert "D007 'abc' does not start with a number" in scaled.out
     assert "D008 0 is out of range" in swept.out
     assert "D008 -5 is out of range" in swept.out
 

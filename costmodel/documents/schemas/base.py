@@ -142,7 +142,7 @@ def _percent(number: float, most: float) -> str:
 
 def _bound(value: float, unit: str) -> str:
     number = f"{value:g}".replace("e+", "e")
-    return number if unit == "1" or not value else f"{number} {unit}"
+    return number if unit == "1" or not value else f"{number} {unit.removeprefix('1')}"
 
 
 Count = Annotated[float, Quantity("1", 1, 1e18, whole=True)]

@@ -278,7 +278,7 @@ VALUES_OF: dict[str, dict[str, dict[str, str]]] = {
                 "'tokens_per_gpu_within_limits'; the time of an offline batch is makespan",
             ),
             **_all("rate rate_within_slo goodput requests_per_s qps", "'rate_within_slo_per_s'"),
-            **_all("time fastest speed latency", "'tpot'; the time to the first token is ttft"),
+            **_all("time fastest speed", "'tpot'; the time to the first token is ttft"),
             **_all("gpus fewest replicas_needed", "'gpus_needed'"),
         },
     },

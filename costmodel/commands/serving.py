@@ -11,6 +11,7 @@ from costmodel.commands import pages
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
+from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import fail
 from costmodel.report.machine import serving_json
 from costmodel.report.terminal.serving import serving_estimate as estimate_report
@@ -54,6 +55,10 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     held = serving(case)
     asked = predicted(held)
+    if waiting_requests(held.scenario.workload, asked.costs):
+        from costmodel.explore.serving.user_levers import with_room_for_all
+
+        asked = with_room_for_all(asked)
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
     return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
 

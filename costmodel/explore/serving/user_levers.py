@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.service_limits import waits_in_batch
+from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.vary_serving import tried
+from costmodel.explore.serving.vary_serving import ServingTrial, tried
 
 _GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how often
 
@@ -31,6 +33,29 @@ def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield _for_all(answer, math.ceil(now / (most / replicas)))
 
 
+def with_room_for_all(answer: ServingAnswer) -> ServingAnswer:
+    """The same answer; where requests wait in line for most of their time, with the replicas that end the line."""
+    workload = answer.inputs.case.scenario.workload
+    waiting = waiting_requests(workload, answer.costs)
+    if not waiting or answer.remedies or answer.plan.prefill is not None:
+        return answer
+    served = 1.0 - waiting / float(workload.users or workload.concurrency or waiting)
+    if served <= 0:
+        return answer
+    found = _for_all(answer, math.ceil(answer.costs["replicas"] / served), _keeps_none_waiting)
+    return replace(answer, remedies=tuple((settings,) for settings in found))
+
+
+def _keeps_none_waiting(trial: ServingTrial) -> bool:
+    if trial.answer is None or not trial.works:
+        return False
+    return not waiting_requests(trial.answer.inputs.case.scenario.workload, trial.answer.costs)
+
+
+def _works(trial: ServingTrial) -> bool:
+    return trial.works
+
+
 def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
     """The most of them, to two in a hundred, with which the plan keeps the limits; 0 where it does with none."""
     low, high = 0, round(now)
@@ -41,11 +66,13 @@ def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
     return low
 
 
-def _for_all(answer: ServingAnswer, least: int) -> Iterator[tuple[str, ...]]:
+def _for_all(
+    answer: ServingAnswer, least: int, enough: Callable[[ServingTrial], bool] = _works
+) -> Iterator[tuple[str, ...]]:
     """The fewest replicas for all users, about as many as given; of conversations more, since turns find less then."""
 
     def works(count: int) -> bool:
-        return tried(answer.inputs.case, _with_replicas(answer, count), bands=False).works
+        return enough(tried(answer.inputs.case, _with_replicas(answer, count), bands=False))
 
     few, many = max(least - 2, int(answer.costs["replicas"])), least + 1
     for _ in range(_GROWTHS):

@@ -250,3 +250,19 @@ def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:
     pool, token = (float(re.findall(found, out)[0]) for found in (r"cache +([\d.]+) +█", r"([\d.]+) KiB per token"))
     tokens = float(re.findall(r"([\d,]+) tokens would fit as one request", out)[0].replace(",", ""))
     assert tokens * token / 2**20 == pytest.approx(8 * pool, rel=2e-3)
+
+
+def test_memory_of_a_plan_that_does_not_fit_names_what_it_needs_of_what_there_is(run: Any) -> None:
+    """The engine may use 92 % of 79.2 GiB; nothing is in flight where nothing fits."""
+    job = ("--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500", "--rate", "1")
+    out = run("memory", "--model", "deepseek-v3", *job).out
+    lines = {
+        line.split()[0]: line.split() for line in out.splitlines() if re.match(r"  (weights|activ|runtime|need)", line)
+    }
+    parts = sum(float(lines[name][1]) for name in ("weights", "activations", "runtime"))
+    assert float(lines["needed"][1]) == pytest.approx(parts, abs=0.1)
+    assert "of 72.9 GiB that the engine may use: gpu_memory_utilization 0.92" in out  # of 79.2
+    assert "in flight at this load" not in out
+    fits = run("memory", "--model", "llama-3.1-70b", *job).out
+    assert re.search(r"^  asked +72.9", fits, re.MULTILINE)
+    assert "are in flight at this load" in fits

@@ -26,6 +26,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
 )
 from costmodel.report.terminal.serving.serving_money import money_and_energy
 from costmodel.report.terminal.serving.serving_reasons import reason
+from costmodel.report.terminal.serving.waiting_loads import waiting_lines
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
@@ -100,6 +101,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
     """What speaks against one plan, with its codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    lines += [] if answer.refused else waiting_lines(answer.inputs.case.scenario.workload, answer.costs)
     lines += [*(limits_of_batch(answer.inputs.case) if codes else []), *_tries(answer)]
     lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
@@ -110,7 +112,7 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     lines: list[Line] = []
     if answer.broken and not answer.remedies:
         goal = chance_of(answer.inputs.case)
-        return [styled(f"    no lever found: nothing that costmodel tries would {goal}", BAD)]
+        return [styled(f"    no single key of this plan would {goal}; costmodel search looks at others", BAD)]
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
         values = " or ".join(

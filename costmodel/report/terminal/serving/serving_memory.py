@@ -72,7 +72,11 @@ def _rows(answer: ServingAnswer) -> list[tuple[str, str, str, str]]:
     )
     largest = max(value for _, value, _ in values)
     rows = [(name, gib(value), bar(value / largest, 20), note) for name, value, note in values]
-    return [*rows, ("─" * 11, "─" * 5, "", ""), ("asked", gib(one(use.asked)), "", _asked_note(answer))]
+    total = ("asked", gib(one(use.asked)), "", _asked_note(answer))
+    if "M001" in answer.broken:
+        note = f"of {gib(one(use.allowed))} GiB that the engine may use: {_asked_note(answer)}"
+        total = ("needed", gib(one(use.asked)), "", note)
+    return [*rows, ("─" * 11, "─" * 5, "", ""), total]
 
 
 def _step_note(answer: ServingAnswer) -> str:
@@ -107,6 +111,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     held = _mebibytes(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
+    flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
     rows = [
         ("cache", f"{show_memory(costs['kv_bytes_per_token'])} per token; one GPU holds {held} of {longest} tokens"),
         *_set_aside(answer),
@@ -114,7 +119,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
             "requests",
             f"{worst} of {longest} tokens at worst (vLLM logs: Maximum concurrency for {longest} tokens per request)",
         ),
-        ("", f"{steady} mean requests at a time; {significant(costs['concurrency'])} are in flight at this load"),
+        ("", f"{steady} mean requests at a time{flying}"),
         ("context", _context(answer)),
         *_host(answer),
         *(_lever(each) for each in levers),

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from costmodel.documents.schemas.serving.serving_schema import usual_objective
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
-from costmodel.estimate.serving.reason_codes import OVERLOAD
-from costmodel.estimate.serving.service_limits import service_limits
-from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
@@ -25,49 +21,38 @@ from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
 from costmodel.report.terminal.serving.overload_words import brief
+from costmodel.report.terminal.serving.search_key import column_head, rate_columns, table_key
 from costmodel.report.terminal.serving.search_refusals import examples, never_kept, shares
 from costmodel.report.terminal.serving.serving_formatting import (
-    bound_words,
     chance_of,
     counted_for,
     has_limits,
     layout_words,
-    limits_of_batch,
     rate_words,
     result,
     share_words,
     unlimited,
     without_room,
 )
-from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
 from costmodel.report.terminal.serving.serving_variants import (
     best_words,
     head_of,
     replica_words,
-    result_head,
     stopped_lines,
     value_lines,
     variant_remarks,
     varied_cells,
     varied_heads,
 )
+from costmodel.report.terminal.serving.waiting_loads import waiting_lines
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.style.theme import BAD, styled
 
-_SHOWN = frozenset({
-    "rate_within_slo_per_s", "tpot", "ttft_p99", OWN, "in_time_share", "tokens_per_gpu_within_limits",
-    "cost_within_limits",
-})  # fmt: skip
+_SHOWN = ("tpot", "ttft_p99", OWN, "in_time_share")
 _ENDS = ("tpot P90", "p99 P90")
-_USUAL = {  # objectives of loads that wait for answers
-    "makespan": "the time to finish the batch",
-    "latency": "the time of a whole answer at that concurrency",
-}
-_HEADS_OF = {"rate_within_slo_per_s": "req/s"}
-_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
 def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
@@ -91,9 +76,15 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         ]
         return [*lines, *([Text()] if after else []), *after]
     table = _table(found)
-    of_plans = [*_yours(found), *_needs(found), *([] if why_not else shares(found)), *value_lines(found)]
+    of_plans = [
+        *_yours(found),
+        *_needs(found),
+        *_waiting(found),
+        *([] if why_not else shares(found)),
+        *value_lines(found),
+    ]
     of_plans += [*(examples(found) if why_not else []), *_tries(found)]
-    lines += [table, *_key(found, table.names), *_prices(found), *([Text()] if of_plans else []), *of_plans]
+    lines += [table, *table_key(found, table.names), *_prices(found), *([Text()] if of_plans else []), *of_plans]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
     verb = f"{verb}, as in row 1" if found.fleet is not None else verb
@@ -120,16 +111,17 @@ def _table(found: FoundPlans) -> CellTable:
     shared = ("dcp",) if any("dcp" in each.sizes for each in found.best) else ()
     degrees = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
-    money = () if all(math.isnan(each.costs["cost_within_limits"]) for each in found.best) else ("rent/M out",)
+    rates = rate_columns(found)
+    money = () if all(math.isnan(each.costs[rates[-1]]) for each in found.best) else ("rent/M out",)
     rent = ("rent_per_month",) if objective == "gpus_needed" and money else ()
-    own: tuple[str, ...] = () if objective in _SHOWN else (objective, *rent)
+    own: tuple[str, ...] = () if objective in (*_SHOWN, *rates) else (objective, *rent)
     timed = () if all(math.isnan(each.costs["in_time_share"]) for each in found.best) else ("in time",)
     rows = [
         _row(found, position, ranked, degrees, (*money, *own), timed) for position, ranked in enumerate(found.best, 1)
     ]
     over = varied_heads(variants)
     times = ("tpot", _ENDS[0], "ttft p99", _ENDS[1])
-    figures = ("req/s", *times, *timed, "chance", "tok/s/GPU", *money, *map(result_head, own))
+    figures = ("req/s", *times, *timed, "chance", "tok/s/GPU", *money, *(column_head(found, name) for name in own))
     names = ("#", *over, *(heads.get(name, name) for name in degrees), *figures, "binds", "")
     align = f"r{'k' * len(over)}{'r' * (len(degrees) + len(figures))}ll"
     further = (*(("tok/s/GPU",) if over or own else ()), *(money if own else ()))
@@ -145,16 +137,17 @@ def _row(
     timed: Sequence[str],
 ) -> tuple[str, ...]:
     costs = ranked.costs
-    further = {"rent/M out": known(significant(costs["cost_within_limits"]))}
+    rate, throughput, rent = rate_columns(found)
+    further = {"rent/M out": known(significant(costs[rent]))}
     return (
         f"{position}",
         *varied_cells(found.variants, ranked.variant),
         *(degree_words(ranked, name) for name in degrees),
-        significant(costs["rate_within_slo_per_s"]),
+        significant(costs[rate]),
         *(_time(found, name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
         *(_percents(costs["in_time_share"]) for _ in timed),
         _percents(costs[OWN]),
-        significant(costs["tokens_per_gpu_within_limits"]),
+        significant(costs[throughput]),
         *(further[name] if name in further else result(name, costs[name]) for name in more),
         ranked.binding,
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
@@ -186,51 +179,6 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
     return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
-def _key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
-    """What the columns mean."""
-    yield from apart_words(found.best)
-    yield from _ranked_by(found)
-    yield from limits_of_batch(found.inputs.case)
-    limits = [_limit_words(limit) for limit in _limits(found)]
-    kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
-    yield styled(f"  req/s: the highest rate that {kept}", DIM)
-    there = [name for name in ("tok/s/GPU", "rent/M out") if name in columns]
-    beside = f"times and chance: at the scenario's load, to {chance_of(found.inputs.case)}"
-    yield styled(f"  {' and '.join(there)}: at that rate; {beside}", DIM)
-    if any(not math.isnan(each.costs["in_time_share"]) for each in found.best):
-        yield styled(
-            "  in time: requests at that load whose own first token and time per token are within the limits", DIM
-        )
-    if alike := sum(part.alike for part in found.parts):
-        yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
-    if any(OVERLOAD & {*each.broken} for each in found.best):
-        yield styled(
-            "  no end: more arrives than is answered, so the wait grows without end; tpot is that at req/s", DIM
-        )
-    fastest = max((part.fastest for part in found.parts), default=math.inf)
-    for limit in _limits(found):
-        if past := past_bandwidth(limit, fastest):
-            yield styled(f"  {_limit_words(limit)}{past}", BAD)
-
-
-def _ranked_by(found: FoundPlans) -> list[Text]:
-    """What orders plans that run an offline batch, or a fixed number of requests in flight, at any of their rates."""
-    scenario = found.inputs.case.scenario
-    usual = usual_objective(scenario.workload)
-    if usual not in _USUAL:
-        return []
-    if scenario.objective == usual:
-        return [styled(f"  ranked by {usual}, {_USUAL[usual]}", DIM)]
-    more = f"--set objective={usual} ranks by {_USUAL[usual]}"
-    return [styled(f"  ranked by {_HEADS_OF.get(scenario.objective, scenario.objective)}; {more}", DIM)]
-
-
-def apart_words(plans: Sequence[RankedPlan]) -> list[Text]:
-    """What an arrow means, where a plan has instances apart."""
-    apart = any(each.prefill is not None for each in plans)
-    return [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
-
-
 def _prices(found: FoundPlans) -> list[Text]:
     """The prices of plans that have their own, each once; nodes without one."""
     if not price_varies(found.variants.paths):
@@ -238,17 +186,6 @@ def _prices(found: FoundPlans) -> list[Text]:
     return prices(
         price_of(found.variants.of(number).case) for number in dict.fromkeys(each.variant for each in found.best)
     )
-
-
-def _limit_words(limit: Limit) -> str:
-    bound = bound_words(limit.column, limit.value)
-    return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
-
-
-def _limits(found: FoundPlans) -> list[Limit]:
-    """Limits that are the same at every value."""
-    varied = {path.split(".")[1] for path in found.variants.paths if path.startswith("limits.")}
-    return [limit for limit in service_limits(found.inputs) if limit.column not in varied]
 
 
 def _yours(found: FoundPlans) -> Iterator[Text]:
@@ -289,6 +226,14 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     yield from counted_for(inputs.case)
     yield from unlimited(inputs)
     yield from without_room(inputs)
+
+
+def _waiting(found: FoundPlans) -> list[Text]:
+    """How many wait in line under the best plan, and which answer names the replicas that end the line."""
+    workload = found.variants.of(found.best[0].variant).case.scenario.workload
+    lines = waiting_lines(workload, found.best[0].costs, "With plan 1, ")
+    named = "  More replicas shorten the line: the estimate named below prints how many end it"
+    return [*lines, styled(named)] if lines and not found.best[0].broken else lines
 
 
 def _at_that_size(found: FoundPlans) -> Iterator[Text]:

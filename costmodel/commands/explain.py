@@ -146,8 +146,8 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     from costmodel.explore.explain.explain import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
     from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.explore.explain.labels import meaning_of
     from costmodel.explore.explain.pages import all_words
+    from costmodel.explore.labels import meaning_of
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.documents import tree
     from costmodel.report.terminal.plan.plan_lines import refusal

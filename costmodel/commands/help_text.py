@@ -15,6 +15,7 @@ from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
 from costmodel.commands.command_table import COMMANDS
+from costmodel.commands.option_hints import option_hint
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
 from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
@@ -152,8 +153,11 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _usage_error(error: Any) -> Iterator[Text]:
     """What is wrong with a command line, and where to read how it is right."""
-    yield Text.assemble(("error", BAD), f": {error.format_message()}")
+    hint = option_hint(getattr(error, "option_name", ""), sys.argv)
+    yield Text.assemble(("error", BAD), f": {error.message if hint else error.format_message()}")
     options = {parameter.name for parameter in error.ctx.command.params}
+    if hint:
+        yield styled(f"help: {hint}")
     if getattr(getattr(error, "param", None), "name", "") == "gpus" and "over" in options:
         yield styled("help: for several sizes: --over cluster.nodes=1,2,4")
     if error.ctx.info_name == "import" and _is_unquoted(sys.argv[2:]):

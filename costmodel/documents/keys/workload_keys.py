@@ -40,6 +40,16 @@ IN_PLACE: dict[str, dict[str, str]] = {
         "search.replicas": "search.dp",
     },
 }
+# By workload, what answers and people call a result in the place of its key, and the keys.
+LABELLED: dict[str, dict[str, str]] = {
+    "serving": {
+        **dict.fromkeys(("limits.utilisation", "limits.utilization", "limits.load"), "limits.saturation_share"),
+        "limits.rent": "limits.rent_per_month",
+        "limits.in_flight": "limits.concurrency",
+        **dict.fromkeys(("limits.p99_ttft", "limits.first_token"), "limits.ttft_p99 limits.ttft"),
+        **dict.fromkeys(("limits.p99_tpot", "limits.per_token", "limits.itl"), "limits.tpot limits.tpot_p99"),
+    },
+}
 
 
 def workload_of(schema: type[BaseModel]) -> str:
@@ -56,6 +66,16 @@ def in_place(workload: str, path: str) -> tuple[str, ...]:
     if workload not in SCENARIOS or key_of(SCENARIOS[workload], path) is not None:
         return (path,)
     return tuple(IN_PLACE.get(workload, {}).get(path, "").split())
+
+
+def labelled(workload: str, path: str) -> str:
+    """The hint for a key that is written as answers of a workload call it; nothing for any other.
+
+    >>> labelled("serving", "limits.p99_ttft")
+    "did you mean 'ttft_p99' or 'ttft'?"
+    """
+    section, keys = path.rpartition(".")[0], LABELLED.get(workload, {}).get(path, "").split()
+    return f"did you mean {' or '.join(repr(key.removeprefix(f'{section}.')) for key in keys)}?" if keys else ""
 
 
 def of_another_workload(workload: str, path: str) -> tuple[str, str] | None:

@@ -187,9 +187,11 @@ class _Faults:
 
     def foreign(self, detail: ErrorDetails, where: Location) -> str:
         """The hint for a key as other tools call it, alone or with the first of the keys in it."""
-        from costmodel.documents.keys.workload_keys import in_place  # it imports the schemas of all workloads
+        from costmodel.documents.keys.workload_keys import in_place, labelled  # it imports the schemas of all workloads
 
         word, section = str(where[-1]), ".".join(map(str, where[:-1]))
+        if called := labelled(self.workload, f"{section}.{word}"):
+            return called
         held = detail["input"]
         words = [f"{word}.{key}" for key in held] if isinstance(held, dict) else []
         kind = self.kind.__name__.lower()

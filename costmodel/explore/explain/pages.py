@@ -42,8 +42,8 @@ from costmodel.evidence.validate.skip_reasons import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
-from costmodel.explore.explain.labels import LABELS, fit_page, meaning_of
 from costmodel.explore.explain.unknown_word import unknown
+from costmodel.explore.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
 from costmodel.ground.record import record

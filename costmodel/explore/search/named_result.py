@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from costmodel.documents.keys.suggestions import alike
+from costmodel.explore.labels import meaning_of
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ENDS = ("_low", "_high")  # of a band, which is named by its result
 _CODES = {"--pareto": "C006"}
+_POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a label points at
 
 
 def named_result(word: str, named: Mapping[str, str], option: str, written: str) -> str:
@@ -19,10 +22,17 @@ def named_result(word: str, named: Mapping[str, str], option: str, written: str)
     if word in named:
         return named[word]
     results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
-    close = alike(word, results, 3, 0.5)
+    close = _labelled(word, named) or alike(word, results, 3, 0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(results)}"
     place = option_place(option, written, word)
     raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
+
+
+def _labelled(word: str, named: Mapping[str, str]) -> list[str]:
+    """The results that answers print under a word, as `in_flight` for the requests in flight."""
+    spellings = dict.fromkeys((word, word.replace("_", " ")))
+    meaning, see = next(filter(None, map(meaning_of, spellings)), ("", ""))
+    return list(dict.fromkeys(named[name] for name in (*_POINTED.findall(meaning), see) if name in named))
 
 
 def option_place(option: str, written: str, word: str = "") -> Place:

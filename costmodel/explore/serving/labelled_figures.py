@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from costmodel.documents.keys.overrides import full
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.explain.labels import meaning_of
 from costmodel.explore.explain.pages import Page, page
+from costmodel.explore.labels import meaning_of
 from costmodel.explore.serving.explain_serving import quantities
 from costmodel.ground.record import record
 

@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.keys.field_aliases import VALUES_OF
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.schema_paths import choices_of, key_of
-from costmodel.documents.keys.workload_keys import IN_PLACE, SCENARIOS, of_another_workload
+from costmodel.documents.keys.workload_keys import IN_PLACE, LABELLED, SCENARIOS, of_another_workload
 
 Faults = Callable[[Any], list[Any]]
 
@@ -73,3 +73,10 @@ def test_keys_are_listed_with_the_workload_they_belong_to(run: Any) -> None:
         "plan.tp": "",
     }
     assert "of training: Data-parallel degree" in run("list", "keys", "plan.dp").out
+
+
+def test_what_answers_call_a_result_is_no_key_and_leads_to_one() -> None:
+    for workload, called in LABELLED.items():
+        for path, there in called.items():
+            assert key_of(SCENARIOS[workload], path) is None, path
+            assert all(key_of(SCENARIOS[workload], key) is not None for key in there.split()), path

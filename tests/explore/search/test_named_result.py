@@ -35,3 +35,33 @@ def test_the_word_is_marked_and_the_names_are_listed(name: str, run: Any, faults
     assert (found.code, found.marked) == (code, word)
     assert found.help.startswith(help_text)
     assert "_low" not in found.help
+
+
+RATED = ("--vary", "workload.rate=1..10")
+LABELLED = {
+    "rent": (("sensitivity", SERVED, "--of", "rent"), "did you mean rent_per_month?"),
+    "rent of a target": (("solve", SERVED, *RATED, "--for", "rent<=100000"), "did you mean rent_per_month?"),
+    "in flight": (
+        ("sweep", SERVED, "--over", "workload.rate=1/s,2/s", "--show", "ttft,in_flight"),
+        "did you mean concurrency?",
+    ),
+    "utilisation": (("solve", SERVED, *RATED, "--for", "utilisation<=80%"), "did you mean saturation_share?"),
+    "throughput": (("sensitivity", TRAINED, "--of", "throughput"), "did you mean tokens_per_s?"),
+    "a limit": (
+        ("estimate", SERVED, "--set", "limits.utilisation.at_most=80%"),
+        "did you mean 'saturation_share'?",
+    ),
+    "a limit on a wait": (
+        ("estimate", SERVED, "--set", "limits.p99_ttft.at_most=1s"),
+        "did you mean 'ttft_p99' or 'ttft'?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_a_label_of_an_answer_leads_to_the_name_of_its_result(
+    name: str, run: Any, faults: Callable[[Any], list[Any]]
+) -> None:
+    command, hint = LABELLED[name]
+    (found,) = faults(run(*command))
+    assert found.help == hint

@@ -17,12 +17,12 @@ import pytest
 from each import each
 
 from costmodel.documents.keys.key_list import all_keys
-from costmodel.explore.explain.labels import LABELS
 from costmodel.explore.explain.pages import page
+from costmodel.explore.labels import LABELS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.style.layout import CellTable
 
-from ..printed_labels import ALONE, labels_of, labels_of_grid
+from .printed_labels import ALONE, labels_of, labels_of_grid
 
 COMMANDS = """
 estimate quickstart -v

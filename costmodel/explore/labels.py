@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from costmodel.explore.explain.field_labels import FIELD_LABELS
-from costmodel.explore.explain.serving_labels import SERVING_LABELS
+from costmodel.explore.field_labels import FIELD_LABELS
+from costmodel.explore.serving_labels import SERVING_LABELS
 from costmodel.ground.plan_sizes import SIZES
 
 if TYPE_CHECKING:

@@ -38,6 +38,10 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "in serving, requests per second relative to the most that the plan answers",
         "saturation_share",
     ),
+    **dict.fromkeys(
+        ("utilisation", "utilization"),
+        ("in serving, the load: requests per second relative to the most that the plan answers", "saturation_share"),
+    ),
     "cache": ("memory that an engine keeps for keys and values", "cache_pool"),
     "kv cache": ("keys and values of all tokens that an engine holds", "cache_pool"),
     "cache pool": ("", "cache_pool"),
@@ -95,6 +99,7 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
         "cost_per_mtoken",
     ),
     "energy/token": ("", "energy_per_token"),
+    "rent": ("what accelerators cost, by assume.price; of a service, that of a month", "rent_per_month"),
     "a month": ("rent of all replicas for 730 hours", "rent_per_month"),
     "code": ("of a reason against a plan; costmodel explain CODE has its page", ""),
     "plans": ("number of plans, all of them or those that a line is about", ""),

@@ -1,0 +1,33 @@
+"""An option that no command has leads to the key that states the same."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
+OPTIONS = {
+    "--requests 20000": "--set workload.requests=20000",
+    "--rate 5 --ttft-p99 1s": "--set limits.ttft_p99.at_most=1s",
+    "--rate 5 --p99-ttft=1s": "--set limits.ttft_p99.at_most=1s",
+    "--rate 5 --tp 4": "--set plan.tp=4",
+}
+
+
+@pytest.mark.parametrize("typed", OPTIONS)
+def test_an_unknown_option_has_the_setting_it_stands_for_as_its_hint(typed: str, run: Any) -> None:
+    """The command with the hint in place of the option answers."""
+    hint, given = OPTIONS[typed], shlex.split(typed)
+    option = next(word for word in given if word != "--rate" and word.startswith("--"))
+    refused = run("estimate", *JOB, *given)
+    assert refused.code == 2
+    assert f"help: {hint}" in refused.err
+    assert "Possible options" not in refused.err
+    kept = given[: given.index(option)]
+    assert run("estimate", *JOB, *kept, *shlex.split(hint)).code in (0, 1)
+
+
+def test_an_option_misspelled_has_those_alike(run: Any) -> None:
+    assert "--prompt" in run("estimate", *JOB, "--promt", "100").err

@@ -12,10 +12,11 @@ from functools import partial
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_results import is_share
+from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
 from costmodel.estimate.serving.figure_bands import is_of_bands
+from costmodel.estimate.serving.predict_serving import replica_ranks
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.result_columns import COLUMNS
-from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.range_samples import samples, samples_between
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, TargetColumns, target_of
@@ -27,6 +28,7 @@ _EVERY_WHOLE = 128  # whole numbers, of which none is left out
 _HALVINGS, _DIGITS = 40, 4
 _WIDE = 64  # from this share of a stated value to this multiple of it
 _DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
+_COUNTED = ("users", "concurrency", "requests", "turns", "prompt", "output")  # keys of a workload, whole numbers
 _SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
 _RESULTS = TargetColumns(
     named=column, written=lambda name: COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
@@ -59,6 +61,7 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
+    path = path if written.strip() else _varied(case.scenario.workload, path)
     stated = written.strip() or _default_values(case, path)
     searched = span(stated, path)
     if searched is None or searched.step:
@@ -173,21 +176,37 @@ def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, bes
 
 
 def _default_values(case: ServingCase, path: str) -> str:
-    """The values without stated ones: those that the GPUs allow, sizes of a step, or around the scenario's own."""
+    """The values that are tried where none are stated: those that the GPUs allow, or around the scenario's own."""
     devices = int(case.scenario.cluster.nodes * case.node.accelerators)
     if path in _DEGREES:
         return ",".join(f"{2**power}" for power in range(devices.bit_length()))
     if path == "plan.replicas":
-        return f"1..{devices}" if devices > 1 else "1"
+        plan = case.scenario.plan
+        most = devices // int(1 if plan is None else replica_ranks(plan))
+        return f"1..{most}" if most > 1 else "1"
     if path in _SIZES:
         return _SIZES[path]
-    now, workload = leaves(case).get(path), case.scenario.workload
-    lengths = {"workload.prompt": workload.mean("prompt"), "workload.output": workload.mean("output")}
-    value = lengths.get(path, None if now is None else now.value)
-    if path.startswith("workload.") and isinstance(value, float) and value > 0:
-        if path == "workload.rate":
-            return f"{value / _WIDE:.6g}..{value * _WIDE:.6g} /s"
-        if value >= 1 and value.is_integer():
-            return f"{max(1, int(value) // _WIDE)}..{int(value) * _WIDE}"
+    value = _own_value(case.scenario.workload, path)
+    if value is not None and path == "workload.rate":
+        return f"{value / _WIDE:.6g}..{value * _WIDE:.6g} /s"
+    if value is not None:
+        return f"{max(1, int(value) // _WIDE)}..{int(value) * _WIDE}"
     place = Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
     raise fail("C012", "no range to search", place, f"for example --vary '{path}=A..B', or a list of values")
+
+
+def _own_value(workload: Serving, path: str) -> float | None:
+    """The value that a scenario has of a rate, a length or a number of requests; None of other keys."""
+    section, _, key = path.partition(".")
+    name = key.removesuffix(".mean")
+    if section != "workload" or name not in ("rate", *_COUNTED):
+        return None
+    stated = getattr(workload, name)
+    return stated.mean if isinstance(stated, Lengths) else stated
+
+
+def _varied(workload: Serving, path: str) -> str:
+    """A key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
+    name = path.partition(".")[2]
+    spread = path in ("workload.prompt", "workload.output") and isinstance(getattr(workload, name), Lengths)
+    return f"{path}.mean" if spread else path

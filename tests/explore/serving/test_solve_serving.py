@@ -15,7 +15,9 @@ USERS = ("--users", "64", "--set", "workload.think_time=10 s")
 @pytest.mark.parametrize(
     ("key", "flags", "first", "last"),
     [
-        ("plan.replicas", (), "1", "16"),  # one for each of the 16 GPUs at most
+        ("plan.replicas", ("--set", "plan.tp=2"), "1", "8"),  # of the 16 GPUs at most
+        ("workload.prompt", ("--set", "workload.prompt=2048"), "32", "131100"),
+        ("workload.prompt", ("--set", "workload.prompt={mean: 2048, spread: 60 %}"), "32", "131100"),
         ("plan.tp", (), "1", "16"),
         ("workload.users", USERS, "1", "4096"),
         ("workload.concurrency", ("--concurrency", "64"), "1", "4096"),
@@ -30,6 +32,22 @@ def test_keys_that_are_counted_have_default_values(
     assert ran.code in (0, 1)
     assert not ran.err
     assert f"from {first} to {last}\n" in ran.out.replace(" reaches it and meets every limit.", "")
+    spread = any("spread" in word for word in flags)
+    assert (f"{key}.mean" in ran.out) is spread
+
+
+def test_a_key_with_a_unit_has_no_default_values(run: Any) -> None:
+    ran = run("solve", NAME, "--set", "workload.rate=null", *USERS, "--vary", "workload.think_time", *GOAL)
+    assert ran.code == 2
+    assert "C012" in ran.err
+    assert "workload.think_time=A..B" in ran.err
+
+
+def test_a_rate_in_a_flag_has_default_values(run: Any) -> None:
+    load = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
+    ran = run("solve", *load, "--rate", "3", "--set", "plan.tp=8", "--vary", "workload.rate", *GOAL)
+    assert ran.code == 0
+    assert "from 0.04688 /s to 192 /s\n" in ran.out
 
 
 def test_a_rate_without_a_unit_is_per_second_wherever_it_is_written(run: Any, tmp_path: Any) -> None:

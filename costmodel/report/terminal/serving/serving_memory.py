@@ -110,6 +110,8 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     costs, load = answer.costs, answer.inputs.load
     held = _mebibytes(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
+    own = answer.inputs.engine.memory.definition == "share-of-total"
+    logged = f" (vLLM logs: Maximum concurrency for {longest} tokens per request)" if own else ""
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
     rows = [
@@ -117,7 +119,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         *_set_aside(answer),
         (
             "requests",
-            f"{worst} of {longest} tokens at worst (vLLM logs: Maximum concurrency for {longest} tokens per request)",
+            f"{worst} of {longest} tokens at worst{logged}",
         ),
         ("", f"{steady} mean requests at a time{flying}"),
         ("context", _context(answer)),

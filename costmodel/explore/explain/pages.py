@@ -207,6 +207,9 @@ def _key_elsewhere(path: str) -> Page:
     columns = {machine_name(name): name for name in COLUMNS} | {f"{line}_bytes": line for line in LINES}
     if path in columns:
         return replace(page(columns[path]), word=path)
+    reason = path.lower().removesuffix(" limit")
+    if code := next((code for code, rule in SERVING_REFUSALS.items() if rule.title == reason), ""):
+        return page(code)
     if words := fit_page(path):
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:

@@ -102,3 +102,15 @@ def test_figures_of_pages_are_those_of_their_equations() -> None:
     assert f"From {wide:.0f} tokens" in text
     assert f"from {narrow:.0f} with weights" in text
     assert f"{1 / float(static_batch_use(8.0)):.1f} times; together" in page("PagedAttention").text
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("cache full", "S003"), ("First token limit", "S002"), ("time per token", "S001"), ("limits at risk", "S006")],
+)
+def test_the_words_beside_a_code_of_a_service_lead_to_its_page(words: str, code: str) -> None:
+    assert page(words) == page(code)
+
+
+def test_how_many_gpus_is_the_question_of_replicas() -> None:
+    assert page("how many gpus").asked == page("how many replicas").asked

@@ -39,12 +39,12 @@ def test_estimate_shows_the_plan_nearest_to_fit_with_remedies_that_hold(run: Any
         assert needed is None or int(needed[1].replace(",", "")) <= 20
 
 
-def test_what_does_not_fit_is_offered_narrower_weights_more_nodes_and_more_memory(run: Any) -> None:
-    """405 B in bf16 take 94.5 GiB of each of 8 GPUs: an H200 has 141 GB."""
+def test_what_does_not_fit_is_offered_narrower_weights_and_more_nodes_before_another_gpu(run: Any) -> None:
+    """405 B in bf16 take 94.5 GiB of each of 8 GPUs, half of that on two nodes; an H200 has 141 GB."""
     asked = ("--set", "model=llama-3.1-405b", "--set", "cluster.nodes=1", "--set", "workload.rate=1 /s")
     found = remedies(run("estimate", "serve-llama-3.1-70b", *asked).out)
-    assert [options[1] for options in found] == ["workload.weights=fp8", "plan.pp=2", "cluster.node=dgx-h200"]
-    assert remedies(run("estimate", *BIG).out)[-1] == ["--gpu", "h200-sxm"]
+    assert [options[1] for options in found] == ["workload.weights=fp8", "plan.pp=2"]
+    assert remedies(run("estimate", *BIG).out)[-1][:1] == ["--gpus"]
 
 
 def test_a_search_of_which_no_plan_is_valid_names_what_makes_one(run: Any) -> None:

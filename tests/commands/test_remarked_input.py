@@ -47,7 +47,7 @@ def test_an_answer_says_what_is_odd(given: tuple[str, ...], code: int | None, wo
         (("scale", *SERVED[1:-1], "--concurrency", "64"), "C010", "this one states concurrency"),
         ((*SERVED, "-5"), "D008", "-5 /s is out of range"),
         (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=rl"), "C030", "workload.kind=rl"),
-        (("sweep", "serve-llama-3.1-70b", "--over", "workload.rate=2,8"), "D007", "2 has no unit; write e.g."),
+        (("sweep", "serve-llama-3.1-70b", "--over", "limits.ttft.at_most=2,8"), "D007", "2 has no unit; write '2 s'"),
         (("estimate", "scenarios/examples/qwen3-8b"), "D001", "--model scenarios/examples/qwen3-8b names the model"),
         (
             ("search", "scenarios/examples/qwen3-8b/config.json"),

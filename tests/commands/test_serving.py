@@ -237,11 +237,11 @@ def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
     assert all(size["works"] for size in sizes)
 
 
-def test_a_range_of_rates_doubles(run: Any) -> None:
-    """As the ranks of a training do; no range of numbers is too long for an answer or a refusal."""
+def test_a_range_of_rates_doubles_and_has_its_end(run: Any) -> None:
+    """No range of numbers is too long for an answer or a refusal."""
     load = ("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "1000", "--answer", "200", "--rate")
     sizes = json_of(run, *load, "10..100000")["sizes"]
-    assert [size["requests_per_s"] for size in sizes] == [10 * 2**step for step in range(14)]
+    assert [size["requests_per_s"] for size in sizes] == [*(10 * 2**step for step in range(14)), 100_000]
     assert [size["requests_per_s"] for size in json_of(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
     refused = run(*load, "1..100000+1")
     assert (refused.code, "at most 10,000 are allowed" in refused.err) == (2, True)

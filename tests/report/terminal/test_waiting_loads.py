@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 JOB = ("--model", "llama-3.1-70b", "--gpu", "h100")
-FLIGHT = (*JOB, "--prompt", "2000", "--answer", "500", "--concurrency", "5000", "--set", "plan.tp=2")
+FLIGHT = (*JOB, "--prompt", "2000", "--answer", "500", "--concurrency", "5000", "--set", "plan={tp: 2, pp: 1}")
 THINKING = (*JOB, "--prompt", "500", "--answer", "300", "--set", "workload.think_time=30 s", "--gpus", "8")
 LINE = r"([\d,]+) of ([\d,]+) (?:users|requests) wait for their first token at a time"
 

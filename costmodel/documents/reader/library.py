@@ -23,7 +23,7 @@ from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
-from costmodel.documents.reader.parent_document import in_place, with_parent
+from costmodel.documents.reader.parent_document import with_parent, written_out
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
@@ -128,7 +128,7 @@ class DocumentReader:
         out may leave out what it takes from the one that it is like.
         """
         if kind == "scenario" and isinstance(tree, dict) and isinstance(tree.get("stack"), dict):
-            tree["stack"] = in_place(tree["stack"], lambda parent, place: self.text("stack", parent, place))
+            tree["stack"] = written_out(tree["stack"], lambda parent, place: self.text("stack", parent, place))
         found, self.found = self.found, []
         return _checked(kind, tree, shown, found)
 

@@ -27,7 +27,7 @@ def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
     return _over(with_parent(whole, text_of, depth + 1), tree)
 
 
-def in_place(tree: Any, text_of: TextOf) -> Any:
+def written_out(tree: Any, text_of: TextOf) -> Any:
     """The same of a stack that a scenario writes out: its own name is a label, and may not be that of another stack.
 
     One that states all keys, as scenarios of results do, takes nothing from its parent.

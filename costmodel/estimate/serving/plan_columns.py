@@ -83,7 +83,7 @@ class PlanColumns:
             return self._each(lambda column: np.asarray(column).view(np.ndarray))
 
     def _each(self, of: Callable[[Rows], Rows]) -> PlanColumns:
-        return PlanColumns(**{name: of(column) for name in PARTS if (column := getattr(self, name)) is not None})
+        return PlanColumns(**{name: of(column) for name in _PARTS if (column := getattr(self, name)) is not None})
 
     def longer(self, time: Number) -> Number:
         """A time of the hardware or the engine, as long as it is in these rows."""
@@ -91,7 +91,7 @@ class PlanColumns:
 
 
 SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
-PARTS = (*SIZES, "time_factor")
+_PARTS = (*SIZES, "time_factor")
 
 
 def longer(time: Number, factor: Number | None) -> Number:

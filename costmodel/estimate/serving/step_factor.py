@@ -32,7 +32,8 @@ from costmodel.ground.equation import Number, untraced
 # Results that a load moves
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
-ARRIVING, USERS, BOUND = "arriving", "users", "bound"  # loads of a replica, beside results that do not depend on them
+ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
+BOUND = "bound"  # which of several bounds a row is about
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:

@@ -1,4 +1,4 @@
-"""solve of a service: values that nobody has to state, and rates that need no unit."""
+"""solve of a service: its default values, and rates without a unit."""
 
 from __future__ import annotations
 

@@ -63,6 +63,7 @@ class OperatingPoint:
     groups: Number = 1.0  # of attention, each with a part of the room
     gathering: Number = 0.0  # time that a prompt waits for those of other groups
     filling: Number | None = None  # γ where prompts fill steps, which groups share evenly; left out, the same
+    lone: Number | None = None  # γ of a prompt while other groups have none; left out, the same
     blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
 
     @property
@@ -74,6 +75,11 @@ class OperatingPoint:
     def filled(self) -> Number:
         """Time that a prompt token adds to steps that prompts fill."""
         return self.gamma if self.filling is None else self.filling
+
+    @property
+    def alone(self) -> Number:
+        """Time that a prompt token adds to a step with no other prompt."""
+        return self.gamma if self.lone is None else self.lone
 
     @property
     def step(self) -> Number:
@@ -183,20 +189,28 @@ def operating_point(
         found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))
     if groups is None or not line:
         return found
-    with term("full of prompts"):
-        most = np.maximum(each, carried)
-        full = (steps.mixed(micro, most) - decode) / most
-    return _of_groups(inputs, groups, found, of_a_token(inputs, layout, concurrency, most, full))
+    return _of_groups(
+        inputs, layout, groups, steps, found, (np.minimum(groups.piece, carried), np.maximum(each, carried))
+    )
 
 
 def _of_groups(
-    inputs: ServingInputs, groups: AttentionGroups, point: OperatingPoint, filling: Number
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    groups: AttentionGroups,
+    steps: Steps,
+    point: OperatingPoint,
+    prompts: tuple[Number, Number],
 ) -> OperatingPoint:
-    """The same of plans with several attention groups; filling: γ where prompts fill steps."""
+    """The same of plans with several attention groups; prompts: tokens of one alone, and of steps that they fill."""
+    micro = micro_batch(layout, point.concurrency)
+    with term("alone, and full of prompts"):
+        times = ((steps.mixed(micro, each) - point.decode) / each for each in prompts)
+        gammas = (of_a_token(inputs, layout, point.concurrency, *each) for each in zip(prompts, times, strict=True))
+    lone, filling = (np.where(groups.count > 1, each, point.gamma) for each in gammas)  # whatever is beside
     with term("for prompts of other groups"):
         waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
-    filling = np.where(groups.count > 1, filling, point.gamma)  # whatever plans stand beside
-    return replace(point, groups=groups.count, filling=filling, gathering=waits)
+    return replace(point, groups=groups.count, filling=filling, lone=lone, gathering=waits)
 
 
 def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:

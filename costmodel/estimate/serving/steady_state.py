@@ -140,11 +140,12 @@ def _first_token(
     ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
     variance = first_token_variance(queued, wait, later * gamma, gate, service, spread)
     with term("alone"):
-        own = own_prompt_time(steps, step, gamma, prompt, 0.0)
+        own = own_prompt_time(steps, step, point.alone, prompt, 0.0)
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
     with term("one prompt"):
-        one = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, part_of_prompt(load, point.own_room))
+        part = part_of_prompt(load, point.own_room)
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, point.alone, part)
     far = first_token_tail(own + passing, line, waits, one, met, TAIL)
     if point.blocking.occur:
         blocked = point.blocking.wait(rate, busy)

@@ -5,27 +5,67 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-_KEYS = {
-    "requests": "workload.requests",
-    "think-time": "workload.think_time",
-    "replicas": "plan.replicas",
-    **dict.fromkeys(("tp", "tensor-parallel-size"), "plan.tp"),
-    **dict.fromkeys(("pp", "pipeline-parallel-size"), "plan.pp"),
-    **dict.fromkeys(("ttft-p99", "p99-ttft"), "limits.ttft_p99.at_most"),
-    "ttft": "limits.ttft.at_most",
-    **dict.fromkeys(("tpot-p99", "p99-tpot"), "limits.tpot_p99.at_most"),
-    **dict.fromkeys(("tpot", "itl"), "limits.tpot.at_most"),
+# Names that others give to what a flag of these commands sets.
+_FLAGS = {
+    **dict.fromkeys(("isl", "input-len", "random-input-len", "input", "prompt-tokens"), "--prompt"),
+    **dict.fromkeys(("osl", "output-len", "random-output-len", "output-tokens", "answer-tokens"), "--answer"),
+    **dict.fromkeys(("qps", "rps", "request-rate"), "--rate"),
+    **dict.fromkeys(("max-concurrency", "num-concurrent"), "--concurrency"),
+    **dict.fromkeys(("engine", "backend"), "--stack"),
+    **dict.fromkeys(("precision", "quantization"), "--dtype"),
+    **dict.fromkeys(("seq-len", "seq-length", "sequence-length"), "--sequence"),
+    **dict.fromkeys(("global-batch-size", "gbs"), "--batch"),
+    **dict.fromkeys(("num-gpus", "world-size", "ranks"), "--gpus"),
 }
+_KEYS = {
+    **dict.fromkeys(("gpu-memory-utilization", "gpu-mem-util", "mem-fraction-static"), "stack.memory.share"),
+    **dict.fromkeys(("data-parallel-size", "dp-size"), "plan.replicas"),
+    **dict.fromkeys(("ttft-p99", "p99-ttft"), "limits.ttft_p99.at_most"),
+    **dict.fromkeys(("tpot-p99", "p99-tpot"), "limits.tpot_p99.at_most"),
+    "itl": "limits.tpot.at_most",
+    **dict.fromkeys(("prefix", "prefix-len", "random-prefix-len"), "workload.shared_prefix"),
+    "spread": "workload.prompt.spread",
+    "micro-batch-size": "plan.micro_batch",
+}
+_ROOTS = ("plan", "workload", "cluster", "limits", "stack", "assume")
 
 
 def option_hint(option: str, words: Sequence[str]) -> str:
-    """The setting that an unknown option stands for, with its value among the words of a command line.
+    """The flag or setting that an unknown option stands for, with its value among the words of a command line.
 
     >>> option_hint("--requests", ["estimate", "--requests", "20000"])
     '--set workload.requests=20000'
+    >>> option_hint("--isl", ["search", "--isl=2000"]), option_hint("--max-num-seqs", [])
+    ('--prompt 2000', '--set stack.sequences=…')
     """
-    key = _KEYS.get(option.removeprefix("--").replace("_", "-"))
-    return "" if key is None else shlex.join(["--set", f"{key}={_value(option, words)}"])
+    name = option.removeprefix("--").replace("_", "-")
+    if not name:
+        return ""
+    value = _value(option, words)
+    if name in _FLAGS:
+        return f"{_FLAGS[name]} {shlex.quote(value)}"
+    key = _KEYS.get(name) or _key_of_that_name(name) or _key_of_an_engine(name)
+    return shlex.join(["--set", f"{key}={value}"]) if key else ""
+
+
+def _key_of_that_name(name: str) -> str:
+    """The key whose last part is the name of an option, of the plan before others."""
+    from costmodel.documents.keys.key_list import all_keys
+
+    own, paths = name.replace("-", "_"), {key.path for key in all_keys()}
+    wanted = (f"{root}.{own}{end}" for root in _ROOTS for end in ("", ".at_most"))
+    return next((path for path in wanted if path in paths), "")
+
+
+def _key_of_an_engine(name: str) -> str:
+    """The key that import fills from an option of a serving engine, if its value stands for that key's."""
+    from costmodel.exchange.importers.serving import sglang_options, trtllm_options, vllm_options
+
+    for table in (vllm_options.TABLE, sglang_options.TABLE, trtllm_options.TABLE):
+        found = table.get(name) or table.get(name.replace("-", "_"))
+        if found and found.kind in ("count", "whole", "word") and "." in found.fills and " " not in found.fills:
+            return found.fills
+    return ""
 
 
 def _value(option: str, words: Sequence[str]) -> str:

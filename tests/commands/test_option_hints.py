@@ -13,6 +13,18 @@ OPTIONS = {
     "--rate 5 --ttft-p99 1s": "--set limits.ttft_p99.at_most=1s",
     "--rate 5 --p99-ttft=1s": "--set limits.ttft_p99.at_most=1s",
     "--rate 5 --tp 4": "--set plan.tp=4",
+    "--rate 5 --dp-attention 1": "--set plan.dp_attention=1",
+    "--rate 5 --nodes 1": "--set cluster.nodes=1",
+    "--rate 5 --routing least-loaded": "--set assume.routing=least-loaded",
+    "--rate 5 --weights fp8": "--set workload.weights=fp8",
+    "--rate 5 --spread 60%": "--set workload.prompt.spread=60%",
+    "--rate 5 --max-num-seqs 64": "--set stack.sequences=64",
+    "--rate 5 --page-size 32": "--set stack.block=32",
+    "--rate 5 --kv-cache-dtype fp8": "--set workload.cache=fp8",
+    "--rate 5 --gpu-memory-utilization 0.8": "--set stack.memory.share=0.8",
+    "--rate 5 --quantization fp8": "--dtype fp8",
+    "--rate 5 --engine sglang": "--stack sglang",
+    "--qps 5/s": "--rate 5/s",
 }
 
 
@@ -27,6 +39,10 @@ def test_an_unknown_option_has_the_setting_it_stands_for_as_its_hint(typed: str,
     assert "Possible options" not in refused.err
     kept = given[: given.index(option)]
     assert run("estimate", *JOB, *kept, *shlex.split(hint)).code in (0, 1)
+
+
+def test_a_name_that_no_key_has_leads_nowhere(run: Any) -> None:
+    assert "help:" not in run("estimate", *JOB, "--rate", "5", "--nope", "100").err
 
 
 def test_an_option_misspelled_has_those_alike(run: Any) -> None:

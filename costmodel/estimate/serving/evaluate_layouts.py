@@ -43,7 +43,7 @@ from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.speculation_gain import speculation_columns
-from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
+from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
@@ -250,7 +250,6 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
     output = load.output * rate
     gpus = layout.replicas * layout.ranks
     decode = decode if load.verified == 1 else decode.times(1.0 / load.accepted)
-    between = np.maximum(state.tpot - decode.total, 0.0)
     return {
         "ttft": state.ttft,
         "ttft_p99": state.ttft_p99,
@@ -275,7 +274,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "pp_exposed": decode.pp,
         "host_time": decode.host,
         "draft_time": decode.draft,
-        "prompts_between": between,
+        "prompts_between": prompts_between(state.tpot, decode.total),
     }
 
 

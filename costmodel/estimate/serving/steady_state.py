@@ -40,6 +40,7 @@ from costmodel.ground.record import record
 
 FEWEST_WAIT = 1e-12  # of requests, for a variance that divides by their share
 TAIL = 0.01  # share of requests beyond the p99
+_ROUNDING = 1e-12  # of a time, that two sums of the same terms differ by
 
 
 @record
@@ -101,6 +102,12 @@ def steady_state(
     with term("in flight"):
         flying = requests_in_flight(rate, load.steps, held.token)
     return SteadyState(rate, utilisation, load.per_token(held.token), ttft, p99, flying, held.taken)
+
+
+def prompts_between(token: Number, decode: Number) -> Number:
+    """What the time per token has beyond a step without prompts."""
+    more = token - decode
+    return np.where(more > _ROUNDING * token, more, 0.0)
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:

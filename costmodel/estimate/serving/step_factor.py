@@ -24,7 +24,7 @@ from costmodel.estimate.serving.requests_in_time import (
     with_longer_times,
 )
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.steady_state import SteadyState
+from costmodel.estimate.serving.steady_state import SteadyState, prompts_between
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.equation import Number, untraced
@@ -48,7 +48,7 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
     if name == "tokens_per_s_per_user":
         return rate_of(1.0, state.tpot)
     if name == "prompts_between":
-        return np.maximum(state.tpot - engines.inputs.load.per_token(engines.point(many).decode), 0.0)
+        return prompts_between(state.tpot, engines.inputs.load.per_token(engines.point(many).decode))
     if name == "requests_per_s":
         return engines.layout.replicas * state.rate
     if name in IN_TIME:

@@ -159,6 +159,12 @@ def test_the_parts_of_a_lone_users_token_are_its_time() -> None:
     assert parts + found["prompts_between"] == pytest.approx(found["tpot"], rel=5e-3)
 
 
+def test_a_user_alone_has_no_prompt_between_tokens_at_either_end_of_the_band() -> None:
+    load = "workload={kind: serving, prompt: 1000, output: 200, concurrency: 1}"
+    answer = costs("model=llama-3.1-8b", load, "plan={tp: 1, replicas: 1}", "limits={}")
+    assert [answer[f"prompts_between{end}"] for end in ("", "_low", "_high")] == [0, 0, 0]
+
+
 def test_times_grow_with_the_rate() -> None:
     rows = [costs(f"workload.rate={rate} /s") for rate in (1, 4, 8, 12, 14)]
     for name in ("tpot", "ttft", "ttft_p99", "concurrency", "saturation_share"):

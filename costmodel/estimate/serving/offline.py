@@ -9,18 +9,23 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.batch_decay import (
-    batch_first_token_time,
     longest_output,
     offline_time,
     prompts_met,
     refilled_steps,
     shortest_output,
-    wave_first_token,
-    wave_first_token_mean,
     wave_time,
 )
+from costmodel.equations.serving.load.batch_first_token import (
+    batch_first_token_steps,
+    batch_first_tokens,
+    batch_first_tokens_of_share,
+    batch_line_first_token,
+    wave_first_token,
+    wave_first_token_mean,
+)
 from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
-from costmodel.equations.serving.load.first_token import prompt_room
+from costmodel.equations.serving.load.first_token import own_prompt_time, prompt_room
 from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.host_loading import loading_time
@@ -86,14 +91,13 @@ def offline_state(
     assert requests is not None
     found = closed_loop(inputs, layout, point, point.concurrency, point.concurrency, burst=False)
     rate = rate_of(requests, batch.makespan)
+    first = _first_wave(inputs, layout, point)
     with term("line"):
         line = surplus_wait(requests, point.concurrency, rate_of(requests, batch.full))
-        mean, last = 0.5 * line, (1.0 - TAIL) * line
-    met = prompts_met(requests, point.concurrency)
+    ttft = batch_line_first_token(requests, np.minimum(point.concurrency, requests), first.mean, first.p99, line)
+    p99 = first.p99 + (1.0 - TAIL) * line
+    met = np.where(requests > point.concurrency, prompts_met(requests, point.concurrency), first.met)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides))
-    ttft = _of_first_wave(inputs, point, 0.5) + mean
-    with term("last of the first wave"):
-        p99 = _of_first_wave(inputs, point, 1.0 - TAIL) + last
     if load.output_spread == 0:
         ttft, p99 = _in_waves(inputs, layout, point, requests, (ttft, p99))
     if np.any(load.loaded):
@@ -108,12 +112,46 @@ def offline_state(
     return replace(found, rate=rate, tpot=tpot, ttft=ttft, ttft_p99=np.maximum(p99, ttft))
 
 
-def _of_first_wave(inputs: ServingInputs, point: OperatingPoint, ahead: float) -> Number:
-    """First token of a request with such a part of the others' prompts ahead; all are there when the batch begins."""
+@record
+class _FirstWave:
+    """First tokens of the requests of a batch that run at once, and the prompts that one of them meets, its own too."""
+
+    mean: Number
+    p99: Number
+    met: Number
+
+
+def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> _FirstWave:
+    """Prompts that all are there when the batch begins, and whose first tokens come at the ends of steps."""
+    load, many = inputs.load, np.maximum(point.concurrency, 1.0)
+    with term("of the first wave"):
+        tokens, begin = many * load.computed, _room_beside(inputs, layout, 0.0)
+        room = np.where(tokens > begin, _room_beside(inputs, layout, many / 2.0), begin)
+        room = np.maximum(room, 1.0)
+        decoding = many / 2.0 * (1.0 - 1.0 / np.ceil(tokens / room))
+        step = mixed_step_time(point.alpha, point.beta, decoding, 0.0, 0.0)
+    with term("mean of the first wave"):
+        done = batch_first_tokens(tokens, room)
+        mean = own_prompt_time(batch_first_token_steps(tokens, room), step, point.filled, done, 0.0)
+    with term("last of the first wave"):
+        most = batch_first_tokens_of_share(tokens, room, 1.0 - TAIL)
+        p99 = own_prompt_time(np.ceil(most / room), step, point.filled, most, 0.0)
+    own = _alone(inputs, point)
+    return _FirstWave(np.maximum(mean, own), np.maximum(p99, own), 1.0 + share(tokens - done, load.computed))
+
+
+def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
+    """Time of the steps of one prompt, without others."""
     load = inputs.load
-    own, each = load.computed * point.gamma, load.computed * point.filled
-    steps = steps_with_prompt(load, point.own_room, 0.0)
-    return batch_first_token_time(steps, point.decode, own, each, point.concurrency, ahead)
+    with term("a prompt alone"):
+        steps = steps_with_prompt(load, point.own_room, 0.0)
+        return own_prompt_time(steps, point.decode, point.alone, load.computed, 0.0)
+
+
+def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
+    """Tokens of prompts in the steps of all micro-batches, beside so many requests that are being decoded."""
+    each = prompt_room(step_budget(layout), inputs.load.verified * decoding / layout.pp)
+    return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
 
 def _in_waves(
@@ -123,7 +161,7 @@ def _in_waves(
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
-        first_room, room = _first_room(inputs, layout, point), point.room
+        first_room, room = _room_beside(inputs, layout, many / 2.0), point.room
         first = load.computed * (point.gamma + first_step / first_room)
         later = load.computed * (point.gamma + point.step / room)
         steps = load.computed * many
@@ -131,19 +169,11 @@ def _in_waves(
             wave_time(many, first, load.steps, steps / first_room, point.step),
             wave_time(many, later, load.steps, steps / room, point.step),
         )
-        beside = _of_first_wave(inputs, point, 0.0)
+        beside = _alone(inputs, point)
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
         last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
     more = np.asarray(requests > many)
     return np.where(more, mean, times[0]), np.where(more, last, times[1])
-
-
-def _first_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
-    """Tokens of prompts in the steps of the first wave, of which half decodes on the mean."""
-    if not inputs.load.whole:
-        return point.room + point.concurrency / 2.0
-    each = prompt_room(step_budget(layout), point.concurrency / (2.0 * layout.pp))
-    return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:

@@ -48,17 +48,6 @@ def test_a_replica_simulated_answer_by_answer(requests: int, spread: float) -> N
     assert 0 < found["tail_share"] < 0.7
 
 
-def test_first_tokens_of_a_batch_that_runs_at_once_come_one_by_one() -> None:
-    """The k-th request waits for the prompts of k, which lie in one queue from the start, and for a step."""
-    requests = 400
-    asked = predicted(*ALONE, batch(requests))
-    found, point = asked.costs, asked.evaluation.point  # type: ignore[union-attr]
-    firsts = one(point.decode) + one(point.gamma) * 2048 * np.arange(1, requests + 1)
-    assert found["ttft"] == pytest.approx(firsts.mean())
-    assert found["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99))
-    assert found["latency"] == pytest.approx(found["makespan"], rel=0.02)  # equal answers end together
-
-
 @pytest.mark.parametrize("requests", [1, 2, 3, 16, 100])
 @pytest.mark.parametrize(("prompt", "output"), [(2048, 512), (3000, 1), (8000, 100)])
 def test_no_answer_ends_after_its_batch(requests: int, prompt: int, output: int) -> None:
@@ -92,13 +81,27 @@ def first_tokens(answer: ServingAnswer, lengths: np.ndarray) -> np.ndarray:
     return firsts
 
 
-@pytest.mark.parametrize(("requests", "spread"), [(400, 1.0), (700, 0.0), (1000, 1.0), (3000, 1.0)])
-def test_first_tokens_simulated_step_by_step(requests: int, spread: float) -> None:
+@pytest.mark.parametrize("requests", [1, 2, 3, 4, 5, 8, 12, 16, 100, 400])
+def test_prompts_that_share_a_step_have_their_first_tokens_together(requests: int) -> None:
+    """Four prompts of 2,048 tokens fill a step: their mean was that of prompts one by one, a third too early."""
+    answer = predicted(*ALONE, batch(requests))
+    firsts = first_tokens(answer, np.full(requests, 512.0))
+    assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=0.08)
+    assert answer.costs["ttft_p99"] == pytest.approx(firsts.max(), rel=0.02)
+    assert answer.costs["latency"] == pytest.approx(answer.costs["makespan"], rel=0.02)  # equal answers end together
+
+
+# Places become free late where answers differ little, which is between a line and waves.
+@pytest.mark.parametrize(
+    ("requests", "spread", "off"),
+    [(650, 1.0, 0.02), (1000, 1.0, 0.02), (3000, 1.0, 0.02), (1000, 0.5, 0.07), (2000, 0.3, 0.07), (700, 0.0, 0.05)],
+)
+def test_first_tokens_simulated_step_by_step(requests: int, spread: float, off: float) -> None:
     answer, sigma = predicted(*ALONE, batch(requests, spread)), np.sqrt(np.log1p(spread**2))
     draws = np.random.default_rng(3).standard_normal(requests)
     firsts = first_tokens(answer, np.maximum(1, np.round(512 * np.exp(sigma * draws - sigma**2 / 2))))
-    assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=0.08)
-    assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=0.12)
+    assert answer.costs["ttft"] == pytest.approx(firsts.mean(), rel=off)
+    assert answer.costs["ttft_p99"] == pytest.approx(np.quantile(firsts, 0.99), rel=off)
 
 
 @pytest.mark.parametrize(("requests", "output"), [(650, 512), (1500, 2000), (700, 100)])

@@ -14,6 +14,7 @@ from typing import Any
 from costmodel.documents.keys.overrides import Assignment, overruled, path_of
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.counted_gpus import NODES, PART, nodes_of
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import (
     LoadedScenario,
@@ -40,7 +41,7 @@ _INSTEAD = {  # of flags that a workload does not have
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
 LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
-_SIZES = ("cluster.nodes", "cluster.node.accelerators")
+_SIZES = (NODES, PART)
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 
@@ -114,7 +115,7 @@ def loaded_of_flags(
         changes = [*_without_other_loads(tree, changes), *changes]
         if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(LOADS):
             changes += _varied_load(tree, varied)
-        more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here)
+        more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here, varied)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
         changes, assumed = [*changes, *more], [*assumed, *further]
@@ -238,7 +239,12 @@ def _varied_load(tree: dict[Any, Any], varied: Collection[str]) -> Iterator[Assi
 
 
 def _sizes(
-    tree: dict[Any, Any], shown: str, flags: ScenarioFlags, changes: tuple[str | Assignment, ...], set_here: set[str]
+    tree: dict[Any, Any],
+    shown: str,
+    flags: ScenarioFlags,
+    changes: tuple[str | Assignment, ...],
+    set_here: set[str],
+    varied: Collection[str],
 ) -> tuple[list[Assignment], list[Assumption]]:
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
     kind = str(at(tree, "workload.kind"))
@@ -251,22 +257,13 @@ def _sizes(
         return [], []
     placeholders = [default_assignment(path, 1) for path in open_sizes]
     first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
-    found = list(_nodes_of(first, flags.gpus)) if wanted and flags.gpus is not None else []
+    found = []
+    if wanted and flags.gpus is not None:
+        place = flag_place("--gpus", "cluster.nodes", str(flags.gpus))
+        found = list(nodes_of(first, flags.gpus, place, varies="cluster.node" in varied))
     left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
     assumed = list(default_sizes(first, left)) if left else []
     return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
-
-
-def _nodes_of(case: LoadedScenario, gpus: int) -> Iterator[Assignment]:
-    """Full nodes of so many GPUs, or a part of one."""
-    place = flag_place("--gpus", "cluster.nodes", str(gpus))
-    each = int(case.node.accelerators)
-    if gpus > each and gpus % each:
-        near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"
-        raise fail("C004", f"{gpus} GPUs do not fill nodes of {each}, as {case.node.name} is", place, f"take {near}")
-    yield Assignment("cluster.nodes", place, max(1, gpus // each), place)
-    if gpus < each:
-        yield Assignment("cluster.node.accelerators", place, gpus, place)
 
 
 # --- what flags replace

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from costmodel.documents.keys.overrides import Assignment, path_of
+from costmodel.documents.reader.counted_gpus import (
+    NODE,
+    NODES,
+    PART,
+    counted_by_gpus,
+    gpus_of_flags,
+    is_of_gpus,
+    nodes_of,
+)
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, any_from, training
 from costmodel.documents.text.yaml_tree import copied
@@ -19,13 +29,25 @@ def vary_any(case: LoadedScenario, assignments: Iterable[str]) -> LoadedScenario
     """The same of a scenario of any workload.
 
     They are put into the tree as it was read, together with the earlier ones: what was set in a document holds in
-    another that takes its place.
+    another that takes its place. As many accelerators as --gpus asks for are so many nodes of another kind.
     """
     further = tuple(assignments)
+    paths = {*map(path_of, further)}
+    if NODE in paths and paths.isdisjoint((NODES, PART)) and counted_by_gpus(case):
+        kept = tuple(change for change in case.changes if not (is_of_gpus(change) and path_of(change) == PART))
+        one = _varied(case, (*kept, *further))
+        return _varied(case, (*kept, *further, *nodes_of(one, *gpus_of_flags(case))), further)
+    return _varied(case, (*case.changes, *further), further)
+
+
+def _varied(
+    case: LoadedScenario, changes: tuple[str | Assignment, ...], further: tuple[str, ...] = ()
+) -> LoadedScenario:
+    """The case with these changes in the place of its own; further: those that the command names from now on."""
     reader = DocumentReader(
         digests=dict(case.digests), trees=dict(case.trees), own=list(case.own), read=dict(case.read)
     )
     original = case.original or case.tree
     tree = copied(original) if original else case.document.model_dump(by_alias=True, exclude_none=True)
-    varied = any_from(reader, tree, case.file, (*case.changes, *further))
+    varied = any_from(reader, tree, case.file, changes)
     return replace(varied, name=case.name, asked=case.asked, assignments=(*case.assignments, *further))

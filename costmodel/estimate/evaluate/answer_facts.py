@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.reader.counted_gpus import counted_by_gpus, gpus_of_flags
 from costmodel.documents.reader.library import names, read
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
@@ -44,6 +45,7 @@ class Subject:
     stack: NamedDocument
     price: Price
     groups: tuple[tuple[float, str], ...]
+    asked: float  # accelerators that --gpus asks for, whatever the node; 0 where nodes are stated
 
 
 @record
@@ -75,6 +77,7 @@ def _subject(case: LoadedScenario) -> dict[str, Any]:
         "stack": _named(case, "stack"),
         "price": price_of(case),
         "groups": tuple((float(count), each.node.name) for count, each in case.groups),
+        "asked": float(gpus_of_flags(case)[0]) if counted_by_gpus(case) else 0.0,
     }
 
 
@@ -87,7 +90,7 @@ def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
     found = {
         "model": (facts.model.name, ("model",)),
         "cluster": (facts.node.name, ("cluster.node",)),
-        "nodes": (without_point(facts.nodes), ("cluster.nodes",)),
+        "nodes": (without_point(facts.nodes), ("cluster.nodes", *(("cluster.node",) if facts.asked else ()))),
         "gpus": (without_point(facts.ranks), ("cluster.nodes", each)),
         "sequence": (without_point(facts.sequence), ("workload.sequence",)),
         "global_batch": (without_point(facts.global_batch), ("workload.global_batch",)),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.reader.counted_gpus import counted_by_gpus
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import list_price, price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
-
-NODES, PART = "cluster.nodes", "cluster.node.accelerators"
 
 
 @record
@@ -51,11 +48,6 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
         "rent_per_month": run_cost(MONTH, paid, price),
         "cost_of_batch": run_cost(makespan, paid, price),
     }
-
-
-def counted_by_gpus(case: ServingCase) -> bool:
-    """Whether --gpus states the size of the cluster."""
-    return "--gpus" in case.asked.words and not {NODES, PART}.intersection(map(path_of, case.assignments))
 
 
 def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:

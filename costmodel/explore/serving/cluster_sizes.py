@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from costmodel.documents.reader.counted_gpus import NODES, PART, counted_by_gpus
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.estimate.serving.deployment_rent import NODES, PART, counted_by_gpus
 from costmodel.ground.record import record
 
 _DOUBLINGS, _MOST = 5, 1024  # of the accelerators that there are; and of few up to so many

@@ -151,6 +151,7 @@ class FoundPlans(OverVariants):
     remedies: tuple[SearchRemedy, ...] = ()
     alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
+    smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
 
     @property
     def nearest(self) -> int:

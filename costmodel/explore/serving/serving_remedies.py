@@ -9,26 +9,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.reader.override_case import vary_any
-from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
 from costmodel.estimate.serving.replicas_for_load import share_of_saturation
 from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
-from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
+from costmodel.explore.serving.best_layout import states_no_plan
+from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.fleets import counts_needed, counts_of, gpus_of, settings_of
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
 from costmodel.explore.serving.instance_levers import faster_links, together
 from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.limit_levers import best_of_search, limit_levers
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.smallest_cluster import (
+    in_smaller_cluster,
+    search_remedy,
+    smaller_fleet,
+    smallest_cluster,
+)
 from costmodel.explore.serving.user_levers import for_users
 from costmodel.explore.serving.vary_serving import ServingTrial, tried, unloaded
-from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import significant
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -180,6 +184,8 @@ def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     if answer.plan.prefill is not None and answer.binding == "transfer":
         yield itertools.islice(_working(answer, faster_links(answer)), 1)
         yield together(answer)
+    if rated and states_no_plan(answer.inputs.case):
+        yield in_smaller_cluster(answer)
     if rated:
         yield itertools.islice(_more_replicas(answer), 1)
     else:
@@ -209,16 +215,17 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *_narrower(case), _lower_rates(found, case))
-    tried_ones = [next(filter(None, (_search_remedy(case, each) for each in kind)), None) for kind in kinds]
-    if not waits_in_batch(case):
-        tried_ones.insert(len(_longer_steps(found, case)), _fewest_nodes(found, case))
+    tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
+    smallest = None if waits_in_batch(case) else smallest_cluster(found, case)
+    tried_ones.insert(len(_longer_steps(found, case)), smallest)
     if not found.valid and not any(tried_ones):
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
-        tried_ones = [next(filter(None, (_search_remedy(case, each, fits=True) for each in longer)), None)]
+        tried_ones = [next(filter(None, (search_remedy(case, each, fits=True) for each in longer)), None)]
     alone = None if any(tried_ones) else _unloaded(case)
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*_without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
-    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone)
+    smaller = None if smallest is None else smaller_fleet(found, case, smallest)
+    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
 
 
 def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
@@ -239,41 +246,6 @@ def _without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, .
     """Settings of which none of the others is of the same key."""
     keys = {other.partition("=")[0] for other in others}
     return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
-
-
-def _search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
-    """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan.
-
-    A plan keeps them with the headroom that its load has.
-    """
-    try:
-        found = search(inputs_of(serving(vary_any(case, settings))), 1, bands=False)
-    except CostModelError:
-        return None
-    kept = found.kept and not found.best[0].costs["gpus_needed"] > found.best[0].costs["gpus"]
-    if not kept and not (fits and found.best):
-        return None
-    best = found.best[0]
-    of_plan = plan_settings(found, best)
-    return SearchRemedy(settings, best, tuple(f"{path}={value}" for path, value in of_plan.items()))
-
-
-def _fewest_nodes(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
-    """The smallest cluster of which a search keeps every limit, looked for up to the first one that does."""
-    sizes, needed = sizes_of_cluster(case), {plan.costs["gpus_needed"] for plan in found.best}
-    fewest = sizes.number(float(inputs_of(case).ranks))
-    most, remedy = fewest, None
-    for number in larger(sizes, fewest, [gpus for gpus in needed if math.isfinite(gpus)]):
-        remedy, most = _search_remedy(case, sizes.settings(number)), number
-        if remedy is not None:
-            break
-        fewest = max(fewest, number)
-    while remedy is not None and most - fewest > 1:
-        middle = (fewest + most) // 2
-        smaller = _search_remedy(case, sizes.settings(middle))
-        fewest, most = (middle, most) if smaller is None else (fewest, middle)
-        remedy = smaller or remedy
-    return remedy
 
 
 def _unloaded(case: ServingCase) -> RankedPlan | None:

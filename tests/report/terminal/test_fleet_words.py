@@ -23,6 +23,10 @@ BY_NODE = ("cluster.node=p5", "assume.price=null")
         ((), 64, "64 GPUs, 8 nodes of 8"),
         ((), 1, "1 GPU on 1 node of 8"),
         (("cluster.node.accelerators=4",), 8, "8 GPUs on 2 nodes of 8, 4 of each in use"),
+        (("cluster.node.accelerators=4",), 10, "10 GPUs on 3 nodes of 8, at most 4 of each in use"),
+        (("cluster.node.accelerators=4",), 4, "4 GPUs on 1 node of 8"),
+        (("cluster.node.accelerators=3",), 2, "2 GPUs on 1 node of 8"),
+        (("cluster.node.accelerators=1",), 1, "1 GPU on 1 node of 8"),
     ],
 )
 def test_accelerators_are_named_with_the_nodes_that_hold_them(
@@ -39,6 +43,26 @@ def test_rent_states_what_it_counts() -> None:
     assert rent_words(inputs(*BY_NODE), 60).endswith("for 8 whole nodes")
     assert fleet_of(inputs(*BY_NODE), 60).month == fleet_of(inputs(*BY_NODE), 64).month
     assert rent_words(inputs("cluster.node=hgx-mi300x", "assume.price=null"), 60) == UNKNOWN
+
+
+def test_no_more_are_counted_in_a_node_than_there_are() -> None:
+    words = rent_words(inputs("cluster.node.accelerators=3"), 2)
+    assert words.endswith("for 2 GPUs; 2 of 8 in a node, the others not paid for")
+
+
+def test_what_fills_no_whole_nodes_is_named_with_the_gpus_to_ask_for(run: Any) -> None:
+    """--gpus 12 is refused, since nodes are whole; what is named is taken, and its replicas are those needed."""
+    job = ("search", "--model", "llama-3.1-70b", "--prompt", "2000", "--answer", "500", "--rate", "12")
+    over = ("--over", "cluster.node=dgx-h100,dgx-h200")
+    out = run(*job, "--gpus", "8", *over).out
+    found = re.search(r"need (\d+) replicas of tp 2 .*: (\d+) GPUs on 2 nodes of 8 \(--gpus (16)\)$", out, re.M)
+    assert found is not None
+    assert int(found[1]) * 2 == int(found[2]) < int(found[3])
+    refused = run(*job, "--gpus", found[2], *over)
+    assert refused.code == 2
+    assert "12 GPUs do not fill nodes of 8" in refused.err
+    assert "take --gpus 8 or 16; replicas may leave some of them idle" in refused.err
+    assert run(*job, "--gpus", found[3], *over).code == 0
 
 
 def test_scale_states_what_whole_nodes_cost(run: Any) -> None:
@@ -65,9 +89,12 @@ def test_accelerators_of_a_node_that_are_not_used_are_not_paid_for(run: Any) -> 
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
-        (("--gpus", "4", "--rate", "1000"), r"(\d+) replicas of tp 1: \1 GPUs on (\d+) nodes of 8$"),
+        (
+            ("--gpus", "4", "--rate", "1000"),
+            r"(\d+) replicas of tp 1: \1 GPUs on (\d+) nodes of 8(?: \(--gpus \d+\))?$",
+        ),
         (("--gpus", "1", "--rate", "30"), r"(5) replicas of tp 1: 5 GPUs on (1) node of 8$"),
-        (("--gpus", "2", "--rate", "10", "--set", "plan.tp=1"), r"(2) replicas of tp 1: 2 GPUs on (1) node of 8, 2 of"),
+        (("--gpus", "2", "--rate", "10", "--set", "plan.tp=1"), r"(2) replicas of tp 1: 2 GPUs on (1) node of 8$"),
     ],
 )
 def test_replicas_smaller_than_a_node_fill_nodes_where_gpus_asked_for_a_part(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from costmodel.documents.reader.counted_gpus import counted_by_gpus
 from costmodel.estimate.serving.deployment_rent import Fleet, fleet_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.counts import number_of
@@ -18,9 +19,18 @@ def gpus_words(inputs: ServingInputs, gpus: float) -> str:
     if fleet.built == 1:
         return used
     nodes = f"{number_of(fleet.nodes, 'node')} of {fleet.built:,.0f}"
-    if fleet.each < fleet.built:
-        return f"{used} on {nodes}, {fleet.each:,.0f} of each in use"
-    return f"{used}, {nodes}" if fleet.whole == gpus else f"{used} on {nodes}"
+    if fleet.each < fleet.built and fleet.nodes > 1:
+        most = "" if fleet.whole == gpus else "at most "
+        return f"{used} on {nodes}, {most}{fleet.each:,.0f} of each in use"
+    return f"{used}, {nodes}" if fleet.whole == gpus and fleet.each == fleet.built else f"{used} on {nodes}"
+
+
+def whole_nodes_words(inputs: ServingInputs, gpus: float) -> str:
+    """How --gpus, which takes whole nodes beyond one, asks for nodes that hold so many; empty where it takes these."""
+    fleet = fleet_of(inputs, gpus)
+    if not counted_by_gpus(inputs.case) or fleet.nodes == 1 or fleet.whole == gpus:
+        return ""
+    return f" (--gpus {fleet.whole:.0f})"
 
 
 def rent_words(inputs: ServingInputs, gpus: float) -> str:
@@ -37,7 +47,7 @@ def unpaid_words(fleet: Fleet) -> str:
     if fleet.by_node or math.isnan(fleet.month):
         return ""
     if fleet.each < fleet.built:
-        return f"; {fleet.each:,.0f} of {fleet.built:,.0f} in a node, the others not paid for"
+        return f"; {min(fleet.each, fleet.gpus):,.0f} of {fleet.built:,.0f} in a node, the others not paid for"
     if fleet.whole == fleet.gpus:
         return ""
     verb = "costs" if fleet.nodes == 1 else "cost"

@@ -19,7 +19,7 @@ from costmodel.explore.serving.found_plans import (
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words
+from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words, whole_nodes_words
 from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.search_key import column_head, rate_columns, table_key
 from costmodel.report.terminal.serving.search_refusals import examples, never_kept, shares
@@ -87,19 +87,21 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     lines += [table, *table_key(found, table.names), *_prices(found), *([Text()] if of_plans else []), *of_plans]
     best = found.best[0]
     verb = "Best" if not best.broken else "Nearest"
-    verb = f"{verb}, as in row 1" if found.fleet is not None else verb
+    verb = f"{verb}, as in row 1" if (found.smaller or found.fleet) is not None else verb
     own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
     return [*lines, Text(), own, *_sized(found), *after]
 
 
 def _sized(found: FoundPlans) -> list[Line]:
     """The command for as many replicas as the rate needs, where the table has others."""
-    if found.fleet is None:
+    fleet = found.smaller or found.fleet
+    if fleet is None:
         return []
-    kind = "replica" if found.fleet.prefill is None else "instance"
-    counted = number_of(found.fleet.costs["replicas"], kind)
-    settings = fleet_settings(found, found.fleet)
-    return [typed(f"The same with {counted}:", command(found.inputs.case, "estimate", settings=settings))]
+    kind = "replica" if fleet.prefill is None else "instance"
+    named = f"The same with {number_of(fleet.costs['replicas'], kind)}:"
+    if found.smaller is not None:
+        named = f"Fewest GPUs, {fleet.costs['gpus']:,.0f}:"
+    return [typed(named, command(found.inputs.case, "estimate", settings=fleet_settings(found, fleet)))]
 
 
 def _table(found: FoundPlans) -> CellTable:
@@ -204,8 +206,8 @@ def _yours(found: FoundPlans) -> Iterator[Text]:
 
 
 def _needs(found: FoundPlans) -> Iterator[Text]:
-    """How many replicas of the best plan the load needs."""
-    best = found.best[0]
+    """How many replicas of the best plan the load needs, or of another one that needs fewer accelerators."""
+    best = found.smaller or found.best[0]
     inputs = found.variants.of(best.variant)
     needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
     if rate is None or math.isnan(needed) or math.isinf(needed):
@@ -214,12 +216,13 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     if best.prefill is not None:
         kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
         taken = f"{' and '.join(kinds)} instances"
-    gpus = gpus_words(inputs, best.costs["gpus_needed"])
+    gpus = f"{gpus_words(inputs, best.costs['gpus_needed'])}{whole_nodes_words(inputs, best.costs['gpus_needed'])}"
     paths, stated = found.variants.paths, found.variants.values(best.variant)
     named = zip(headings(paths), stated.values(), strict=True)
     values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
     taken += f" ({values})" if values else ""
-    yield styled(f"  With plan 1, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+    plan = "plan 1" if found.smaller is None else "another plan"
+    yield styled(f"  With {plan}, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
     yield styled(f"  {rent_words(inputs, best.costs['gpus_needed'])}")
     yield from _at_that_size(found)
     yield from _with_fewer(found)
@@ -238,9 +241,10 @@ def _waiting(found: FoundPlans) -> list[Text]:
 
 def _at_that_size(found: FoundPlans) -> Iterator[Text]:
     """Times and chance of the replicas that are needed, where the table has others."""
-    if found.fleet is None:
+    fleet = found.smaller or found.fleet
+    if fleet is None:
         return
-    costs = found.fleet.costs
+    costs = fleet.costs
     times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
     chance = f"a chance of {_percents(costs[OWN])} to {chance_of(found.inputs.case)}"
     yield styled(f"  With so many: {times}, and {chance}")

@@ -17,6 +17,7 @@ from costmodel.estimate.evaluate.answer_facts import (
     varies,
     without_point,
 )
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
@@ -121,6 +122,8 @@ def _machine(facts: Subject, varied: Collection[str]) -> str:
         kinds = " + ".join(f"{counted(count)} × {name}" for count, name in facts.groups)
         return f"{counted(facts.ranks)} accelerators, {kinds}"
     if varies("cluster.node", varied):
+        if facts.asked:
+            return number_of(facts.asked, "GPU")
         return nodes and f"{nodes} node{'' if facts.nodes == 1 else 's'}"
     partly = varies("cluster.node.accelerators", varied)
     ranks = "" if partly or not nodes else counted(facts.ranks)

@@ -82,9 +82,9 @@ def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str
     """
     nodes, part = (settings.get(path, "") for path in _SIZE)
     assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)
-    sized = (node or nodes) if "--gpus" in flags else (node and not nodes and assumed)
+    sized = nodes if "--gpus" in flags else (node and not nodes and assumed)
     if not sized or not (nodes or "0").isdigit():
         return {}
-    in_part = not node or case.node.accelerators < case.node.built
-    each = case.node.accelerators if in_part else CachedReader().document("node", node).accelerators
+    named = node or settings.get(_NODE, "")
+    each = CachedReader().document("node", named).accelerators if named else case.node.accelerators
     return {"--gpus": f"{float(nodes or case.scenario.cluster.nodes) * float(part or each):.0f}"}

@@ -1,0 +1,44 @@
+"""The nodes of a cluster whose size is a number of accelerators: the flag --gpus states it, whatever the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.documents.keys.overrides import Assignment, path_of
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.ground.errors import Place, fail
+
+GPUS, NODE, NODES, PART = "--gpus", "cluster.node", "cluster.nodes", "cluster.node.accelerators"
+
+
+def nodes_of(case: LoadedScenario, gpus: int, place: Place, *, varies: bool = False) -> Iterator[Assignment]:
+    """Full nodes of so many accelerators, or a part of one; a fault where they fill no whole nodes.
+
+    varies: the node is another one in each answer, which then has a fault of its own
+    """
+    each = int(case.node.accelerators)
+    if gpus > each and gpus % each and not varies:
+        near = f"--gpus {gpus // each * each} or {(gpus // each + 1) * each}"
+        idle = "; replicas may leave some of them idle" if case.kind == "serving" else ""
+        sentence = f"{gpus} GPUs do not fill nodes of {each}, as {case.node.name} is"
+        raise fail("C004", sentence, place, f"take {near}{idle}")
+    yield Assignment(NODES, place, max(1, gpus // each), place)
+    if gpus < each:
+        yield Assignment(PART, place, gpus, place)
+
+
+def counted_by_gpus(case: LoadedScenario) -> bool:
+    """Whether --gpus states the size of the cluster."""
+    return GPUS in case.asked.words and not {NODES, PART}.intersection(map(path_of, case.assignments))
+
+
+def is_of_gpus(change: str | Assignment) -> bool:
+    """Whether --gpus made a change."""
+    return isinstance(change, Assignment) and change.place.text.startswith(f"{GPUS} ")
+
+
+def gpus_of_flags(case: LoadedScenario) -> tuple[int, Place]:
+    """How many --gpus asked for, and where."""
+    words = case.asked.words
+    place = next(change.place for change in case.changes if is_of_gpus(change) and isinstance(change, Assignment))
+    return int(words[words.index(GPUS) + 1]), place

@@ -82,6 +82,13 @@ def sweep(
     )
 
 
+def _sized_by(ranks: str, rate: str) -> str:
+    """What states how many accelerators there are; of a service without either option, the rates around its own."""
+    if ranks:
+        return "--ranks"
+    return "--rate" if rate else "the rate"
+
+
 @answering_in(*PAGE)
 @asking
 def scale(
@@ -118,7 +125,7 @@ def scale(
     from costmodel.report.terminal.vary import vary as report
 
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
-    case = question.of_rate(rate).varied({"cluster.nodes": "--rate" if rate else "--ranks", **sized})
+    case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})
     if case.kind == "serving":
         from costmodel.commands import serving
 

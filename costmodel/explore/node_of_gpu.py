@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -49,6 +51,19 @@ def flags_of_node(named: str) -> dict[str, str]:
     stand = proxy_node(shelf, held)
     usual = stand is not None and stand.node == named and stand.fabric is None
     return {"--gpu": held} if usual else {"--gpu": held, "--node": named}
+
+
+def nodes_of_gpus(spellings: Iterable[str]) -> list[str]:
+    """The usual node of each accelerator, in its place; nothing where one of them is unknown or has none.
+
+    >>> nodes_of_gpus(["h100", "h200"]), nodes_of_gpus(["h100", "h1000"])
+    (['dgx-h100', 'dgx-h200'], [])
+    """
+    shelf = CachedReader()
+    held = (accelerator_named(spelling.strip(), shelf=shelf) for spelling in spellings)
+    stands = [proxy_node(shelf, name) if name else None for name in held]
+    found = [stand.node for stand in stands if stand is not None]
+    return found if len(found) == len(stands) else []
 
 
 def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:

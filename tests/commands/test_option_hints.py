@@ -47,3 +47,26 @@ def test_a_name_that_no_key_has_leads_nowhere(run: Any) -> None:
 
 def test_an_option_misspelled_has_those_alike(run: Any) -> None:
     assert "--prompt" in run("estimate", *JOB, "--promt", "100").err
+
+
+VALUES = {
+    ("--price", "3"): ("3 has no unit; write '3 USD/GPU/h'", ("--price", "3 USD/GPU/h")),
+    ("--safe", "90"): ("if percent is meant, 90%", ("--safe", "90%")),
+    ("--over", "gpu=h100,h200"): ("help: --over cluster.node=", ("--over", "cluster.node=dgx-h100,dgx-h200")),
+    ("--over", "accelerator=h100,b200"): ("help: --over cluster.node=", ("--over", "cluster.node=dgx-h100,dgx-b200")),
+}
+
+
+@pytest.mark.parametrize("given", VALUES)
+def test_a_value_that_is_refused_has_one_that_is_taken_in_its_message(given: tuple[str, str], run: Any) -> None:
+    words, meant = VALUES[given]
+    refused = run("search", *JOB, "--rate", "5", *given)
+    assert refused.code == 2
+    assert words in refused.err
+    assert meant[1] in refused.err
+    assert run("search", *JOB, "--rate", "5", *meant).code == 0
+
+
+def test_several_gpus_of_a_flag_lead_to_their_nodes(run: Any) -> None:
+    job = [word if word != "h100" else "h100,mi300x" for word in JOB]
+    assert "--over cluster.node=dgx-h100,hgx-mi300x" in run("search", *job, "--rate", "5").err

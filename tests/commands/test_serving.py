@@ -592,3 +592,22 @@ def test_plans_of_a_fixed_number_in_flight_rank_by_what_they_answer(run: Any) ->
     crowded = json_of(run, "search", *load, "--concurrency", "500", "--top", "30")["plans"]  # most of them in line
     assert crowded[0]["requests_per_s"] == pytest.approx(max(plan["requests_per_s"] for plan in crowded), rel=0.01)
     assert min(crowded, key=lambda plan: plan["tpot_s"])["requests_per_s"] < crowded[0]["requests_per_s"] / 2
+
+
+EXPERTS = ("--model", "deepseek-v3", "--gpu", "h200", "--gpus", "8", "--prompt", "2000", "--answer", "500",
+           "--rate", "1", "--set", "plan.tp=8")  # fmt: skip
+
+
+@pytest.mark.parametrize(("load", "alike"), [((), True), (("--set", "assume.experts.imbalance=1.2"), False)])
+def test_ranks_of_experts_that_change_no_figure_are_remarked(load: tuple[str, ...], alike: bool, run: Any) -> None:
+    """Each of eight ranks has an eighth of the experts' bytes, whole experts or parts of all."""
+    figures = []
+    for ep in ("1", "8"):
+        asked = (*EXPERTS, *load, "--set", f"plan.ep={ep}")
+        (plan,) = json.loads(run("estimate", *asked, "--json").out)["plans"]
+        figures.append(tuple(plan[name] for name in ("tpot_s", "ttft_p99_s", "memory_peak_bytes", "saturation_per_s")))
+        out = run("estimate", *asked).out
+        remarked = re.search(r"plan\.ep +without effect +each rank has as much with plan\.ep 1", out) is not None
+        assert remarked == (alike and ep == "8")
+        assert load or ("N051" in out) == remarked
+    assert (figures[0] == pytest.approx(figures[1], rel=1e-9)) == alike

@@ -137,7 +137,7 @@ def _bare(value: Any) -> str:
 
 def _percent(number: float, most: float) -> str:
     """What may have been meant by a share over the largest possible one."""
-    return f"; if percent is meant, {number:g} %" if most < number <= 100 * most else ""
+    return f"; if percent is meant, {number:g}%" if most < number <= 100 * most else ""
 
 
 def _bound(value: float, unit: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import numpy as np
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
+from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
-_SECTIONS = ("workload", "stack", "assume", "limits")
+_SECTIONS = ("workload", "plan", "stack", "assume", "limits")
 _OF_FREE = "share-of-free-before"
+_OF_EXPERTS = ("saturation_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "memory_peak")
+_SAME = 1e-9  # of a figure, by which it may differ
 
 
 def without_effect(
@@ -27,7 +31,8 @@ def without_effect(
     stated = set(_stated(inputs.case))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     of_engine = (*_of_stack(inputs, columns), *_of_memory(inputs), *_of_defaults(inputs))
-    rules = (*of_engine, *_of_load(inputs, columns), *_of_reuse(inputs), *_of_layout(inputs, columns))
+    of_plan = (*_of_layout(inputs, columns), *_of_experts(inputs, columns, costs))
+    rules = (*of_engine, *_of_load(inputs, columns), *_of_reuse(inputs), *of_plan)
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
@@ -164,6 +169,17 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
         yield "stack.decode_context", "plan.dcp is 1"
     if all(_inside(inputs, layout, each) for layout, each in zip(columns, sent, strict=True)):
         yield "assume.network_share", "no collective leaves its domain"
+
+
+def _of_experts(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """The way in which ranks divide experts, where tp divides them into as much for each rank."""
+    if len(columns) > 1 or np.all(columns[0].ep == 1) or np.any(columns[0].redundant_experts):
+        return
+    other = evaluate(inputs, replace(columns[0], ep=np.ones_like(columns[0].ep))).results.row()
+    if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
+        yield "plan.ep", "each rank has as much with plan.ep 1; experts of unequal load change that"
 
 
 def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:

@@ -10,12 +10,14 @@ from decimal import Decimal
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.explore.node_of_gpu import nodes_of_gpus
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
 MOST_VALUES = 10_000
 _SET = "--set"
 _ACCELERATOR = "cluster.node.accelerator"
+_OF_NODES = ("gpu", "accelerator")  # words for what changes with the node
 _SIZES = {"--ranks": "64..4096", "--rate": "10..160"}  # options whose ranges double, with an example
 _NUMBER = r"[-+]?\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(_NUMBER)
@@ -76,6 +78,10 @@ def axis(text: str, option: str = "--over") -> Axis:
     if not separator or not path or not values.strip():
         raise _fault(option, text, f"'{text}' is not path=values")
     found = values_of(values, option, text)
+    if path in _OF_NODES and (nodes := nodes_of_gpus(found)):
+        place = Place(COMMAND_LINE, 0, len(option) + 2, "", f"{option} {text}", len(path))
+        sentence = f"unknown key '{path}'; a GPU is one of a node"
+        raise fail("D003", sentence, place, f"{option} cluster.node={','.join(nodes)}")
     if unit := _UNITS.get(path):
         found = tuple(f"{value} {unit}" if _PLAIN.fullmatch(value) else value for value in found)
     if path == _ACCELERATOR:  # by any spelling, as for --gpu

@@ -117,8 +117,7 @@ def around_rate(case: ServingCase) -> list[str]:
     if rate is None:
         stated = _other_load(case)
         sentence = f"a scenario that serves is scaled by its rate; this one states {stated}"
-        hint = f"--rate {_answered(case)} in its place; costmodel search names the nodes that the load needs"
-        raise fail("C010", sentence, None, hint)
+        raise fail("C010", sentence, None, _rate_in_place(case, stated))
     return [f"{float(rate) * factor:g} /s" for factor in (0.25, 0.5, 1, 2, 4)]
 
 
@@ -127,11 +126,24 @@ def _other_load(case: ServingCase) -> str:
     return next(name for name in LOADS if getattr(case.scenario.workload, name) is not None)
 
 
-def _answered(case: ServingCase) -> str:
-    """The requests a second that the scenario's own plan answers, as an option states them."""
-    answer = tried(case, (), bands=False).answer
-    rate = math.nan if answer is None or answer.refused else answer.costs["requests_per_s"]
-    return significant(rate) if math.isfinite(rate) and rate > 0 else "2..16"
+def _rate_in_place(case: ServingCase, stated: str) -> str:
+    """An option that states a rate in the place of another load.
+
+    Of users, or of requests in flight, the most that they ask for: each as often as one does who is alone.
+    """
+    count = float(getattr(case.scenario.workload, stated))
+    alone = () if stated == "requests" else (f"workload.{stated}=1",)
+    answer = tried(case, alone, best=by_search(case, best=False), bands=False).answer
+    each = math.nan if answer is None or answer.refused else answer.costs["requests_per_s"]
+    rate = each * count if alone else each
+    if not math.isfinite(rate) or rate <= 0:
+        return "--rate 2..16 in its place"
+    if not alone:
+        return f"--rate {significant(rate)} in its place; costmodel search names the nodes that the load needs"
+    who = f"{count:,.0f} {'users' if stated == 'users' else 'requests in flight'}"
+    several = ",".join(f"{max(count * factor, 1):.0f}" for factor in (0.5, 1, 2))
+    sweep = f"costmodel sweep --over workload.{stated}={several} has a row for each number"
+    return f"--rate {significant(rate)} in its place, the most that {who} ask for; {sweep}"
 
 
 def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:

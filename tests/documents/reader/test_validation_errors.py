@@ -53,7 +53,7 @@ ONE = {
     "wrong unit": ("2.50 USD/GPU/h", "3.35 TB", "D007", "3.35 TB", "'TB' is not a unit of USD/GPU/h", ""),
     "unknown unit": ("2.50 USD/GPU/h", "2 parsec", "D007", "2 parsec", "unknown unit 'parsec': a price is written", ""),
     "frequency for a price": ("2.50 USD/GPU/h", "2 GHz", "D007", "2 GHz", "'GHz' is not a unit", ""),
-    "bare number": ("2.50 USD/GPU/h", "2.50", "D007", "2.50", "2.5 has no unit; write e.g. '2.50 USD/GPU/h'", ""),
+    "bare number": ("2.50 USD/GPU/h", "2.50", "D007", "2.50", "2.5 has no unit; write '2.5 USD/GPU/h'", ""),
     "unit on a count": ("tp: 8", "tp: 8 GiB", "D007", "8 GiB", "'8 GiB' is not a plain number; write e.g. 8", ""),
     "word for a count": ("tp: 8", "tp: eight", "D007", "eight", "'eight' is not a plain number", ""),
     "date for a count": ("tp: 8", "tp: 2024-01-01", "D007", "2024-01-01", "is not a plain number", ""),
@@ -77,7 +77,7 @@ ONE = {
     "too many": ("nodes: 64", "nodes: 1e19", "D008", "1e19", "1e+19 is out of range", ""),
     "part of one": ("tp: 8", "tp: 1.5", "D008", "1.5", "a whole number is expected here, not 1.5", ""),
     "more than a float of use": ("tp: 8", "tp: 1e308", "D008", "1e308", "1e+308 is out of range: at least 1 and", ""),
-    "no percent sign": (ASSUME, ASSUME + "  fragmentation: 5\n", "D008", "5", "1; if percent is meant, 5 %", ""),
+    "no percent sign": (ASSUME, ASSUME + "  fragmentation: 5\n", "D008", "5", "1; if percent is meant, 5%", ""),
     "less than the mean": (
         ASSUME,
         ASSUME + "  experts: {imbalance: 0.5}\n",
@@ -473,5 +473,5 @@ def test_a_spread_without_its_percent_sign_is_refused() -> None:
         validate(Serving, parse(text, "served.yaml"), "served.yaml")
     (fault,) = caught.value.faults
     assert (fault.code, fault.place and fault.place.path) == ("D008", "prompt.spread")
-    assert fault.sentence.endswith("at least 0 and at most 10; if percent is meant, 60 %")
+    assert fault.sentence.endswith("at least 0 and at most 10; if percent is meant, 60%")
     assert validate(Serving, parse(text.replace("60", "60 %"), "served.yaml"), "served.yaml").spread("prompt") == 0.6

@@ -25,7 +25,7 @@ CASES = {
     "host": [LOAD.format("turns: 8, rate: 8 /s, think_time: 100 s"), "limits={}", "stack.host_cache.size=64 GB"],
     "apart": ["plan={prefill: {tp: 4, replicas: 1}, decode: {tp: 4, replicas: 1}}", "limits={}"],
     "experts": ["model=qwen-3-30b-a3b", "plan={tp: 4}", "limits={}"],
-    "spread": ["model=qwen-3-30b-a3b", "plan={dp_attention: 4, ep: 4}", "limits={}"],
+    "spread": ["model=qwen-3-30b-a3b", "plan={dp_attention: 4, ep: 4}", "assume.experts.imbalance=1.1", "limits={}"],
     "wide": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={dp_attention: 16, ep: 16}", "limits={}"],
     "draft": ["plan={tp: 8, speculation: {tokens: 3, acceptance: 80 %, draft: eagle}}", "limits={}"],
     "images": ["model=qwen-3-vl-32b", "plan={tp: 4}", "limits={}", "workload.images={count: 1, tokens: 90}"],

@@ -31,7 +31,7 @@ CASES = {
     "nodes": ["plan={tp: 16}", "limits={}"],
     "small": ["model=llama-3.1-8b", "plan={tp: 1}", "stack=sglang", "limits={}"],
     "experts": ["model=qwen-3-30b-a3b", "plan={tp: 4}", "limits={}"],
-    "spread": ["model=qwen-3-30b-a3b", "plan={dp_attention: 4, ep: 4}", "limits={}"],
+    "spread": ["model=qwen-3-30b-a3b", "plan={dp_attention: 4, ep: 4}", "assume.experts.imbalance=1.1", "limits={}"],
     "wide": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={dp_attention: 16, ep: 16}", "limits={}"],
 }
 KEYS = {

@@ -232,3 +232,31 @@ def test_a_load_that_is_no_rate_is_scaled_by_the_rates_of_the_option(
     (both,) = faults(run("estimate", "serve-llama-3.1-70b", "--set", load, "--set", "workload.rate=8 /s"))
     assert both.code == "D006"
     assert "set it to null" in both.help
+
+
+ALONE = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "16", "--prompt", "2000", "--answer", "500",
+         "--set", "plan.tp=4")  # fmt: skip
+
+
+@pytest.mark.parametrize(("load", "count", "pause"), [("users", 2000, 30), ("concurrency", 500, 0)])
+def test_a_load_that_is_no_rate_has_the_most_that_it_asks_for_as_a_rate(
+    load: str, count: int, pause: int, run: Any
+) -> None:
+    """N / (Z + L) with the whole answer of a user who is alone, not the rate of replicas that are full."""
+    think = ("--set", f"workload.think_time={pause} s") if pause else ()
+    refused = run("scale", *ALONE, f"--{load}", f"{count}", *think)
+    assert refused.code == 2
+    (rate,) = re.findall(
+        r"help: --rate ([\d.]+) in its place, the most that [\d,]+ (?:users|requests in flight) ", refused.err
+    )
+    (plan,) = json.loads(run("estimate", *ALONE, "--rate", "0.001/s", "--json").out)["plans"]
+    assert float(rate) == pytest.approx(count / (pause + plan["latency_s"]), rel=0.01)
+    swept = f"costmodel sweep --over workload.{load}={count // 2},{count},{2 * count}"
+    assert swept in refused.err
+    assert run("sweep", *ALONE, f"--{load}", f"{count}", *think, *swept.split()[2:]).code == 0
+
+
+def test_gpus_beside_rates_of_the_scenario_name_no_option_of_training(run: Any) -> None:
+    out = run("scale", "serve-llama-3.1-70b", "--gpus", "32").out
+    assert "--gpus 32 has no effect: the rate counts" in out
+    assert "--ranks" not in out

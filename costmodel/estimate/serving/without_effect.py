@@ -15,6 +15,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.ground.equation import untraced
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
@@ -177,9 +178,13 @@ def _of_experts(
     """The way in which ranks divide experts, where tp divides them into as much for each rank."""
     if len(columns) > 1 or np.all(columns[0].ep == 1) or np.any(columns[0].redundant_experts):
         return
-    other = evaluate(inputs, replace(columns[0], ep=np.ones_like(columns[0].ep))).results.row()
+    with untraced():
+        other = evaluate(inputs, replace(columns[0], ep=np.ones_like(columns[0].ep))).results.row()
     if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
-        yield "plan.ep", "each rank has as much with plan.ep 1; experts of unequal load change that"
+        yield (
+            "plan.ep",
+            "figures are those of plan.ep 1; unequal load of experts (assume.experts.imbalance) tells them apart",
+        )
 
 
 def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:

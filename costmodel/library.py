@@ -221,7 +221,7 @@ def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto:
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_layouts
-    from costmodel.explore.serving.serving_remedies import with_search_remedies
+    from costmodel.explore.serving.search_remedies import with_search_remedies
 
     answers.without("search", [("workers", workers)])
     inputs = inputs_of(serving(case))

@@ -109,7 +109,7 @@ def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: boo
     from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
     from costmodel.explore.serving.search_layouts import search as search_space
-    from costmodel.explore.serving.serving_remedies import with_search_remedies
+    from costmodel.explore.serving.search_remedies import with_search_remedies
 
     with paced("values") as watcher:
         found = search_space(inputs_of(serving(case)), top, over, watcher)

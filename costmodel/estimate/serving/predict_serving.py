@@ -55,6 +55,8 @@ class ServingAnswer:
     remedies: tuple[
         tuple[tuple[str, ...], ...], ...
     ] = ()  # by kind, settings that fix it; empty where none were looked for
+    partial: bool = False  # whether the remedies make it fit, and leave limits broken
+    alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
 
     @property
     def overload(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from costmodel.explore.serving.cache_levers import CacheLever, levers
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
 from costmodel.explore.serving.found_plans import FoundPlans
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.serving_remedies import with_search_remedies
+from costmodel.explore.serving.search_remedies import with_search_remedies
 from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
 from costmodel.ground.equation import trace

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, any_from
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import RARE
@@ -29,6 +33,23 @@ _MOST = 100_000  # plans of which the best with the engine's own token budget is
 def states_no_plan(case: ServingCase) -> bool:
     """Whether the scenario as it is written leaves the plan to a search, which holds the keys that --set gives."""
     return case.scenario.plan is None or "plan" not in (case.original or case.tree)
+
+
+def has_assumed_plan(case: ServingCase) -> bool:
+    """Whether costmodel chose the plan for flags that state none."""
+    return any(item.path == "plan" for item in case.asked.assumed)
+
+
+def asked_case(case: ServingCase) -> LoadedScenario:
+    """The scenario as it is asked: without the plan that costmodel chose for it."""
+    if not has_assumed_plan(case):
+        return case
+    written = {path_of(item) for item in case.assignments}
+    stated = (item for item in case.changes if path_of(item) in written or not path_of(item).startswith("plan."))
+    reader = DocumentReader(read=dict(case.read), own=list(case.own))
+    asked = replace(case.asked, assumed=tuple(item for item in case.asked.assumed if item.path != "plan"))
+    found = any_from(reader, copied(case.original), case.file, tuple(stated))
+    return replace(found, name=case.name, asked=asked, assignments=case.assignments)
 
 
 def by_search(case: ServingCase, *, best: bool) -> bool:

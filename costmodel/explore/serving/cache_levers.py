@@ -18,12 +18,13 @@ class CacheLever:
 
     assignment: str
     tokens: float
-    first: bool
 
 
 def levers(answer: ServingAnswer) -> list[CacheLever]:
-    """Levers that are not pulled yet: a narrower cache and weights, half and twice the ranks of a replica."""
-    return [CacheLever(each, tokens, position == 0) for position, (each, tokens) in enumerate(_tried(answer))]
+    """Levers that are not pulled yet: a narrower cache and weights, twice the ranks of a replica, and half of them
+    where the plan fits.
+    """
+    return [CacheLever(each, tokens) for each, tokens in _tried(answer)]
 
 
 def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
@@ -32,7 +33,8 @@ def _tried(answer: ServingAnswer) -> Iterator[tuple[str, float]]:
     wide = workload.weights is None and workload.precision in ("bf16", "fp16")
     stored = any(stored_types(answer.inputs.case))
     wanted += ["workload.weights=fp8"] if wide and not stored else []
-    wanted += [f"plan.tp={degree:g}" for degree in (tp / 2, tp * 2) if degree >= 1]
+    fewer = [tp / 2] if tp > 1 and "M001" not in answer.broken else []
+    wanted += [f"plan.tp={degree:g}" for degree in (*fewer, tp * 2)]
     for assignment in wanted:
         try:
             found = predict(serving(vary_any(answer.inputs.case, [assignment])), bands=False)

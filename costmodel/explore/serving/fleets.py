@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 
 APART = ("prefill", "decode")
 
@@ -37,3 +39,18 @@ def gpus_of(answer: ServingAnswer, counts: Mapping[str, float]) -> float:
 def settings_of(counts: Mapping[str, float]) -> tuple[str, ...]:
     """The settings that make so many replicas."""
     return tuple(f"{key}={count:.0f}" for key, count in counts.items())
+
+
+def more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """As many replicas as the load needs; of instances apart more of the kind that is short, or fewer of the other."""
+    case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
+    if not all(map(math.isfinite, needed.values())):
+        return
+    room, sizes = float(answer.inputs.ranks), sizes_of_cluster(case)
+    more = {name: max(count, now[name]) for name, count in needed.items()}
+    fleets = [more, needed] if gpus_of(answer, more) <= room or gpus_of(answer, needed) > room else [needed, more]
+    for fleet in (counts for counts in fleets if counts != now):
+        changed = {name: count for name, count in fleet.items() if count != now[name]}
+        number = sizes.number(gpus_of(answer, fleet))
+        more_nodes = sizes.settings(number) if number > sizes.number(room) else ()
+        yield (*settings_of(changed), *more_nodes)

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.shared.limits import Limit, stated_limits
-from costmodel.explore.serving.best_layout import budget_settings, plan_settings
+from costmodel.explore.serving.best_layout import budget_settings
 from costmodel.explore.serving.fleet_size import EASED
-from costmodel.explore.serving.search_layouts import search
-from costmodel.ground.errors import CostModelError
 
 _GAPS = ("worst_gap", "tpot_p99")  # results that a step full of prompts makes
 _RENTED = ("rent_per_month", "gpus", "nodes", "replicas", "cost_of_batch")
@@ -23,16 +21,6 @@ def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
         yield _smaller_budgets(answer)
     if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
         yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])
-
-
-def best_of_search(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """The plan that a search finds best, where it keeps every limit."""
-    try:
-        found = search(answer.inputs, 1, bands=False)
-    except CostModelError:
-        return
-    if found.kept:
-        yield tuple(f"{path}={value}" for path, value in plan_settings(found, found.best[0]).items())
 
 
 def _breaks(answer: ServingAnswer, limit: Limit) -> bool:

@@ -1,44 +1,12 @@
-"""What a search of a serving scenario offers where no plan of it keeps every limit."""
+"""What is offered for a serving plan that is invalid or breaks a limit."""
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-from typing import Any
-
 import pytest
-from estimate.serving.cases import inputs, predicted
+from estimate.serving.cases import predicted
 
-from costmodel.explore.search.ranges import axes
-from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.serving_remedies import with_remedies, with_search_remedies
+from costmodel.explore.serving.serving_remedies import with_remedies
 from costmodel.report.terminal.serving.serving_reasons import reason
-
-
-@pytest.mark.parametrize(
-    ("settings", "over", "first"),
-    [
-        (("workload.rate=50 /s",), (), "cluster.nodes=11"),  # replicas of tp 8, one a node, at 4.68 requests/s each
-        (("model=deepseek-v3", "cluster.nodes=1"), (), "cluster.nodes=8"),  # none fits on one node
-        (("workload.rate=16 /s",), ("cluster.node=dgx-h100,dgx-h200",), "cluster.node=dgx-h200"),
-        (
-            ("workload.rate=null", "workload.requests=20k", "limits={makespan: {at_most: 10 min}}"),
-            (),
-            "cluster.nodes=5",
-        ),
-    ],
-)
-def test_a_search_under_each_remedy_finds_a_plan_that_keeps_the_limits(
-    settings: tuple[str, ...], over: tuple[str, ...], first: str
-) -> None:
-    found = with_search_remedies(search(inputs(*settings), 3, axes(over)))
-    assert found.kept == 0
-    assert found.remedies[0].settings[0] == first
-    for remedy in found.remedies:
-        again = search(inputs(*settings, *remedy.settings), 1)
-        assert again.kept > 0
-        assert again.best[0].sizes == remedy.best.sizes
 
 
 @pytest.mark.parametrize(
@@ -57,79 +25,6 @@ def test_a_remedy_adds_instances_of_the_kind_that_is_short(
     scenario = ("cluster.nodes=8", f"workload.rate={rate} /s", plan)
     assert (settings,) in with_remedies(predicted(*scenario)).remedies
     assert not predicted(*scenario, *settings).broken
-
-
-SMALL = ("--model", "qwen-3-32b", "--gpu", "l40s", "--gpus", "1", "--rate", "1", "--prompt", "2k", "--answer", "300")
-BATCH = ("--model", "qwen-3-14b", "--gpu", "l40s", "--gpus", "8", "--prompt", "800", "--answer", "200",
-         "--set", "workload.requests=1M", "--set", "limits.makespan.at_most=2h")  # fmt: skip
-BIG = ("--model", "qwen-3-235b-a22b", "--gpu", "h200", "--gpus", "16", "--rate", "10", "--prompt", "4000",
-       "--answer", "800", "--set", "limits.ttft_p99.at_most=2s", "--set", "limits.tpot.at_most=40ms")  # fmt: skip
-
-
-@pytest.mark.parametrize(("asked", "size"), [(SMALL, 4), (BIG, 40), (BATCH, 40)])
-def test_a_search_by_gpus_names_the_fewest_that_suffice(asked: tuple[str, ...], size: int, run: Any) -> None:
-    """The line that is printed is typed to the letter, and one size smaller."""
-    first = run("search", *asked)
-    assert first.code == 1
-    assert f"try  --gpus {size}" in first.out
-    words = shlex.split(first.out.split("Next: costmodel ")[1])
-    again = run(*words)
-    assert again.code == 0
-    assert "has no effect" not in again.out
-    smaller = size // 2 if size <= 8 else size - 8
-    words[words.index("--gpus") + 1] = str(smaller)
-    assert run(*words).code == 1
-
-
-@pytest.mark.parametrize(
-    ("asked", "tries"),
-    [
-        (("--model", "llama-3.1-405b", "--gpu", "h100", "--gpus", "8", "--set", "plan.tp=8"),
-         ("--set workload.weights=fp8", "--gpus 16 --set plan.pp=2")),
-        (("--model", "mixtral-8x7b", "--gpu", "l40s", "--gpus", "8", "--set", "plan={tp: 2, ep: 2, replicas: 4}"),
-         ("--set plan.tp=4 --set plan.ep=4 --set plan.replicas=2",)),
-    ],
-)  # fmt: skip
-def test_a_plan_that_does_not_fit_has_remedies_that_fit_to_the_letter(
-    asked: tuple[str, ...], tries: tuple[str, ...], run: Any
-) -> None:
-    job = ("--rate", "1", "--prompt", "2000", "--answer", "300")
-    out = run("estimate", *asked, *job).out
-    for each in tries:
-        assert each in out
-        words = shlex.split(each)
-        kept = asked[:4] + asked[6:] if "--gpus" in words else asked
-        assert "M001" not in run("estimate", *kept, *job, *words).out
-
-
-def test_limits_that_no_plan_keeps_are_named_with_the_nearest(run: Any) -> None:
-    out = run("search", "serve-llama-3.1-70b", "--set", "limits.tpot.at_most=5ms").out
-    found = re.search(r"even of one request at a time: the nearest, \d+ × (.*), has tpot ([\d.]+) ms", out)
-    assert found is not None
-    plans = search(inputs("workload.rate=1e-6 /s", "limits.tpot.at_most=5ms"), 1000).best
-    assert float(found[2]) == pytest.approx(1e3 * min(plan.costs["tpot"] for plan in plans), abs=0.06)
-
-
-def test_the_size_that_is_named_has_its_own_times_and_chance(run: Any) -> None:
-    """As estimate gives them with as many replicas, not those of the whole cluster above."""
-    job = ("serve-llama-3.1-70b", "--set", "cluster.nodes=8", "--set", "workload.rate=20 /s")
-    out = run("search", *job, "--top", "1").out
-    replicas, tp = re.findall(r"need (\d+) replicas of tp (\d+)", out)[0]
-    plan = ("--set", f"plan.tp={tp}", "--set", f"plan.replicas={replicas}", "--set", "stack.budget=16384")
-    (found,) = json.loads(run("estimate", *job, *plan, "--json").out)["plans"]
-    stated = re.findall(r"With so many: tpot ([\d.]+) ms and ttft p99 ([\d.]+) ms, and a chance of (\d+)%", out)[0]
-    values = (1e3 * found["tpot_s"], 1e3 * found["ttft_p99_s"], 100 * found["limits_chance"])
-    assert [float(word) for word in stated] == pytest.approx(values, rel=0.01)
-
-
-def test_a_degree_that_does_not_divide_is_named_not_lack_of_room(run: Any) -> None:
-    out = run("search", *BIG, "--set", "plan.tp=8", "--set", "plan.ep=3").out
-    assert "L056" in out
-
-
-def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
-    assert with_search_remedies(search(inputs())).remedies == ()
-    assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()
 
 
 def test_instances_apart_that_are_too_many_have_remedies() -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.text import Text
 
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.explore.serving.found_plans import FoundPlans, VariantPlans, reasons, share_of
 from costmodel.ground.units import counted, percent
 from costmodel.report.terminal.search.varied_keys import headings
-from costmodel.report.terminal.serving.serving_formatting import chance_of, result
+from costmodel.report.terminal.serving.serving_formatting import never_kept_line
 from costmodel.report.terminal.serving.serving_variants import best_words
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.style.theme import DIM, styled
 
 _NAMED = 4  # reasons, of which the others are counted together
 
@@ -24,17 +23,9 @@ def never_kept(found: FoundPlans) -> list[Line]:
     """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
     if found.kept or found.stopped:
         return []
-    missed = "" if found.alone is None else _missed_alone(found, found.alone.costs)
-    if found.alone is None or not missed:
-        return [styled(f"  No lever found: nothing that costmodel tries would {chance_of(found.inputs.case)}.", BAD)]
-    nearest = f"the nearest, {best_words(found.alone).partition(' ✗')[0]}, has {missed}"
-    return [styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)]
-
-
-def _missed_alone(found: FoundPlans, costs: Mapping[str, float]) -> str:
-    """Limits of users that a plan breaks, with what it has."""
-    limits = (limit for limit in service_limits(found.inputs) if not limit.holds(costs[limit.column]))
-    return ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
+    alone = found.alone
+    words = "" if alone is None else best_words(alone).partition(" ✗")[0]
+    return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
 
 
 def shares(found: FoundPlans) -> list[Line]:

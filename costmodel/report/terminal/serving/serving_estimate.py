@@ -18,8 +18,10 @@ from costmodel.report.terminal.serving.serving_formatting import (
     band,
     chance_of,
     has_limits,
+    layout_words,
     limits_of_batch,
     limits_on,
+    never_kept_line,
     one,
     plan_words,
     result,
@@ -109,17 +111,19 @@ def problems(answer: ServingAnswer) -> list[Line]:
 
 def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
-    lines: list[Line] = []
     if answer.broken and not answer.remedies:
-        goal = chance_of(answer.inputs.case)
-        return [styled(f"    no single key of this plan would {goal}; costmodel search looks at others", BAD)]
+        alone = answer.alone
+        words = "" if alone is None else layout_words(alone)
+        return [never_kept_line(answer.inputs, None if alone is None else alone.costs, words)]
+    part = f"    with these it fits, but would not {chance_of(answer.inputs.case)}:"
+    lines: list[Line] = []
     for first, *others in answer.remedies:
         options = options_of(answer.inputs.case, first)
         values = " or ".join(
             " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
         )
         lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if values else ''}"))
-    return lines
+    return [styled(part, BAD), *lines] if answer.partial else lines
 
 
 def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Line:

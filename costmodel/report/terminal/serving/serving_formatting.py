@@ -20,7 +20,7 @@ from costmodel.estimate.shared.limits import KINDS, stated_limits
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import ENDS, between
-from costmodel.report.terminal.style.theme import DIM, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 MEMORY = ("cache_pool", "memory_peak", "kv_bytes_per_token")
 TERMS = (
@@ -211,6 +211,20 @@ def chance_of(case: ServingCase) -> str:
 def has_limits(case: ServingCase) -> bool:
     """Whether anything is bounded."""
     return any(True for _ in stated_limits(case.scenario.limits))
+
+
+def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, plan: str) -> Text:
+    """That nothing helps a load; where limits are broken by one request at a time, by what of the nearest plan.
+
+    alone: its results with one request at a time
+    """
+    costs = alone or {}
+    limits = (limit for limit in service_limits(inputs) if costs and not limit.holds(costs[limit.column]))
+    missed = ", ".join(f"{limit.key} {result(limit.column, costs[limit.column])}" for limit in limits)
+    if not missed:
+        return styled(f"  No lever found: nothing that costmodel tries would {chance_of(inputs.case)}.", BAD)
+    nearest = f"the nearest, {plan}, has {missed}"
+    return styled(f"  No plan keeps the limits, even of one request at a time: {nearest}", BAD)
 
 
 def without_room(inputs: ServingInputs) -> list[Text]:

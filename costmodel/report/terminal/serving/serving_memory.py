@@ -15,6 +15,7 @@ from costmodel.ground.units import gib, show_memory, show_time, significant
 from costmodel.report.terminal.serving.cache_table import cache_table
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.serving.serving_formatting import one
+from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
@@ -124,7 +125,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         ("", f"{steady} mean requests at a time{flying}"),
         ("context", _context(answer)),
         *_host(answer),
-        *(_lever(each) for each in levers),
+        *_levers(answer, levers),
     ]
     return [CellTable(("", ""), rows, "ll", headed=False)]
 
@@ -182,6 +183,15 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     ]
 
 
-def _lever(lever: CacheLever) -> tuple[str, str]:
-    tokens = f"{significant(lever.tokens / 1e3, 4)} k tokens of a replica" if lever.tokens else "does not fit"
-    return ("what if" if lever.first else "", f"--set {lever.assignment}: {tokens}")
+def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:
+    """What each lever would leave for the cache; of a plan that does not fit those that make it fit, if any does."""
+    helping = [each for each in levers if each.tokens or "M001" not in answer.broken]
+    words = [f"--set {each.assignment}: {_pool(each.tokens)}" for each in helping]
+    if levers and not helping:
+        tried = [each.assignment for each in levers]
+        words = [f"it does not fit with {listed(tried)} either"]
+    return [("" if place else "what if", each) for place, each in enumerate(words)]
+
+
+def _pool(tokens: float) -> str:
+    return f"{significant(tokens / 1e3, 4)} k tokens of a replica" if tokens else "does not fit"

@@ -1,0 +1,143 @@
+"""What a search offers where no plan of it keeps every limit: settings of it, each searched before it is offered."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.element_types import stored_types
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.replicas_for_load import share_of_saturation
+from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.serving.whole_prompts import least_budget
+from costmodel.explore.serving.best_layout import asked_case, has_assumed_plan, plan_settings
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
+from costmodel.explore.serving.limit_misses import limit_misses
+from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster
+from costmodel.explore.serving.vary_serving import tried, unloaded
+from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import significant
+
+_EVERY = 100_000  # plans, of which the nearest to the limits is taken
+_MOST = 3  # remedies
+
+
+def with_search_remedies(found: FoundPlans) -> FoundPlans:
+    """The same result; where no plan keeps every limit, with settings of the search under which one does."""
+    if found.kept or found.stopped:
+        return found
+    case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
+    kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))
+    tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
+    smallest = None if waits_in_batch(case) else smallest_cluster(found, case)
+    tried_ones.insert(len(_longer_steps(found, case)), smallest)
+    if not found.valid and not any(tried_ones):
+        longer = itertools.chain.from_iterable(_longer_steps(found, case))
+        tried_ones = [next(filter(None, (search_remedy(case, each, fits=True) for each in longer)), None)]
+    alone = None if any(tried_ones) else _unloaded(case)
+    ahead = tuple(f"{path}={value}" for path, value in values.items())
+    remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
+    smaller = None if smallest is None else smaller_fleet(found, case, smallest)
+    return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
+
+
+def searched(answer: ServingAnswer) -> FoundPlans | None:
+    """A search of what an answer is about, with remedies where no plan of it keeps every limit."""
+    try:
+        inputs = inputs_of(serving(asked_case(answer.inputs.case)))
+        return with_search_remedies(search(inputs, _MOST, bands=False))
+    except CostModelError:
+        return None
+
+
+def settings_found(answer: ServingAnswer, found: FoundPlans | None) -> list[tuple[str, ...]]:
+    """What makes the best plan of a search, or what its remedies set: with the plan, where the same command would not
+    choose that by itself.
+    """
+    if found is None:
+        return []
+    if found.kept:
+        return [tuple(f"{path}={value}" for path, value in plan_settings(found, found.best[0]).items())]
+    case, chosen = asked_case(answer.inputs.case), has_assumed_plan(answer.inputs.case)
+    return [
+        remedy.settings
+        if chosen and tried(case, remedy.settings, best=True, bands=False).works
+        else (*remedy.settings, *remedy.plan)
+        for remedy in found.remedies
+    ]
+
+
+def nearest_alone(answer: ServingAnswer, found: FoundPlans | None) -> ServingAnswer | None:
+    """The plan of a search that is nearest to limits which none keeps, with one request at a time."""
+    if found is None or found.alone is None:
+        return None
+    settings = [f"{path}={value}" for path, value in plan_settings(found, found.alone).items()]
+    return predict(unloaded(serving(vary_any(found.inputs.case, settings))), bands=False)
+
+
+def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
+    """Prompts in parts, or a larger budget, where a prompt does not fit into a step."""
+    if not found.refused["L062"]:
+        return []
+    return list(room_for_prompts(inputs_of(case)))
+
+
+def room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
+    """What makes room for long prompts in a step, beside all sequences that the engine decodes."""
+    yield iter([("stack.chunked=true",)])
+    needed = float(np.max(least_budget(inputs.load))) + float(inputs.sequences)
+    yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
+
+
+def without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Settings of which none of the others is of the same key."""
+    keys = {other.partition("=")[0] for other in others}
+    return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
+
+
+def _unloaded(case: ServingCase) -> RankedPlan | None:
+    """The nearest plan where hardly any request meets another, if none keeps the limits even then."""
+    if case.scenario.workload.rate is None:
+        return None
+    inputs = inputs_of(unloaded(case))
+    found, limits = search(inputs, _EVERY, bands=False), service_limits(inputs)
+
+    def beyond(plan: RankedPlan) -> float:
+        return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])
+
+    return min(found.best, key=beyond) if found.best and not found.kept else None
+
+
+def narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
+    """Weights, or the cache, of half as many bytes, where the scenario does not state them."""
+    workload = case.scenario.workload
+    wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
+    kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
+    return [iter([(f"workload.{key}=fp8",)]) for key in kinds]
+
+
+def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
+    """The most that a plan answers within the limits."""
+    inputs = inputs_of(case)
+    within = max((with_room(inputs, plan.costs) for plan in found.best), default=0.0)
+    if case.scenario.workload.rate is not None and within > 0:
+        yield rate_setting(within)
+
+
+def with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
+    """The highest rate that leaves a plan the headroom."""
+    return share_of_saturation(inputs) * costs["rate_within_slo_per_s"]
+
+
+def rate_setting(within: float) -> tuple[str, ...]:
+    """A rate to three digits, at most that one."""
+    digits = 10.0 ** (math.floor(math.log10(within)) - 2)
+    return (f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)

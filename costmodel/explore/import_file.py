@@ -29,7 +29,7 @@ from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_machine import imported_machine
 from costmodel.explore.import_node import GivenNode, given_node, other_selected, selected_node
-from costmodel.explore.import_serving import is_served, served
+from costmodel.explore.import_serving import invalid_plan, is_served, served
 from costmodel.explore.typed_commands import refuse_unquoted
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -100,8 +100,10 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     file = " and ".join(text.file for text in texts)
     part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
     found = _scenario(part, first.file, beside, given)
-    ready = None if found.missing else any_from(DocumentReader(), copied(found.document), first.file, ()).model
-    return _imported(file, found, ready)
+    if found.missing:
+        return _imported(file, found, None)
+    case = any_from(DocumentReader(), copied(found.document), first.file, ())
+    return _imported(file, replace(found, warnings=(*found.warnings, *invalid_plan(case))), case.model)
 
 
 def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
@@ -206,7 +208,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
     elif stated:
         tree["cluster"] = {"node": given.name, "nodes": _nodes(given.node, beside, found)}
     if missing and not beside.partial:
-        raise CostModelError(*missing)
+        raise CostModelError(*missing, *(fault for fault in found.warnings if fault.code == "X007"))
     ahead, origins = placed(tree, Place(file))
     if given is not None and stated:
         given.written_into(ahead, origins)

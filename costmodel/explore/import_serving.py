@@ -9,7 +9,11 @@ from pathlib import Path
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names, read
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.model import Model
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.exchange.formats import CONFIG, SERVING, TRT_OPTIONS
 from costmodel.exchange.imported import Imported, Loss, OriginValue
 from costmodel.exchange.importers.launch.layer import Layer
@@ -113,3 +117,15 @@ def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | 
         hint = "add its config.json, or --set model=NAME with one of costmodel list models"
         sentence = f"the model {shown(name[:80])} is none of the library"
         return None, "", Fault("X002", sentence, stated.place or Place(""), hint)
+
+
+def invalid_plan(case: LoadedScenario) -> tuple[Fault, ...]:
+    """Warnings that the plan of a command cannot exist, as an estimate of it would refuse it."""
+    if case.kind != "serving" or case.scenario.plan is None:
+        return ()
+    try:
+        refused = predict(serving(case), bands=False).refused
+    except CostModelError:  # which an estimate reports
+        return ()
+    place = case.place("plan.tp", "plan")
+    return tuple(Fault(code, REFUSALS[code].title, place, REFUSALS[code].meaning) for code in refused)

@@ -107,6 +107,8 @@ def loaded_of_flags(
     _checked(flags, kind, alone=scenario is None)
     set_here = {path_of(item) for item in assignments}
     changes, assumed = _changes(flags, kind, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
+    if scenario is None and states_no_job(flags, set_here):
+        assumed.insert(0, Assumption("workload.kind", kind, "--stack vllm, or --rate, asks for serving"))
     if scenario is None and flags.stack is None and "stack" not in set_here:
         software = default_stack(kind, changes)
         changes += [default_assignment("stack", item.value) for item in software]
@@ -164,6 +166,14 @@ def kind_of(flags: ScenarioFlags) -> str:
     except CostModelError:  # the scenario's reader reports the place
         engine = False
     return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
+
+
+def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
+    """Whether neither flags nor keys that are set tell training from serving."""
+    telling = {*KEYS["training"]} ^ {*KEYS["serving"]} | {"stack"}
+    return telling.isdisjoint(flags.given) and not any(
+        path.startswith(("workload.", "stack", "plan.", "limits.", "optimizer")) for path in set_here
+    )
 
 
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:

@@ -187,6 +187,27 @@ def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_no
     assert room / 2 < 2 * states or case.scenario.cluster.nodes == 1
 
 
+@pytest.mark.parametrize("command", ["estimate", "memory", "comm", "search"])
+@pytest.mark.parametrize(
+    ("more", "assumed"),
+    [((), True), (("--sequence", "4096"), False), (("--rate", "1"), False), (("--stack", "megatron-core"), False)],
+)
+def test_a_job_that_no_flag_tells_is_stated_with_the_flag_of_the_other(
+    command: str, more: tuple[str, ...], assumed: bool, run: Any
+) -> None:
+    out = run(command, "--model", "llama-3.1-8b", "--gpus", "8", *more).out
+    assert ("assumed workload.kind training: --stack vllm, or --rate, asks for serving" in out) is assumed
+    served = run(command, "--model", "llama-3.1-8b", "--gpus", "8", "--stack", "vllm").out
+    assert "\nvllm · " in served
+
+
+def test_memory_of_a_model_alone_names_the_command_for_serving(run: Any) -> None:
+    out = run("memory", "llama-3.1-8b").out
+    stated = out.splitlines()[1]
+    assert stated.startswith("of training; of serving: costmodel ")
+    assert "\nvllm · " in run(*shlex.split(stated.partition("costmodel ")[2])).out
+
+
 def test_a_short_model_has_its_own_longest_sequence() -> None:
     assert case_of_flags(None, ScenarioFlags(model="gpt-2-small")).scenario.workload.sequence == 1024
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from costmodel.documents.keys.suggestions import nearest
@@ -18,6 +19,7 @@ OPTIMIZER_HINT = "--set workload.optimizer=adamw, or another of costmodel list o
 
 _LARGEST = 10**15
 _MOST_UNKNOWN = 12
+_WORDS = re.compile(r"[-_.]")  # between the words of a key
 _SLIP = 0.85  # likeness of a name that is meant to be another
 _ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")
 _WANTED = {"count": "a whole number from 0", "whole": "a whole number", "flag": "true or false", "figure": "a number"}
@@ -147,7 +149,7 @@ class ForeignKeys:
         if self._unknown:
             names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
             more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
-            meant = {name: nearest(name[:80], sorted(self.table), cutoff=_SLIP) for name in names}
+            meant = {name: likely_key(name[:80], self.table) for name in names}
             hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
             sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
             hint = " ".join(hints) or "they are left out"
@@ -226,3 +228,15 @@ _READERS: dict[KeyKind, Any] = {
     "word": _word,
     "text": lambda value: value,
 }
+
+
+def likely_key(name: str, table: Iterable[str]) -> str:
+    """The key that a name is meant to be: one that looks much like it, or whose words begin with its words.
+
+    >>> likely_key("gpu-mem-util", ["gpu-memory-utilization", "max-num-seqs"]), likely_key("top", ["top-p", "tp-size"])
+    ('gpu-memory-utilization', '')
+    """
+    known, words = sorted(table), _WORDS.split(name)
+    whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
+    begun = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
+    return begun[0] if len(begun) == 1 else nearest(name, known, cutoff=_SLIP)

@@ -385,3 +385,23 @@ def test_a_file_states_once_what_is_meant_by_a_misspelt_option(run: Any, tmp_pat
     ran = run("import", "serve.sh", "--gpu", "h100", *(word for each in load for word in ("--set", each)), cwd=tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.replace("\n# ", " ").count("did you mean gpu-memory-utilization") == 1
+
+
+def test_unknown_options_are_shown_beside_what_is_missing(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "serve.sh").write_text("vllm serve Qwen/Qwen3-8B --gpu-mem-util 0.9 --frobnicate 3\n", "utf-8")
+    ran = run("import", str(tmp_path / "serve.sh"))
+    assert ran.code == 2
+    assert "error[X002]: the load is not stated" in ran.err
+    assert "warning[X007]: keys that are not known: gpu-mem-util, frobnicate" in ran.err
+    assert "did you mean gpu-memory-utilization for 'gpu-mem-util'?" in ran.err
+
+
+def test_a_plan_that_cannot_exist_is_a_warning_as_an_estimate_of_it_is_refused(run: Any, tmp_path: Path) -> None:
+    """64 query heads and 8 key-value heads over 3 ranks."""
+    text = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 3\n"
+    found = read(text, tmp_path)
+    assert [fault.code for fault in found.warnings] == ["L051", "L052"]
+    assert not read(text.replace("3\n", "4\n"), tmp_path).warnings
+    (tmp_path / "serve.sh").write_text(text, "utf-8")
+    asked = ("--gpu", "h100", "--rate", "2", "--prompt", "2000", "--answer", "500")
+    assert run("import", str(tmp_path / "serve.sh"), *asked, "--strict").code == 1

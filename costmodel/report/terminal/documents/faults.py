@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from costmodel.ground.errors import Fault, Place
+from costmodel.ground.errors import WARNINGS, Fault, Place
 from costmodel.report.terminal.style.layout import drawn, laid
-from costmodel.report.terminal.style.theme import BAD, DIM, visible
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, visible
 
 MOST_FAULTS = 20
 _WINDOW, _NARROW_WINDOW = 100, 16
@@ -32,7 +32,8 @@ def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
 
 def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:
     """One fault as cargo would print it."""
-    lines = [Text.assemble((f"error[{fault.code}]", BAD), f": {visible(fault.sentence)}")]
+    word, color = ("warning", WARN) if fault.code in WARNINGS else ("error", BAD)
+    lines = [Text.assemble((f"{word}[{fault.code}]", color), f": {visible(fault.sentence)}")]
     place = fault.place
     if place is not None:
         lines.append(Text(f"  --> {visible(str(place))}", style=DIM))

@@ -116,6 +116,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     lines: list[Line] = [
         styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
         *_active(facts),
+        styled(f"of training; of serving: {_of_serving(facts)}"),
         *read_from(facts.foreign),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
         Text(),
@@ -146,6 +147,11 @@ def _left_out(facts: Alone, verbose: bool) -> list[Line]:
     """Values that a foreign file leaves to its class or format."""
     assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
     return [Text(), *assumed_lines(assumed, verbose=verbose)] if assumed else []
+
+
+def _of_serving(facts: Alone) -> str:
+    """The command of its memory in an engine."""
+    return shlex.join(["costmodel", "memory", "--model", facts.named, "--stack", "vllm"])
 
 
 def _ranked(facts: Alone) -> str:

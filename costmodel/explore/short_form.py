@@ -169,9 +169,9 @@ def kind_of(flags: ScenarioFlags) -> str:
 
 
 def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
-    """Whether neither flags nor keys that are set tell training from serving."""
-    telling = {*KEYS["training"]} ^ {*KEYS["serving"]} | {"stack"}
-    return telling.isdisjoint(flags.given) and not any(
+    """Whether neither flags nor keys that are set are of training or of serving alone."""
+    decisive = {*KEYS["training"]} ^ {*KEYS["serving"]} | {"stack"}
+    return decisive.isdisjoint(flags.given) and not any(
         path.startswith(("workload.", "stack", "plan.", "limits.", "optimizer")) for path in set_here
     )
 

@@ -35,7 +35,7 @@ _IN_SHORT = {
     "X006": "an option of another version",
     "X007": "options that the format does not have",
 }
-WARNINGS = ("X007",)  # of faults, beside which an answer goes on
+WARNINGS = ("X007",)  # of faults, which leave an answer possible
 _NOT_SHOWN = "the text is not shown, because this file is outside the working folder and COSTMODEL_PATH"
 _TO_SHOW = "to see it, run the command in the folder of that file, or name the folder in COSTMODEL_PATH"
 

@@ -192,7 +192,7 @@ def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_no
     ("more", "assumed"),
     [((), True), (("--sequence", "4096"), False), (("--rate", "1"), False), (("--stack", "megatron-core"), False)],
 )
-def test_a_job_that_no_flag_tells_is_stated_with_the_flag_of_the_other(
+def test_a_job_that_no_flag_states_is_stated_with_the_flag_of_the_other(
     command: str, more: tuple[str, ...], assumed: bool, run: Any
 ) -> None:
     out = run(command, "--model", "llama-3.1-8b", "--gpus", "8", *more).out

@@ -397,10 +397,10 @@ def test_unknown_options_are_shown_beside_what_is_missing(run: Any, tmp_path: Pa
 
 
 def test_a_plan_that_cannot_exist_is_a_warning_as_an_estimate_of_it_is_refused(run: Any, tmp_path: Path) -> None:
-    """64 query heads and 8 key-value heads over 3 ranks."""
+    """64 query heads, 8 key-value heads and layers 28,672 wide over 3 ranks."""
     text = "vllm serve meta-llama/Llama-3.1-70B-Instruct --tensor-parallel-size 3\n"
     found = read(text, tmp_path)
-    assert [fault.code for fault in found.warnings] == ["L051", "L052"]
+    assert [fault.code for fault in found.warnings] == ["L051", "L052", "L054"]
     assert not read(text.replace("3\n", "4\n"), tmp_path).warnings
     (tmp_path / "serve.sh").write_text(text, "utf-8")
     asked = ("--gpu", "h100", "--rate", "2", "--prompt", "2000", "--answer", "500")

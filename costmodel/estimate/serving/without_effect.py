@@ -183,7 +183,7 @@ def _of_experts(
     if all(np.isclose(costs[name], other[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in _OF_EXPERTS):
         yield (
             "plan.ep",
-            "figures are those of plan.ep 1; unequal load of experts (assume.experts.imbalance) tells them apart",
+            "figures are those of plan.ep 1; unequal load of experts (assume.experts.imbalance) makes them differ",
         )
 
 

@@ -45,14 +45,14 @@ _ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 def share_words(value: float, decimals: int | None = None) -> str:
     """A share as people read it; no row of nines for one close to the whole.
 
-    decimals: as many of them, and no blank before the sign, in a table of many
+    decimals: as many of them, in a table of many
 
     >>> share_words(0.789), share_words(0.99996), share_words(1.0), share_words(0.789, 0)
-    ('78.9 %', '>99.9 %', '100 %', '79%')
+    ('78.9 %', '>99.9 %', '100 %', '79 %')
     """
-    if decimals is not None:
-        return ">99.9%" if _ALMOST_ALL <= value < 1 else rounded_percent(value, decimals)
-    return ">99.9 %" if _ALMOST_ALL <= value < 1 else percent(value)
+    if _ALMOST_ALL <= value < 1:
+        return ">99.9 %"
+    return percent(value) if decimals is None else rounded_percent(value, decimals).replace("%", " %")
 
 
 def bound_words(name: str, bound: float, digits: int = 0) -> str:
@@ -99,7 +99,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
     if unit == "1/s":
         return f"{significant(value, max(digits, 4))} token/s"
     if is_share(name) and digits == _DIGITS:
-        return share_words(value, 1).replace("%", " %") if name.endswith("_chance") else share_words(value)
+        return share_words(value, 1) if name.endswith("_chance") else share_words(value)
     if is_share(name):
         return percent(value, digits)
     if unit != "1":

@@ -34,6 +34,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     has_limits,
     layout_words,
     rate_words,
+    share_words,
     unlimited,
 )
 from costmodel.report.terminal.serving.serving_reasons import reason
@@ -272,7 +273,9 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     if lowest >= _SURE:
         return []
     toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
-    return [styled(f"  The limits are met with a chance of {lowest:.0%}{toss}; --safe 90% asks for more", WARN)]
+    return [
+        styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; --safe 90% asks for more", WARN)
+    ]
 
 
 def _rate(trial: ServingTrial) -> str:

@@ -14,6 +14,7 @@ from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
+from costmodel.ground.units import significant
 from costmodel.report.machine.json_answer import whole_plan
 from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.answer import head
@@ -25,6 +26,7 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.terminal.vary.vary import finite, short_path
 
 _KNOBS_SHOWN = 16
+_MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
 
 
 def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
@@ -70,6 +72,8 @@ def _percent(share: float) -> str:
         return "no end"
     if abs(share) < 5e-6:
         return "0 %"
+    if share >= _MANY_TIMES - 1:
+        return f"× {significant(1 + share)}"
     digits = 2 if abs(share) < 0.001 else 1
     return f"{share * 100:+.{digits}f} %".replace("-", "−")
 

@@ -111,10 +111,12 @@ class Question:
         except CostModelError as error:
             raise self._of_several(error, several) if several else error from None
         assumed = tuple(item for item in case.asked.assumed if item.path not in keys)
-        lost = tuple(
-            f"{words} has no effect: {keys[path]} counts" for words, path in self._stated(case) if path in keys
+        lost = {words: keys[path] for words, path in self._stated(case) if path in keys}
+        kept = (
+            each for each in case.asked.remarks if not any(each.startswith(f"{words} in the place") for words in lost)
         )
-        return replace(case, asked=replace(case.asked, assumed=assumed, remarks=(*case.asked.remarks, *lost)))
+        remarks = (*kept, *(f"{words} has no effect: {option} counts" for words, option in lost.items()))
+        return replace(case, asked=replace(case.asked, assumed=assumed, remarks=remarks))
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""

@@ -106,7 +106,8 @@ def loaded_of_flags(
     kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
     _checked(flags, kind, alone=scenario is None)
     set_here = {path_of(item) for item in assignments}
-    changes, assumed = _changes(flags, kind, alone=scenario is None and not {"cluster.node", *_SIZES} & set_here)
+    of_nodes = "cluster.node" not in set_here and ("cluster.node" in varied or set_here.isdisjoint(_SIZES))
+    changes, assumed = _changes(flags, kind, alone=scenario is None and of_nodes)
     if scenario is None and states_no_job(flags, set_here):
         assumed.insert(0, Assumption("workload.kind", kind, "--stack vllm, or --rate, asks for serving"))
     if scenario is None and flags.stack is None and "stack" not in set_here:
@@ -136,8 +137,9 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
     """
     paths = {path_of(item) for item in assignments}
     lost = [name for name in flags.given if _overruled(name, paths)]
-    kind = () if "workload.kind" in paths else (f"workload.kind={kind_of(flags)}",)
-    return replace(flags, **dict.fromkeys(lost)), (*kind, *assignments)
+    left, kind = replace(flags, **dict.fromkeys(lost)), kind_of(flags)
+    stated = () if "workload.kind" in paths or kind_of(left) == kind else (f"workload.kind={kind}",)
+    return left, (*stated, *assignments)
 
 
 def _overruled(flag: str, paths: set[str]) -> bool:
@@ -172,7 +174,7 @@ def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
     """Whether neither flags nor keys that are set are of training or of serving alone."""
     decisive = {*KEYS["training"]} ^ {*KEYS["serving"]} | {"stack"}
     return decisive.isdisjoint(flags.given) and not any(
-        path.startswith(("workload.", "stack", "plan.", "limits.", "optimizer")) for path in set_here
+        path.startswith(("workload.", "stack", "limits.", "optimizer")) for path in set_here
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 # Names that others give to what a flag of these commands sets.
 _FLAGS = {
-    **dict.fromkeys(("isl", "input-len", "random-input-len", "input", "prompt-tokens"), "--prompt"),
-    **dict.fromkeys(("osl", "output-len", "random-output-len", "output-tokens", "answer-tokens"), "--answer"),
+    **dict.fromkeys(("isl", "input", "input-len", "input-tokens", "random-input-len", "prompt-tokens"), "--prompt"),
+    **dict.fromkeys(("osl", "output", "output-len", "output-tokens", "random-output-len", "max-tokens"), "--answer"),
     **dict.fromkeys(("qps", "rps", "request-rate"), "--rate"),
     **dict.fromkeys(("max-concurrency", "num-concurrent"), "--concurrency"),
     **dict.fromkeys(("engine", "backend"), "--stack"),
@@ -16,18 +16,30 @@ _FLAGS = {
     **dict.fromkeys(("seq-len", "seq-length", "sequence-length"), "--sequence"),
     **dict.fromkeys(("global-batch-size", "gbs"), "--batch"),
     **dict.fromkeys(("num-gpus", "world-size", "ranks"), "--gpus"),
+    **dict.fromkeys(("gpu-price", "price-per-gpu"), "--price"),
 }
+# And to its keys.
 _KEYS = {
     **dict.fromkeys(("gpu-memory-utilization", "gpu-mem-util", "mem-fraction-static"), "stack.memory.share"),
+    **dict.fromkeys(("tensor-parallel", "tensor-parallelism"), "plan.tp"),
+    **dict.fromkeys(("pipeline-parallel", "pipeline-parallelism"), "plan.pp"),
+    **dict.fromkeys(("expert-parallel", "expert-parallel-size"), "plan.ep"),
     **dict.fromkeys(("data-parallel-size", "dp-size"), "plan.replicas"),
     **dict.fromkeys(("ttft-p99", "p99-ttft"), "limits.ttft_p99.at_most"),
     **dict.fromkeys(("tpot-p99", "p99-tpot"), "limits.tpot_p99.at_most"),
     "itl": "limits.tpot.at_most",
+    **dict.fromkeys(("e2e", "e2e-latency"), "limits.latency.at_most"),
+    "max-gpus": "limits.gpus.at_most",
+    "max-nodes": "limits.nodes.at_most",
     **dict.fromkeys(("prefix", "prefix-len", "random-prefix-len"), "workload.shared_prefix"),
+    **dict.fromkeys(("num-requests", "num-prompts"), "workload.requests"),
+    **dict.fromkeys(("kv-dtype", "kv-cache"), "workload.cache"),
+    "weight-dtype": "workload.weights",
     "spread": "workload.prompt.spread",
     "micro-batch-size": "plan.micro_batch",
 }
-_ROOTS = ("plan", "workload", "cluster", "limits", "stack", "assume")
+_OF_SERVING = {"dp": "plan.replicas", "goodput": "limits.in_time_per_s.at_least"}
+_ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
 
 def option_hint(option: str, words: Sequence[str]) -> str:
@@ -44,16 +56,29 @@ def option_hint(option: str, words: Sequence[str]) -> str:
     value = _value(option, words)
     if name in _FLAGS:
         return f"{_FLAGS[name]} {shlex.quote(value)}"
-    key = _KEYS.get(name) or _key_of_that_name(name) or _key_of_an_engine(name)
+    known = {**_KEYS, **_OF_SERVING} if _is_of_serving(words) else _KEYS
+    key = known.get(name) or _key_of_that_name(name, words) or _key_of_an_engine(name)
     return shlex.join(["--set", f"{key}={value}"]) if key else ""
 
 
-def _key_of_that_name(name: str) -> str:
-    """The key whose last part is the name of an option, of the plan before others."""
-    from costmodel.documents.keys.key_list import all_keys
+def _is_of_serving(words: Sequence[str]) -> bool:
+    """Whether a flag of serving alone is among the words."""
+    from costmodel.explore.flag_keys import KEYS
 
-    own, paths = name.replace("-", "_"), {key.path for key in all_keys()}
-    wanted = (f"{root}.{own}{end}" for root in _ROOTS for end in ("", ".at_most"))
+    return any(f"--{name}" in words for name in KEYS["serving"].keys() - KEYS["training"].keys())
+
+
+def _key_of_that_name(name: str, words: Sequence[str]) -> str:
+    """The key whose last part is the name of an option, of the plan before others; a limit by which way is better."""
+    from costmodel.documents.keys.key_list import all_keys
+    from costmodel.documents.schemas.serving.serving_results import RESULTS
+    from costmodel.estimate.shared.results import COLUMNS
+
+    own, other = name.replace("-", "_"), "training" if _is_of_serving(words) else ""
+    paths = {key.path for key in all_keys() if not other or key.of != other}
+    column = RESULTS.get(own) or COLUMNS.get(own)
+    bound = ".at_least" if column is not None and column.better == "higher" else ".at_most"
+    wanted = (f"{root}{own}{end}" for root in _ROOTS for end in ("", bound))
     return next((path for path in wanted if path in paths), "")
 
 

@@ -299,13 +299,15 @@ def _taken(unit: str) -> str:
 
 
 def with_unit(number: str, unit: str) -> str:
-    """How a bare number may have been meant; of times each unit in use, of a price that in dollars, else an example.
+    """How a bare number may have been meant; of times each unit in use, of a price or a rate its own, else an example.
 
-    >>> with_unit("20", "s"), with_unit("3", "USD/GPU/h")
-    ("'20 s', '20 ms' or '20 us'", "'3 USD/GPU/h'")
+    >>> with_unit("20", "s"), with_unit("3", "USD/GPU/h"), with_unit("20", "token/s")
+    ("'20 s', '20 ms' or '20 us'", "'3 USD/GPU/h'", "'20 token/s'")
     """
     if unit.startswith("USD/GPU"):
         return f"'{number} USD/GPU/h'"
+    if unit.endswith("/s") and measured(unit) == "1/s" != unit:
+        return f"'{number} {unit}'"
     if measured(unit) != "s":
         return f"e.g. '{example(unit)}'"
     return f"'{number} s', '{number} ms' or '{number} us'"

@@ -24,6 +24,11 @@ OPTIONS = {
     "--rate 5 --gpu-memory-utilization 0.8": "--set stack.memory.share=0.8",
     "--rate 5 --quantization fp8": "--dtype fp8",
     "--rate 5 --engine sglang": "--stack sglang",
+    "--rate 5 --objective gpus_needed": "--set objective=gpus_needed",
+    "--rate 5 --max-gpus 64": "--set limits.gpus.at_most=64",
+    "--rate 5 --tokens-per-s-per-user 20token/s": "--set limits.tokens_per_s_per_user.at_least=20token/s",
+    "--rate 5 --set limits.ttft.at_most=1s --goodput 4": "--set limits.in_time_per_s.at_least=4",
+    "--rate 5 --dp 2": "--set plan.replicas=2",
     "--qps 5/s": "--rate 5/s",
 }
 
@@ -32,7 +37,7 @@ OPTIONS = {
 def test_an_unknown_option_has_the_setting_it_stands_for_as_its_hint(typed: str, run: Any) -> None:
     """The command with the hint in place of the option answers."""
     hint, given = OPTIONS[typed], shlex.split(typed)
-    option = next(word for word in given if word != "--rate" and word.startswith("--"))
+    option = next(word for word in given if word not in ("--rate", "--set") and word.startswith("--"))
     refused = run("estimate", *JOB, *given)
     assert refused.code == 2
     assert f"help: {hint}" in refused.err

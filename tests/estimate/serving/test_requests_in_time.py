@@ -19,6 +19,7 @@ from costmodel.estimate.serving.steady_state import SteadyState
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.serving.search_layouts import search
+from costmodel.ground.errors import CostModelError
 from estimate.serving.cases import case, costs
 from estimate.serving.linear_engine import inputs_of, point_of, state_of
 
@@ -194,3 +195,11 @@ def test_the_chance_of_a_plan_is_the_same_beside_others() -> None:
         settings = [f"plan.{name}={plan.sizes[name]:.0f}" for name in ("tp", "pp", "replicas")]
         own = costs(*asked, lengths, *settings, f"stack.budget={plan.sizes['budget']:.0f}")
         assert plan.costs["limits_chance"] == pytest.approx(own["limits_chance"], abs=1e-4)
+
+
+@pytest.mark.parametrize("limit", ["in_time_share: {at_least: 90 %}", "in_time_per_s: {at_least: 4}"])
+def test_a_share_of_requests_in_time_needs_a_limit_on_their_times(limit: str) -> None:
+    """Without one no request is late, and estimate ended in an internal error."""
+    with pytest.raises(CostModelError, match="counts requests within limits on their times, and none is stated"):
+        costs(f"limits={{{limit}}}")
+    assert costs(f"limits={{{limit}, ttft: {{at_most: 1 s}}}}")["in_time_share"] > 0.9

@@ -154,9 +154,14 @@ class ServingScenario(Document):
         if self.objective == "gpus_needed" and self.workload.rate is None:
             keys = {"keys": ("objective",)}
             raise PydanticCustomError("spares", "gpus_needed counts GPUs for a rate, and none is stated", keys)
-        if self.objective == "in_time_share" and not self._bounds_requests():
-            sentence = "in_time_share counts requests within limits on their times, and none is stated"
-            raise PydanticCustomError("spares", sentence, {"keys": ("objective",)})
+        counts = [
+            ("limits", name) for name in ("in_time_share", "in_time_per_s") if name in self.limits.model_fields_set
+        ]
+        counts += [("objective",)] if self.objective == "in_time_share" else []
+        if counts and not self._bounds_requests():
+            sentence = "{name} counts requests within limits on their times, and none is stated, as limits.ttft.at_most"
+            name = counts[0][-1] if counts[0] != ("objective",) else self.objective
+            raise PydanticCustomError("spares", sentence, {"name": name, "keys": counts[0]})
         return self
 
     def _bounds_requests(self) -> bool:

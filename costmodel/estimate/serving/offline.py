@@ -99,7 +99,9 @@ def offline_state(
     met = np.where(requests > point.concurrency, prompts_met(requests, point.concurrency), first.met)
     tpot = load.per_token(interfered_token_time(point.decode, point.mixed, met, load.steps, point.rides))
     if load.output_spread == 0:
-        ttft, p99 = _in_waves(inputs, layout, point, requests, (ttft, p99))
+        waves, more = _in_waves(inputs, layout, point, requests), np.asarray(requests > point.concurrency)
+        ttft = np.where(more, np.maximum(waves[0], first.mean), ttft)
+        p99 = np.where(more, np.maximum(waves[1], first.p99), p99)
     if np.any(load.loaded):
         loads, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + loads, p99 + latest
@@ -130,11 +132,12 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
         room = np.maximum(room, 1.0)
         decoding = many / 2.0 * (1.0 - 1.0 / np.ceil(tokens / room))
         step = mixed_step_time(point.alpha, point.beta, decoding, 0.0, 0.0)
+    part = 0.0 if load.whole else load.computed
     with term("mean of the first wave"):
-        done = batch_first_tokens(tokens, room)
-        mean = own_prompt_time(batch_first_token_steps(tokens, room), step, point.filled, done, 0.0)
+        done = batch_first_tokens(tokens, room, part)
+        mean = own_prompt_time(batch_first_token_steps(tokens, room, part), step, point.filled, done, 0.0)
     with term("last of the first wave"):
-        most = batch_first_tokens_of_share(tokens, room, 1.0 - TAIL)
+        most = batch_first_tokens_of_share(tokens, room, share(np.ceil((1.0 - TAIL) * many), many))
         p99 = own_prompt_time(np.ceil(most / room), step, point.filled, most, 0.0)
     own = _alone(inputs, point)
     return _FirstWave(np.maximum(mean, own), np.maximum(p99, own), 1.0 + share(tokens - done, load.computed))
@@ -155,9 +158,9 @@ def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -
 
 
 def _in_waves(
-    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number, times: tuple[Number, Number]
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number
 ) -> tuple[Number, Number]:
-    """The same where equal answers take over one another's places in whole waves, mean and p99; else as given."""
+    """First tokens where equal answers take over one another's places in whole waves, mean and p99."""
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean
@@ -171,9 +174,7 @@ def _in_waves(
         )
         beside = _alone(inputs, point)
         mean = beside + wave_first_token_mean(requests, many, *periods, first, later)
-        last = beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
-    more = np.asarray(requests > many)
-    return np.where(more, mean, times[0]), np.where(more, last, times[1])
+        return mean, beside + wave_first_token((1.0 - TAIL) * requests, many, *periods, first, later)
 
 
 def _of_replica(inputs: ServingInputs, layout: PlanColumns) -> Number | None:

@@ -18,7 +18,7 @@ from costmodel.estimate.serving.service_limits import service_limits, waits_in_b
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.serving.best_layout import asked_case, has_assumed_plan, plan_settings
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster
@@ -39,6 +39,8 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
     smallest = None if waits_in_batch(case) else smallest_cluster(found, case)
     tried_ones.insert(len(_longer_steps(found, case)), smallest)
+    if smallest is not None and not found.fit and sum(map(bool, tried_ones)) == 1:
+        tried_ones.append(_narrower_on_more(case, smallest))
     if not found.valid and not any(tried_ones):
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
         tried_ones = [next(filter(None, (search_remedy(case, each, fits=True) for each in longer)), None)]
@@ -122,6 +124,16 @@ def narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
     wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
     kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
     return [iter([(f"workload.{key}=fp8",)]) for key in kinds]
+
+
+def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | None:
+    """The smallest cluster with narrower weights, where it takes fewer accelerators than with wide ones."""
+    for (settings,) in map(tuple, narrower(case)[:1]):
+        narrowed = serving(vary_any(case, settings))
+        remedy = smallest_cluster(search(inputs_of(narrowed), _MOST, bands=False), narrowed)
+        if remedy is not None and remedy.best.costs["gpus"] < wide.best.costs["gpus"]:
+            return replace(remedy, settings=(*settings, *remedy.settings))
+    return None
 
 
 def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:

@@ -49,7 +49,7 @@ def test_scale_prints_a_chance_that_is_hardly_sure(more: tuple[str, ...], remark
     out = run(*SCALED, "--rate", "50/s", "--set", "limits.ttft_p99.at_most=1s", *more).out
     chance = float(re.findall(r"([\d.]+) % +unknown", out)[0])
     assert (chance < 90) is remarked
-    assert (f"met with a chance of {chance:.0f}%" in out) is remarked
+    assert (f"met with a chance of {chance:.0f} %" in out) is remarked
     assert "is expected to meet the limits up to" in out
 
 

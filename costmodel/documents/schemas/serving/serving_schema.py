@@ -31,6 +31,9 @@ Transfer = Literal["whole", "layer"]
 Routing = Literal["random", "least-loaded", "cache-aware"]
 
 
+_IN_TIME = ("in_time_share", "in_time_per_s")  # what a limit on times decides
+
+
 class ExpertLoad(Document):
     """How tokens spread over experts; left out, evenly."""
 
@@ -154,14 +157,11 @@ class ServingScenario(Document):
         if self.objective == "gpus_needed" and self.workload.rate is None:
             keys = {"keys": ("objective",)}
             raise PydanticCustomError("spares", "gpus_needed counts GPUs for a rate, and none is stated", keys)
-        counts = [
-            ("limits", name) for name in ("in_time_share", "in_time_per_s") if name in self.limits.model_fields_set
-        ]
-        counts += [("objective",)] if self.objective == "in_time_share" else []
-        if counts and not self._bounds_requests():
+        stated = [name for name in _IN_TIME if name in self.limits.model_fields_set]
+        if (stated or self.objective == "in_time_share") and not self._bounds_requests():
             sentence = "{name} counts requests within limits on their times, and none is stated, as limits.ttft.at_most"
-            name = counts[0][-1] if counts[0] != ("objective",) else self.objective
-            raise PydanticCustomError("spares", sentence, {"name": name, "keys": counts[0]})
+            keys = ("limits", stated[0]) if stated else ("objective",)
+            raise PydanticCustomError("spares", sentence, {"name": (*stated, "in_time_share")[0], "keys": keys})
         return self
 
     def _bounds_requests(self) -> bool:

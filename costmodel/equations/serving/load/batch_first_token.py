@@ -6,63 +6,65 @@ import numpy as np
 
 from costmodel.ground.equation import Number, equation
 
-EULER_MASCHERONI = 0.5772156649
-ROUNDED = 1e-9  # by which a quotient of whole numbers may lie above a whole one
-
 
 @equation
-def batch_first_tokens(tokens: Number, room: Number) -> Number:
-    """Tokens of a batch's prompts that are computed when one of them has its first token: at the end of a step.
+def batch_first_token_steps(tokens: Number, room: Number, prompt: Number) -> Number:
+    """Steps of a batch until one of its prompts has its first token: until the end of that in which it ends.
 
-    (r² m (m − 1) / 2 + n (n − (m − 1) r)) / n, m = ⌈n / r⌉: full steps, and a last one of what is left, each by the
-    prompts that end in it
+    1 + (m − 1) (1 + s / 2n) − r m (m − 1) / 2n, m = ⌈n / r⌉: in j full steps j r / s prompts end, less a half
 
     Args:
         tokens: of all prompts of the batch, n [1]
         room: tokens of prompts in a step, r [1]
-
-    Returns:
-        tokens, on average [1]
-
-    Example:
-        >>> [float(batch_first_tokens(many, 8192.0)) for many in (2048.0, 8192.0, 16384.0)]
-        [2048.0, 8192.0, 12288.0]
-
-    Source:
-        count
-
-    Pitfall:
-        half of the prompts, which each on its own would wait for, is a third too little where a step holds several
-    """
-    steps = np.ceil(tokens / room)
-    full, last = room * room * steps * (steps - 1) / 2, tokens * (tokens - (steps - 1) * room)
-    mean: Number = (full + last) / tokens
-    return mean
-
-
-@equation
-def batch_first_token_steps(tokens: Number, room: Number) -> Number:
-    """Steps of a batch until one of its prompts has its first token.
-
-    (r m (m − 1) / 2 + m (n − (m − 1) r)) / n, m = ⌈n / r⌉
-
-    Args:
-        tokens: of all prompts of the batch, n [1]
-        room: tokens of prompts in a step, r [1]
+        prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones [1]
 
     Returns:
         steps, on average [1]
 
     Example:
-        >>> [float(batch_first_token_steps(many, 8192.0)) for many in (2048.0, 8192.0, 16384.0)]
-        [1.0, 1.0, 1.5]
+        >>> [float(batch_first_token_steps(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+        [1.0, 1.0, 1.5625]
+
+    Holds:
+        as a mean over prompts that end anywhere in a step; off by (m − 1) s / 2n at most
 
     Source:
         count
     """
     steps = np.ceil(tokens / room)
-    mean: Number = (room * steps * (steps - 1) / 2 + steps * (tokens - (steps - 1) * room)) / tokens
-    return mean
+    later: Number = (steps - 1) * (1 + prompt / (2 * tokens)) - room * steps * (steps - 1) / (2 * tokens)
+    return 1 + later
+
+
+@equation
+def batch_first_tokens(tokens: Number, room: Number, prompt: Number) -> Number:
+    """Tokens of a batch's prompts that are computed when one of them has its first token, at the end of a step.
+
+    r a − (m r − n) q, a as in batch_first_token_steps, m = ⌈n / r⌉, q = 1 − (m − 1) r / n + s / 2n: the last step, in
+    which so many end, is not full
+
+    Args:
+        tokens: of all prompts of the batch, n [1]
+        room: tokens of prompts in a step, r [1]
+        prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones [1]
+
+    Returns:
+        tokens, on average [1]
+
+    Example:
+        >>> [float(batch_first_tokens(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+        [2048.0, 8192.0, 12800.0]
+
+    Source:
+        count
+
+    Pitfall:
+        half of all prompts is a third too little where a step holds several, and where a prompt takes several steps
+    """
+    steps = np.ceil(tokens / room)
+    last = np.clip(1 - (steps - 1) * room / tokens + prompt / (2 * tokens), 0.0, 1.0)
+    ended = batch_first_token_steps(tokens, room, prompt)
+    return room * ended - (steps * room - tokens) * last
 
 
 @equation

@@ -156,7 +156,8 @@ class Question:
 
         if self.write is not None:
             allowed(self.write, force=False)
-        named = self.scenario is not None and not self.is_flags
+        loads = any(path.startswith("workload.") for path in varied)  # of which a scenario has one
+        named = self.scenario is not None and not self.is_flags and not loads
         case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)

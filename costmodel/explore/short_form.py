@@ -116,8 +116,8 @@ def loaded_of_flags(
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
-        if kind == "serving" and not {*map(path_of, changes), *set_here}.intersection(LOADS):
-            changes += _varied_load(tree, varied)
+        if kind == "serving" and not {*map(path_of, changes)}.intersection(LOADS):
+            changes += _varied_load(tree, {*varied} - set_here)
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here, varied)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
@@ -241,10 +241,11 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
 
 
 def _varied_load(tree: dict[Any, Any], varied: Collection[str]) -> Iterator[Assignment]:
-    """A load in the place of the one that a command varies, until it does, where the scenario states none."""
+    """A load in the place of the one that a command varies, until it does, and none of another kind."""
     load = next((path for path in LOADS if path in varied), "")
-    if load and all(at(tree, path) is None for path in LOADS):
+    if load and at(tree, load) is None:
         yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
+        yield from (default_assignment(path, None) for path in LOADS if path != load and at(tree, path) is not None)
 
 
 # --- sizes that follow from others

@@ -157,6 +157,10 @@ def _check_model(case: ServingCase, log: AssumptionLog) -> None:
     if case.model.meta_tokens is not None:
         sentence = f"{case.model.name} has learned tokens ahead of every sequence, which no engine of the stacks serves"
         raise fail("D016", sentence, case.place("model"), "take a model without meta_tokens")
+    tokens, most = workload.mean("prompt") + workload.mean("output"), case.model.max_sequence
+    if case.model.positions == "learned" and tokens > most:
+        sentence = f"{case.model.name} has learned positions for {most:,.0f} tokens, and a request has {tokens:,.0f}"
+        raise fail("D016", sentence, case.place("workload.prompt"), "take shorter prompts and answers")
 
 
 def never_fitted(inputs: ServingInputs) -> bool:

@@ -9,14 +9,17 @@ from collections.abc import Iterable
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.schemas.serving.serving_limits import GAPS
 from costmodel.estimate.serving.constraints import invalid_halves
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.serving.fleet_size import most_accelerators, most_replicas
 from costmodel.ground.errors import CostModelError, fail
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
+SMALL_BUDGETS = (512.0, 1024.0)  # and these, where a limit bounds what a step full of prompts makes
 COUNTS = 12  # numbers of decode instances that are tried with each pair of layouts
 
 
@@ -35,6 +38,15 @@ def _no_room(inputs: ServingInputs) -> CostModelError:
     return fail("C004", sentence, inputs.case.place(f"plan.{largest}", "plan"), hint)
 
 
+def _budgets(inputs: ServingInputs) -> list[float]:
+    """Token budgets of a step, of which a small one shortens the longest gap between tokens."""
+    if inputs.engine.budget is not None:
+        return [float(inputs.budget)]
+    limits = stated_limits(inputs.case.scenario.limits)
+    small = SMALL_BUDGETS if any(limit.kind == "at_most" and limit.column in GAPS for limit in limits) else ()
+    return sorted({*BUDGETS, *small, float(inputs.budget)})
+
+
 def candidates(inputs: ServingInputs) -> PlanColumns:
     """Every plan of the space, or every one that makes sense where it lists none; a fault where there is none."""
     ranks, plan = float(inputs.ranks), inputs.case.scenario.plan
@@ -44,13 +56,12 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         return _listed(inputs, name) or [float(value) for value in usual]
 
     mixture = inputs.model.has_experts
-    budgets = sorted({*BUDGETS, float(inputs.budget)}) if inputs.engine.budget is None else [float(inputs.budget)]
     axes = (
         listed("tp", degrees),
         listed("pp", (pp for pp in degrees)),
         listed("ep", degrees if mixture else (1.0,)),
         listed("dp_attention", degrees if mixture else (1.0,)),
-        listed("budget", budgets),
+        listed("budget", _budgets(inputs)),
         listed("redundant_experts", () if plan is None else (plan.redundant_experts or 0.0,)) or [0.0],
         listed("dcp", (1.0 if plan is None else plan.dcp,)),
     )

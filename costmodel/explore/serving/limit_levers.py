@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from costmodel.documents.schemas.serving.serving_limits import GAPS
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.serving.best_layout import budget_settings
 from costmodel.explore.serving.fleet_size import EASED
 
-_GAPS = ("worst_gap", "tpot_p99")  # results that a step full of prompts makes
 _RENTED = ("rent_per_month", "gpus", "nodes", "replicas", "cost_of_batch")
 _SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
 
@@ -17,7 +17,7 @@ _SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
 def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
     """Settings by kind, the nearest first, for the limits that a plan breaks."""
     broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks(answer, limit)]
-    if any(limit.kind == "at_most" and limit.column in _GAPS for limit in broken):
+    if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
         yield _smaller_budgets(answer)
     if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
         yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
@@ -57,7 +59,8 @@ def search(
     Over several scenarios if keys vary: one ranking of the plans of all.
     """
     since = time.perf_counter()
-    found, own, lacking = FoundPlans(varied(inputs, over)), _own(inputs), list[str]()
+    found, lacking = FoundPlans(varied(inputs, over)), list[str]()
+    own = _Own(None, None) if _varies_load(inputs, over) else _own(inputs)
     found.yours = own.answer
     better = 0
 
@@ -125,6 +128,12 @@ def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int) -> RankedPla
             (routed,) = routed_parts(inputs, layouts[1], layouts[0])
             evaluation = evaluate_apart(*routed)
         return ranked_plan(evaluation, 0, dict(unacceptable(inputs, evaluation)), best.variant)
+
+
+def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
+    """Whether the load that varies is of another kind than the scenario's, whose plan then has none of its own."""
+    loads = [axis.path for axis in over if axis.path.removeprefix("workload.") in LOADS]
+    return any(at(inputs.case.original, path) is None for path in loads)
 
 
 def _own(inputs: ServingInputs) -> _Own:

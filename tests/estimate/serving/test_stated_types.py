@@ -124,3 +124,10 @@ def test_int8_products_are_those_of_the_next_type_at_the_peak_of_int8() -> None:
     assert widths[1] > 1.1 * widths[0]
     mixture = predicted("model=mixtral-8x7b", *base, load.format("int8"), "plan={tp: 2, replicas: 1}")
     assert mixture.refused == ()
+
+
+def test_learned_positions_end_where_their_table_does() -> None:
+    """GPT-2 has 1,024 of them and cannot read more; rotary ones go beyond, with a remark."""
+    with pytest.raises(CostModelError, match="has learned positions for 1,024 tokens, and a request has 2,560"):
+        inputs("model=gpt-2-small")
+    assert inputs("model=gpt-2-small", "workload.prompt=500", "workload.output=500").load.prompt == 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,22 @@ def test_a_plan_of_a_search_has_the_figures_that_it_has_alone(asked: tuple[str, 
         known = {name: value for name, value in plan.costs.items() if not np.isnan(value)}
         assert {"tpot_low", "ttft_p99_high", "saturation_per_s"} <= known.keys()
         assert {name: alone[name] for name in known} == known
+
+
+@pytest.mark.parametrize(("gap", "rate", "most"), [("100 ms", 8, 1024), ("50 ms", 6, 512)])
+def test_a_limit_on_gaps_is_searched_with_small_steps_too(gap: str, rate: int, most: float) -> None:
+    """No plan of 2,048 tokens or more keeps either: the search named half as many GPUs again, or that none does."""
+    asked = f"limits.worst_gap.at_most={gap}", f"workload.rate={rate} /s"
+    found = search(inputs(*asked), 1)
+    assert found.kept
+    assert found.best[0].sizes["budget"] <= most
+    assert not search(inputs(*asked, "search.budget=[2048, 8192, 16384]"), 1).kept
+
+
+def test_users_who_think_get_the_plan_that_answers_them_soonest(run: Any) -> None:
+    """Rows were ordered by the most that plans answer, whatever these users ask for."""
+    load = ("--prompt", "1000", "--answer", "200", "--users", "100", "--set", "workload.think_time=30 s")
+    found = json.loads(run("search", "--model", "llama-3.1-8b", "--gpu", "a100", "--gpus", "8", *load, "--json").out)
+    latencies = [plan["latency_s"] for plan in found["plans"]]
+    assert latencies == sorted(latencies)
+    assert len({*latencies}) > 3

@@ -260,3 +260,23 @@ def test_gpus_beside_rates_of_the_scenario_name_no_option_of_training(run: Any) 
     out = run("scale", "serve-llama-3.1-70b", "--gpus", "32").out
     assert "--gpus 32 has no effect: the rate counts" in out
     assert "--ranks" not in out
+
+
+NAME = "serve-llama-3.1-70b"
+CLOSED = ("--set", "workload.rate=null", "--set", "workload.concurrency=32")
+
+
+@pytest.mark.parametrize("without", [(), ("--set", "workload.rate=null")])
+def test_a_load_that_varies_takes_the_place_of_the_scenarios_own(without: tuple[str, ...], run: Any) -> None:
+    """It was given beside the rate, and without the rate none was given."""
+    (row,) = json.loads(run("estimate", NAME, *CLOSED, "--json").out)["plans"]
+    swept = run("sweep", NAME, *without, "--over", "workload.concurrency=1,32", "--json")
+    assert swept.code == 0
+    assert json.loads(swept.out)["points"][1]["ttft_p99_s"] == row["ttft_p99_s"]
+    found = run("search", NAME, *without, "--over", "workload.concurrency=16,32", "--top", "2").out
+    assert "yours" not in found
+
+
+def test_a_load_that_is_set_beside_one_that_varies_is_a_fault(run: Any, faults: Any) -> None:
+    (found,) = faults(run("sweep", NAME, "--set", "workload.rate=3/s", "--over", "workload.concurrency=1,32"))
+    assert "rate and concurrency are given" in found.sentence

@@ -137,6 +137,7 @@ class ServingLimits(Document):
 
 
 SERVICE_LEVEL = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # at_most on these bounds the rate
+GAPS = ("worst_gap", "tpot_p99")  # of these, what a step full of prompts makes
 LEVEL_OF_USERS = ("tokens_per_s_per_user", "limits_chance", "in_time_share")  # as does at_least on these
 BETWEEN_TOKENS = ("tpot", "tpot_p99", "worst_gap", "tokens_per_s_per_user")  # of answers of one token there is none
 

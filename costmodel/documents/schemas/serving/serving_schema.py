@@ -116,7 +116,7 @@ def usual_objective(workload: Serving) -> Objective:
     """
     if workload.requests is not None:
         return "makespan"
-    if workload.concurrency is not None:
+    if workload.concurrency is not None or workload.users is not None:
         return "latency"
     return "rate_within_slo_per_s"
 
@@ -160,8 +160,8 @@ class ServingScenario(Document):
         stated = [name for name in _IN_TIME if name in self.limits.model_fields_set]
         if (stated or self.objective == "in_time_share") and not self._bounds_requests():
             sentence = "{name} counts requests within limits on their times, and none is stated, as limits.ttft.at_most"
-            keys = ("limits", stated[0]) if stated else ("objective",)
-            raise PydanticCustomError("spares", sentence, {"name": (*stated, "in_time_share")[0], "keys": keys})
+            place = ("limits", stated[0]) if stated else ("objective",)
+            raise PydanticCustomError("spares", sentence, {"name": (*stated, "in_time_share")[0], "keys": place})
         return self
 
     def _bounds_requests(self) -> bool:

@@ -24,7 +24,7 @@ _AT_LOAD = ("requests_per_s", "tokens_per_s_per_gpu", "cost_per_mtoken")
 _MOST_HEADS = ("most req/s", "most tok/s/GPU", "least rent/M out")
 _USUAL = {  # objectives of loads that wait for answers
     "makespan": "the time to finish the batch",
-    "latency": "the time of a whole answer at that concurrency",
+    "latency": "the time of a whole answer under that load",
 }
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 

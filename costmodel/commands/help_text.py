@@ -153,7 +153,8 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def _usage_error(error: Any) -> Iterator[Text]:
     """What is wrong with a command line, and where to read how it is right."""
-    hint = option_hint(getattr(error, "option_name", ""), sys.argv)
+    known = {spelling for parameter in error.ctx.command.params for spelling in parameter.opts}
+    hint = option_hint(getattr(error, "option_name", ""), sys.argv, known)
     yield Text.assemble(("error", BAD), f": {error.message if hint else error.format_message()}")
     options = {parameter.name for parameter in error.ctx.command.params}
     if hint:

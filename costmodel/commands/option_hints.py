@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 # Names that others give to what a flag of these commands sets.
 _FLAGS = {
@@ -12,6 +12,7 @@ _FLAGS = {
     **dict.fromkeys(("qps", "rps", "request-rate"), "--rate"),
     **dict.fromkeys(("max-concurrency", "num-concurrent"), "--concurrency"),
     **dict.fromkeys(("engine", "backend"), "--stack"),
+    "accelerator": "--gpu",
     **dict.fromkeys(("precision", "quantization"), "--dtype"),
     **dict.fromkeys(("seq-len", "seq-length", "sequence-length"), "--sequence"),
     **dict.fromkeys(("global-batch-size", "gbs"), "--batch"),
@@ -24,7 +25,7 @@ _KEYS = {
     **dict.fromkeys(("tensor-parallel", "tensor-parallelism"), "plan.tp"),
     **dict.fromkeys(("pipeline-parallel", "pipeline-parallelism"), "plan.pp"),
     **dict.fromkeys(("expert-parallel", "expert-parallel-size"), "plan.ep"),
-    **dict.fromkeys(("data-parallel-size", "dp-size"), "plan.replicas"),
+    **dict.fromkeys(("num-nodes", "nnodes"), "cluster.nodes"),
     **dict.fromkeys(("ttft-p99", "p99-ttft"), "limits.ttft_p99.at_most"),
     **dict.fromkeys(("tpot-p99", "p99-tpot"), "limits.tpot_p99.at_most"),
     "itl": "limits.tpot.at_most",
@@ -38,12 +39,18 @@ _KEYS = {
     "spread": "workload.prompt.spread",
     "micro-batch-size": "plan.micro_batch",
 }
-_OF_SERVING = {"dp": "plan.replicas", "goodput": "limits.in_time_per_s.at_least"}
+_OF_SERVING = {
+    **dict.fromkeys(("dp", "data-parallel-size", "dp-size"), "plan.replicas"),
+    "goodput": "limits.in_time_per_s.at_least",
+}
+_OF_DOCUMENTS = {"name", "title", "memory", "check", "note"}  # parts of keys that mean nothing alone
 _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
 
-def option_hint(option: str, words: Sequence[str]) -> str:
+def option_hint(option: str, words: Sequence[str], known_options: Collection[str] = ("--prompt", "--set")) -> str:
     """The flag or setting that an unknown option stands for, with its value among the words of a command line.
+
+    known_options: those that the command has, of which a hint is one
 
     >>> option_hint("--requests", ["estimate", "--requests", "20000"])
     '--set workload.requests=20000'
@@ -51,11 +58,11 @@ def option_hint(option: str, words: Sequence[str]) -> str:
     ('--prompt 2000', '--set stack.sequences=…')
     """
     name = option.removeprefix("--").replace("_", "-")
-    if not name:
-        return ""
     value = _value(option, words)
     if name in _FLAGS:
-        return f"{_FLAGS[name]} {shlex.quote(value)}"
+        return f"{_FLAGS[name]} {shlex.quote(value)}" if _FLAGS[name] in known_options else ""
+    if not name or name in _OF_DOCUMENTS or "--set" not in known_options:
+        return ""
     known = {**_KEYS, **_OF_SERVING} if _is_of_serving(words) else _KEYS
     key = known.get(name) or _key_of_that_name(name, words) or _key_of_an_engine(name)
     return shlex.join(["--set", f"{key}={value}"]) if key else ""

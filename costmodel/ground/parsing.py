@@ -306,7 +306,7 @@ def with_unit(number: str, unit: str) -> str:
     """
     if unit.startswith("USD/GPU"):
         return f"'{number} USD/GPU/h'"
-    if unit.endswith("/s") and measured(unit) == "1/s" != unit:
+    if unit == "token/s":
         return f"'{number} {unit}'"
     if measured(unit) != "s":
         return f"e.g. '{example(unit)}'"

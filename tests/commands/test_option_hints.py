@@ -46,6 +46,19 @@ def test_an_unknown_option_has_the_setting_it_stands_for_as_its_hint(typed: str,
     assert run("estimate", *JOB, *kept, *shlex.split(hint)).code in (0, 1)
 
 
+@pytest.mark.parametrize("words", ["list models --isl 5", "validate runs.csv --qps 3", "show vllm --tp 5",
+                                   "estimate quickstart --name x", "estimate quickstart --memory 80"])  # fmt: skip
+def test_a_hint_is_of_an_option_that_the_command_has(words: str, run: Any) -> None:
+    refused = run(*shlex.split(words))
+    assert refused.code == 2
+    assert "No such option" in refused.err
+    assert "help: --" not in refused.err
+
+
+def test_a_training_plan_has_no_replicas(run: Any) -> None:
+    assert "replicas" not in run("estimate", "quickstart", "--data-parallel-size", "8").err
+
+
 def test_a_name_that_no_key_has_leads_nowhere(run: Any) -> None:
     assert "help:" not in run("estimate", *JOB, "--rate", "5", "--nope", "100").err
 

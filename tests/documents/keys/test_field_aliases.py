@@ -15,12 +15,12 @@ from costmodel.documents.keys import field_aliases
 from costmodel.documents.keys.field_aliases import KEYS, VALUES, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, key_of
+from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader import hub_names
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.documents.schemas.scenario import Scenario
 from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]
@@ -157,7 +157,18 @@ def test_a_word_of_other_tools_leads_to_a_key_that_is_there(word: str) -> None:
     meant = meant_by(word)
     assert meant is not None
     assert meant.keys or meant.note
-    assert all(key_of(Scenario, full(key)) is not None for key in meant.keys), meant
+    assert all(any(key_of(each, full(key)) is not None for each in SCENARIOS.values()) for key in meant.keys), meant
+
+
+@pytest.mark.parametrize(("typed", "hint"), [
+    ("max_num_seqs=64", "did you mean 'stack.sequences'?"),
+    ("stack.max_num_seqs=64", "did you mean 'sequences'?"),
+    ("gpu_memory_utilization=0.9", "did you mean 'stack.memory.share'?"),
+    ("max_model_len=4096", "did you mean 'workload.context'?"),
+    ("workload.quantization=fp8", "did you mean 'precision' or 'weights'?"),
+])  # fmt: skip
+def test_a_word_of_an_engine_leads_to_the_key_of_a_service(typed: str, hint: str, run: Any) -> None:
+    assert f"help: {hint}" in run("estimate", "serve-llama-3.1-70b", "--set", typed).err
 
 
 # The assignment, and the hint.
@@ -204,7 +215,7 @@ def test_yaml_has_the_same_hint(run: Any, faults: Faults) -> None:
 @pytest.mark.parametrize("key", VALUES)
 def test_what_a_value_of_others_stands_for_is_a_choice(key: str) -> None:
     paths = {"precision": "workload", "gradients": "workload", "kind": "workload", "tuning": "workload"}
-    known = choices_of(Scenario, key if key == "objective" else f"{paths.get(key, 'plan')}.{key}")
+    known = choices_of(SCENARIOS["training"], key if key == "objective" else f"{paths.get(key, 'plan')}.{key}")
     single = {"kind": ["training"], "tuning": ["full", "{method: lora}"]}.get(key, known)
     for word, meant in VALUES[key].items():
         exact = meant.partition(";")[0].strip("'")

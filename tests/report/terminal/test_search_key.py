@@ -29,7 +29,8 @@ def test_a_search_shows_the_rate_that_the_load_gets(load: tuple[str, ...], run: 
 
 
 def test_the_highest_rate_has_a_column_of_its_own_where_plans_are_ranked_by_it(run: Any) -> None:
-    asked = ("search", *JOB, "--gpus", "8", "--users", "200", *THINKING, "--top", "1")
+    asked = ("search", *JOB, "--gpus", "8", "--users", "200", *THINKING, "--top", "1",
+             "--set", "objective=rate_within_slo_per_s")  # fmt: skip
     (best,) = json.loads(run(*asked, "--json").out)["plans"]
     out = run(*asked).out
     assert f"{best['rate_within_slo_per_s']:.3g} /s" in out

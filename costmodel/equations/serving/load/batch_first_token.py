@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.equations.serving.load.batch_decay import ROUNDED
 from costmodel.ground.equation import Number, equation
 
 
@@ -90,7 +91,7 @@ def batch_first_tokens_of_share(tokens: Number, room: Number, share: Number) -> 
 
     Monotone: increasing in tokens, share
     """
-    return np.minimum(tokens, room * np.ceil(share * tokens / room))
+    return np.minimum(tokens, room * np.ceil(share * tokens / room - ROUNDED))
 
 
 @equation

@@ -86,8 +86,9 @@ def _next(found: ServingFront) -> Line:
     key = next(key for key in _LOADS if getattr(case.scenario.workload, key) is not None)
     load = f"{significant(point.load)}/s" if key == "rate" else f"{max(point.load, 1.0):.0f}"
     settings = {**plan_settings(found, point.plan), f"workload.{key}": load}
-    label = "Knee:" if found.knee else "Row 1:"
-    return typed(label, command(case, "estimate", settings=settings))
+    label = "Knee" if found.knee else "Row 1"
+    broken = f" (✗ {' '.join(point.plan.broken)})" if point.plan.broken else ""
+    return typed(f"{label}{broken}:", command(case, "estimate", settings=settings))
 
 
 def _prices(found: ServingFront) -> list[Text]:

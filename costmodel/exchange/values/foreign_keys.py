@@ -238,5 +238,5 @@ def likely_key(name: str, table: Iterable[str]) -> str:
     """
     known, words = sorted(table), _WORDS.split(name)
     whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
-    begun = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
-    return begun[0] if len(begun) == 1 else nearest(name, known, cutoff=_SLIP)
+    longer = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
+    return longer[0] if len(longer) == 1 else nearest(name, known, cutoff=_SLIP)

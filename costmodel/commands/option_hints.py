@@ -5,44 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 
-# Names that others give to what a flag of these commands sets.
+# Other names of flags that set no single key.
 _FLAGS = {
-    **dict.fromkeys(("isl", "input", "input-len", "input-tokens", "random-input-len", "prompt-tokens"), "--prompt"),
-    **dict.fromkeys(("osl", "output", "output-len", "output-tokens", "random-output-len", "max-tokens"), "--answer"),
-    **dict.fromkeys(("qps", "rps", "request-rate"), "--rate"),
-    **dict.fromkeys(("max-concurrency", "num-concurrent"), "--concurrency"),
-    **dict.fromkeys(("engine", "backend"), "--stack"),
-    "accelerator": "--gpu",
-    **dict.fromkeys(("precision", "quantization"), "--dtype"),
-    **dict.fromkeys(("seq-len", "seq-length", "sequence-length"), "--sequence"),
-    **dict.fromkeys(("global-batch-size", "gbs"), "--batch"),
-    **dict.fromkeys(("num-gpus", "world-size", "ranks"), "--gpus"),
-    **dict.fromkeys(("gpu-price", "price-per-gpu"), "--price"),
+    **dict.fromkeys(("accelerator", "gpu_type"), "--gpu"),
+    **dict.fromkeys(("num_gpus", "gpu_count", "world_size", "ranks"), "--gpus"),
 }
-# And to its keys.
+# And of keys, which they name only as options.
 _KEYS = {
-    **dict.fromkeys(("gpu-memory-utilization", "gpu-mem-util", "mem-fraction-static"), "stack.memory.share"),
-    **dict.fromkeys(("tensor-parallel", "tensor-parallelism"), "plan.tp"),
-    **dict.fromkeys(("pipeline-parallel", "pipeline-parallelism"), "plan.pp"),
-    **dict.fromkeys(("expert-parallel", "expert-parallel-size"), "plan.ep"),
-    **dict.fromkeys(("num-nodes", "nnodes"), "cluster.nodes"),
-    **dict.fromkeys(("ttft-p99", "p99-ttft"), "limits.ttft_p99.at_most"),
-    **dict.fromkeys(("tpot-p99", "p99-tpot"), "limits.tpot_p99.at_most"),
-    "itl": "limits.tpot.at_most",
-    **dict.fromkeys(("e2e", "e2e-latency"), "limits.latency.at_most"),
-    "max-gpus": "limits.gpus.at_most",
-    "max-nodes": "limits.nodes.at_most",
-    **dict.fromkeys(("prefix", "prefix-len", "random-prefix-len"), "workload.shared_prefix"),
-    **dict.fromkeys(("num-requests", "num-prompts"), "workload.requests"),
-    **dict.fromkeys(("kv-dtype", "kv-cache"), "workload.cache"),
-    "weight-dtype": "workload.weights",
+    **dict.fromkeys(("num_nodes", "nnodes"), "cluster.nodes"),
+    **dict.fromkeys(("data_parallel_size", "dp_size", "dp"), "plan.dp"),
+    **dict.fromkeys(("engine", "backend"), "stack"),
+    "p99_ttft": "limits.ttft_p99.at_most",
+    "p99_tpot": "limits.tpot_p99.at_most",
+    "max_gpus": "limits.gpus.at_most",
+    "max_nodes": "limits.nodes.at_most",
     "spread": "workload.prompt.spread",
-    "micro-batch-size": "plan.micro_batch",
 }
-_OF_SERVING = {
-    **dict.fromkeys(("dp", "data-parallel-size", "dp-size"), "plan.replicas"),
-    "goodput": "limits.in_time_per_s.at_least",
-}
+_OF_SERVING = {"goodput": "limits.in_time_per_s.at_least"}
 _OF_DOCUMENTS = {"name", "title", "memory", "check", "note"}  # parts of keys that mean nothing alone
 _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
@@ -57,15 +36,13 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     >>> option_hint("--isl", ["search", "--isl=2000"]), option_hint("--max-num-seqs", [])
     ('--prompt 2000', '--set stack.sequences=…')
     """
-    name = option.removeprefix("--").replace("_", "-")
-    value = _value(option, words)
-    if name in _FLAGS:
-        return f"{_FLAGS[name]} {shlex.quote(value)}" if _FLAGS[name] in known_options else ""
-    if not name or name in _OF_DOCUMENTS or "--set" not in known_options:
-        return ""
-    known = {**_KEYS, **_OF_SERVING} if _is_of_serving(words) else _KEYS
-    key = known.get(name) or _key_of_that_name(name, words) or _key_of_an_engine(name)
-    return shlex.join(["--set", f"{key}={value}"]) if key else ""
+    name, value = option.removeprefix("--").replace("-", "_"), _value(option, words)
+    workload = "serving" if _is_of_serving(words) else "training"
+    key = "" if name in _FLAGS or name in _OF_DOCUMENTS or not name else _key(name, workload)
+    flag = _FLAGS.get(name) or _flag_of(key)
+    if flag in known_options:
+        return f"{flag} {shlex.quote(value)}"
+    return shlex.join(["--set", f"{key}={value}"]) if key and "--set" in known_options else ""
 
 
 def _is_of_serving(words: Sequence[str]) -> bool:
@@ -75,29 +52,36 @@ def _is_of_serving(words: Sequence[str]) -> bool:
     return any(f"--{name}" in words for name in KEYS["serving"].keys() - KEYS["training"].keys())
 
 
-def _key_of_that_name(name: str, words: Sequence[str]) -> str:
-    """The key whose last part is the name of an option, of the plan before others; a limit by which way is better."""
+def _flag_of(key: str) -> str:
+    """The flag that sets a key, if one does."""
+    from costmodel.explore.flag_keys import KEYS
+
+    return next((f"--{flag}" for keys in KEYS.values() for flag, path in keys.items() if path == key), "")
+
+
+def _key(name: str, workload: str) -> str:
+    """The key that a name stands for: its own, or that of other tools; of a workload the one that states the same."""
+    from costmodel.documents.keys.field_aliases import meant_by
+    from costmodel.documents.keys.workload_keys import in_place
+
+    meant = meant_by(name)
+    others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""
+    known = _OF_SERVING.get(name, "") if workload == "serving" else ""
+    found = known or _KEYS.get(name) or _key_of_that_name(name, workload) or others
+    return next(iter(in_place(workload, found)), "") if workload == "serving" else found
+
+
+def _key_of_that_name(name: str, workload: str) -> str:
+    """The key whose last part is a name, of the plan before others; a limit by which way is better."""
     from costmodel.documents.keys.key_list import all_keys
     from costmodel.documents.schemas.serving.serving_results import RESULTS
     from costmodel.estimate.shared.results import COLUMNS
 
-    own, other = name.replace("-", "_"), "training" if _is_of_serving(words) else ""
-    paths = {key.path for key in all_keys() if not other or key.of != other}
-    column = RESULTS.get(own) or COLUMNS.get(own)
+    paths = {key.path for key in all_keys() if workload != "serving" or key.of != "training"}
+    column = RESULTS.get(name) or COLUMNS.get(name)
     bound = ".at_least" if column is not None and column.better == "higher" else ".at_most"
-    wanted = (f"{root}{own}{end}" for root in _ROOTS for end in ("", bound))
+    wanted = (f"{root}{name}{end}" for root in _ROOTS for end in ("", bound))
     return next((path for path in wanted if path in paths), "")
-
-
-def _key_of_an_engine(name: str) -> str:
-    """The key that import fills from an option of a serving engine, if its value stands for that key's."""
-    from costmodel.exchange.importers.serving import sglang_options, trtllm_options, vllm_options
-
-    for table in (vllm_options.TABLE, sglang_options.TABLE, trtllm_options.TABLE):
-        found = table.get(name) or table.get(name.replace("-", "_"))
-        if found and found.kind in ("count", "whole", "word") and "." in found.fills and " " not in found.fills:
-            return found.fills
-    return ""
 
 
 def _value(option: str, words: Sequence[str]) -> str:

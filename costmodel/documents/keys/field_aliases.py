@@ -151,17 +151,19 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("max_num_seqs max_running_requests max_sequences", "stack.sequences", ""),
     ("max_num_batched_tokens chunked_prefill_size max_num_tokens", "stack.budget", ""),
     ("gpu_memory_utilization mem_fraction_static", "stack.memory.share", ""),
-    ("kv_cache_dtype kv_dtype", "workload.cache", ""),
+    ("kv_cache_dtype kv_dtype kv_cache", "workload.cache", ""),
+    ("weight_dtype", "workload.weights", ""),
     ("max_model_len", "workload.context", ""),
-    (
-        "quantization",
-        "workload.precision workload.weights",
-        "precision is of the products, weights of what is read alone",
-    ),
-    ("isl input_len input_tokens random_input_len", "workload.prompt", ""),
-    ("osl output_len output_tokens random_output_len", "workload.output", ""),
+    ("quantization", "workload.precision workload.weights", ""),
+    ("page_size tokens_per_block", "stack.block", ""),
+    ("isl input input_len input_tokens random_input_len prompt_tokens", "workload.prompt", ""),
+    ("osl output_len output_tokens random_output_len answer_tokens max_tokens", "workload.output", ""),
+    ("prefix prefix_len random_prefix_len", "workload.shared_prefix", ""),
     ("qps rps request_rate", "workload.rate", ""),
     ("max_concurrency", "workload.concurrency", ""),
+    ("num_requests num_prompts", "workload.requests", ""),
+    ("itl", "limits.tpot.at_most", ""),
+    ("e2e e2e_latency", "limits.latency.at_most", ""),
 )
 # Words that a scenario has no key for, each with the reason.
 _WITHOUT = {

@@ -10,8 +10,8 @@ from each import each
 
 from .catalogue import PACKAGE, ROOT, nodes, parsed, python_files, relative
 
-MODULE_LINES = 350
-FUNCTION_LINES = 40
+MODULE_LINES = 800
+FUNCTION_LINES = 60
 TOP_LEVEL = {"pyproject.toml", "README.md", "cli.py", "LICENSE", "costmodel", "docs", "hardware", "scenarios", "tests"}
 LEFTOVERS = {"__pycache__", "build", "dist"}  # built, and ignored by git
 
@@ -78,8 +78,8 @@ def test_the_top_level_is_as_drawn() -> None:
 
 
 def test_planted_faults_are_caught() -> None:
-    long = "def f():\n" + '    """Doc.\n\n    more\n    """\n' + "    x = 1\n" * 40
-    assert function_lines(ast.parse(long).body[0]) == 41  # type: ignore[arg-type]
+    long = "def f():\n" + '    """Doc.\n\n    more\n    """\n' + "    x = 1\n" * FUNCTION_LINES
+    assert function_lines(ast.parse(long).body[0]) == FUNCTION_LINES + 1  # type: ignore[arg-type]
     bare = "class A:\n    '''A.'''\n    def b(self): pass\ndef _c(): pass"
     assert list(undocumented(ast.parse(bare))) == ["b (line 3)"]
     private = ast.parse("from costmodel.ground.units import _factor, parse\nfrom os import _exit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +38,7 @@ FromOption = Annotated[
 
 TraceOption = Annotated[
     str,
-    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler, or of Chakra", show_default=False),
+    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler", show_default=False),
 ]
 
 
@@ -79,9 +78,8 @@ def diagnose(
       costmodel diagnose llama-3-70b-512 --step 18.9s --also global_batch=2048:34.2s
 
     Terms have the names of estimate --json without their unit; tp_time to dp_time are communication, hidden or not.
-    --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Most Chakra traces have
-    no start times, so add --step. Exit code 1 when the step is outside the band of the prediction, or the plan is
-    invalid.
+    --trace reads them from a trace of torch.profiler, with prof.step() at the end of each step. Exit code 1 when the
+    step is outside the band of the prediction, or the plan is invalid.
 
     Next: costmodel sensitivity SCENARIO
     """
@@ -108,8 +106,7 @@ def diagnose(
     if trace:
         degrees = {axis: float(getattr(base.block, axis)[0]) for axis in EXCHANGING}
         read = profiled_step(trace, degrees)
-        stated = {} if math.isnan(read.step) else {"step_time": read.step}
-        profile = MeasuredStep(read.step, stated, read.terms, read.notes)
+        profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
     found = beside(explained(asked, base, given), second_runs(question.case(), with_setting, also or []))
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

@@ -81,7 +81,7 @@ IntoOption = Annotated[
 ]
 KeepOption = Annotated[Keep, typer.Option("--keep", help="all: also store every valid plan, as Parquet")]
 EngineOption = Annotated[
-    str, typer.Option("--engine", metavar="ENGINE", help="Where the search runs: local, dask, dask=ADDRESS or mpi")
+    str, typer.Option("--engine", metavar="ENGINE", help="Where the search runs: local, dask or dask=ADDRESS")
 ]
 WaitOption = Annotated[
     str, typer.Option("--wait", metavar="TIME", help="How long to wait for Dask workers", show_default="1 min")

@@ -183,7 +183,7 @@ FAULT_CODES = {
     "C033": "A document gets the name of another one, which changes its label alone. Name the other document itself.",
     "C044": "report takes scenarios. --figure needs --format svg or png and one scenario; --watch needs -o and "
     "one scenario that is a file.",
-    "C020": "--engine selects where a search runs: local, dask, dask=ADDRESS or mpi; dask and mpi are optional extras.",
+    "C020": "--engine selects where a search runs: local, dask or dask=ADDRESS; dask is an optional extra.",
     "C021": "--into names the folder of a search. It stores the state and, with --keep all, all plans; --resume "
     "continues from there.",
     "C022": "The machine lacks something that the program needs: memory, open files, processes, disk space, a "

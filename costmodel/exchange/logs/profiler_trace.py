@@ -1,7 +1,7 @@
 """A profile of a step: its time by what its kernels do, and the communication that nothing hides.
 
-Of PyTorch's profiler, whose text is that of Chrome's trace viewer, or of Chakra. Of each recorded step the kernels of
-one device are added up; where kernels of several streams run at one time, the time is that of the compute.
+Of PyTorch's profiler, whose text is that of Chrome's trace viewer. Of each recorded step the kernels of one device are
+added up; where kernels of several streams run at one time, the time is that of the compute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from costmodel.exchange.logs.chakra_trace import ChakraNode, chakra_nodes
 from costmodel.exchange.logs.kernel_kinds import axis_of, kernel_kind
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
@@ -51,8 +50,6 @@ def profiled_step(path: str, degrees: Mapping[str, float]) -> ProfiledStep:
             is too long
     """
     data = _data(path)
-    if b'"traceEvents"' not in data and (nodes := chakra_nodes(path, data)) is not None:
-        return _of_nodes(path, nodes, degrees)
     events = _events(path, data)
     steps = _steps(path, events)
     return _of_steps(path, steps, *_runs(path, events, degrees), degrees)
@@ -76,41 +73,6 @@ def _of_steps(
             times[name] += time * _MICROSECOND / len(spans)
     step = sum(end - start for start, end in spans) * _MICROSECOND / len(spans)
     return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
-
-
-def _of_nodes(path: str, nodes: list[ChakraNode], degrees: Mapping[str, float]) -> ProfiledStep:
-    """The same of an execution trace of Chakra; without start times the sums of a step, whose time it does not have."""
-    kernels = [node for node in nodes if not node.on_host and node.length > 0]
-    if not kernels:
-        hint = "link it with the device's trace (chakra_trace_link), and convert it again"
-        raise fail("X002", "this trace of Chakra has no kernel with a time", Place(path), hint)
-    marks = {node.name: node for node in nodes if node.name.startswith(_STEP)}
-    runs = [_KernelRun(node.start, node.start + node.length, _kind_of_node(node, degrees)) for node in kernels]
-    steps = sorted((mark.start, mark.start + mark.length) for mark in marks.values())
-    if steps and all(node.start for node in kernels) and all(start < end for start, end in steps):
-        return _of_steps(path, steps, "of a Chakra trace", runs, degrees)
-    count = max(len(marks), 1)
-    terms = dict.fromkeys(COMPUTED, 0.0)
-    named = {run.kind.removeprefix("axis ") for run in runs if run.kind.startswith("axis ")}
-    used = {axis for axis, degree in degrees.items() if degree > 1}
-    terms |= {f"{axis}_time": 0.0 for axis in used if axis in named or "" not in named}
-    left = 0.0
-    for node, run in zip(kernels, runs, strict=True):
-        name = f"{run.kind.removeprefix('axis ')}_time" if run.kind.startswith("axis ") else run.kind
-        if name in terms:
-            terms[name] += node.length * _MICROSECOND / count
-        else:
-            left += node.length * _MICROSECOND / count
-    whose = f"{count} steps" if marks else "one step, for none is marked"
-    notes = [f"a Chakra trace of {whose}, without start times: neither the step nor what compute hides is in it"]
-    notes += [f"communication of no axis of the plan: {left:.3g} s, in no term"] if left else []
-    return ProfiledStep(math.nan, terms, tuple(notes))
-
-
-def _kind_of_node(node: ChakraNode, degrees: Mapping[str, float]) -> str:
-    """What a kernel of a Chakra trace does: a kind, or the axis it communicates on."""
-    kind = "communication" if node.communicates else kernel_kind(node.name)
-    return f"axis {axis_of(node.name, node.group, 0, degrees)}" if kind == "communication" else kind
 
 
 def _data(path: str) -> bytes:

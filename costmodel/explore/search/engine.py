@@ -1,6 +1,6 @@
-"""The engines of a search: local processes, Dask workers or MPI ranks.
+"""The engines of a search: local processes or Dask workers.
 
-All of them are executors of `concurrent.futures`. Results arrive in the order of the pieces, so that an answer does not
+Both are executors of `concurrent.futures`. Results arrive in the order of the pieces, so that an answer does not
 depend on the speed of workers. A piece is evaluated again if its worker is lost.
 """
 
@@ -46,7 +46,7 @@ class Pool:
 
 @record
 class SearchEngine:
-    """The engine of a search: local, dask, dask=ADDRESS or mpi, with its number of workers.
+    """The engine of a search: local, dask or dask=ADDRESS, with its number of workers.
 
     wait: seconds to wait for missing workers; notify: receives a sentence while the search waits
     """
@@ -63,9 +63,6 @@ class SearchEngine:
         if self.kind == "dask":
             with dask_workers(self.address, self.workers, self.wait, self.notify) as (executor, look):
                 yield Pool(executor, look)
-        elif self.kind == "mpi":
-            with _mpi() as executor:
-                yield Pool(executor)
         else:
             with ProcessPoolExecutor(self.workers, initializer=_as_worker, initargs=(os.getpid(),)) as executor:
                 yield Pool(executor)
@@ -76,9 +73,8 @@ def engine(
 ) -> SearchEngine:
     """The engine that `--engine` names."""
     kind, separator, address = text.partition("=")
-    if kind not in ("local", "dask", "mpi") or bool(separator) != bool(address) or (address and kind != "dask"):
-        hint = "local, dask, dask=tcp://HOST:8786, or mpi"
-        raise fail("C020", f"there is no engine '{text}'", None, hint)
+    if kind not in ("local", "dask") or bool(separator) != bool(address) or (address and kind != "dask"):
+        raise fail("C020", f"there is no engine '{text}'", None, "local, dask, or dask=tcp://HOST:8786")
     port = _ADDRESS.fullmatch(address)
     if address and not (port and 0 < int(port[1]) < 1 << 16):
         raise fail("C020", f"'{address}' is no address of a Dask scheduler", None, "for example dask=tcp://HOST:8786")
@@ -95,26 +91,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-@contextmanager
-def _mpi() -> Iterator[Executor]:
-    try:
-        from mpi4py import MPI
-        from mpi4py.futures import MPIPoolExecutor, _core
-    except ImportError:
-        hint = "pip install 'llm-costmodel[mpi]'"
-        raise fail("C020", "--engine mpi needs the package mpi4py", None, hint) from None
-    except RuntimeError as error:
-        hint = "install MPI, or load its module"
-        raise fail("C020", f"mpi4py: {str(error).splitlines()[0]}", None, hint) from None
-    hint = "mpiexec -n 3 python -m mpi4py.futures -m costmodel search … --engine mpi"
-    if MPI.COMM_WORLD.Get_size() < 2:
-        raise fail("C020", "the search runs on a single MPI rank, which leaves none to work", None, hint)
-    if getattr(_core, "SharedPool", True) is None:
-        raise fail("C020", "every MPI rank runs a search of its own, which leaves none to work", None, hint)
-    with MPIPoolExecutor() as executor:
-        yield executor
 
 
 def shared_out(by: SearchEngine, pieces: Iterator[P], submit: Submit[P, R], stop: Callable[[], bool]) -> Iterator[R]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from costmodel.explore.search.ranges import Span
 
@@ -13,6 +13,9 @@ EVERY_WHOLE = 512  # whole numbers, of which none is left out
 _HALVINGS, _NARROWINGS = 40, 12
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SAME = 1e-6  # of a number, between which nothing is looked for
+_DOUBLINGS = 12  # at most, of either end of a range that was not stated
+_SEEN = 3  # octaves that show a trend
+_ROOM = 2.0  # times what a trend has left, beyond which a target is out of reach
 
 
 def samples(searched: Span, *, whole: bool, every: int = EVERY_WHOLE) -> list[float]:
@@ -88,3 +91,72 @@ def _least(low: float, middle: float, high: float, excess: Callable[[float], flo
 def _between(one: float, other: float, part: float, *, whole: bool) -> float:
     number = one + part * (other - one)
     return float(round(number)) if whole else float(f"{number:.6g}")
+
+
+def samples_beyond(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:
+    """Numbers past the ends of a range that misses a target, for as long as the trend there leads to the target.
+
+    Each step doubles the upper end or halves the lower one. It ends where the target is reached, where two octaves in
+    a row have no value that works, where values come no nearer, or where a trend that levels off leaves the target out.
+
+    >>> samples_beyond([1.0, 2.0, 4.0, 8.0], lambda number: 100 / number - 4, whole=True)
+    [12.0, 16.0, 24.0, 32.0]
+    >>> samples_beyond([1.0, 2.0, 4.0, 8.0], lambda number: 100 / number + 5, whole=True)
+    [12.0, 16.0, 24.0, 32.0]
+    """
+    known = {number: excess(number) for number in numbers}
+    for upward in (True, False):
+        for _ in range(_DOUBLINGS):
+            if not _approaches(known, upward=upward):
+                break
+            end = max(known) if upward else min(known)
+            new = _octave(end, upward=upward, whole=whole)
+            known |= {number: excess(number) for number in new}
+            if not new:
+                break
+    return sorted(known.keys() - {*numbers})
+
+
+def _octave(end: float, *, upward: bool, whole: bool) -> list[float]:
+    """Numbers of the next octave; of whole numbers its power of two too, and none under one."""
+    found = {end * 1.5, end * 2} if upward else {end / 1.5, end / 2}
+    if not whole:
+        return [float(f"{number:.6g}") for number in sorted(found)]
+    power = 2.0 ** (math.floor(math.log2(end)) + 1 if upward else math.ceil(math.log2(end)) - 1)
+    return sorted({float(round(number)) for number in (*found, power) if round(number) >= 1} - {end})
+
+
+def end_to_pass(known: Mapping[float, float], *, whole: bool) -> float | None:
+    """The end past which numbers may reach a target that all known ones miss; none where the trend leads to neither.
+
+    Whole numbers count something, so they end at one.
+
+    known: the excess of each number; not a number where it does not work
+
+    >>> end_to_pass({1.0: 95, 2.0: 45, 4.0: 20}, whole=True), end_to_pass({1.0: 3, 2.0: 1, 4.0: 5}, whole=True)
+    (4.0, None)
+    """
+    ends = [(max(known), True), *([] if whole and min(known) <= 1 else [(min(known), False)])]
+    return next((end for end, upward in ends if _approaches(known, upward=upward)), None)
+
+
+def _approaches(known: Mapping[float, float], *, upward: bool) -> bool:
+    """Whether the last octaves at one end lead to a target that no number reaches."""
+    if min(known) <= 0 or any(value <= 0 for value in known.values()):
+        return False
+    end = max(known) if upward else 1 / min(known)
+    found = [(number if upward else 1 / number, value) for number, value in known.items() if not math.isnan(value)]
+    least = [
+        min((value for number, value in found if end / 2 ** (back + 1) < number <= end / 2**back), default=math.inf)
+        for back in range(_SEEN)
+    ]
+    if all(map(math.isinf, least[:2])):
+        return not found
+    working = [value for value in least if math.isfinite(value)]
+    nearest = min(value for _, value in found)
+    if working[0] > nearest or (len(working) > 1 and working[0] >= working[1]):
+        return False
+    if len(working) < _SEEN:
+        return True
+    last, before = working[1] - working[0], working[2] - working[1]
+    return last >= before or working[0] <= _ROOM * last * last / (before - last)

@@ -17,7 +17,7 @@ from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import replica_ranks
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.result_columns import COLUMNS
-from costmodel.explore.search.range_samples import samples, samples_between
+from costmodel.explore.search.range_samples import end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, TargetColumns, target_of
 from costmodel.explore.serving.best_layout import by_search
@@ -46,6 +46,8 @@ class SolvedServing:
     inside: list[tuple[ServingTrial, ServingTrial]] = field(default_factory=list)
     beyond: ServingTrial | None = None  # the first value on the far side that does not reach it
     tried: tuple[str, str] = ("", "")
+    nearest: tuple[str, float] | None = None  # where no value reaches it, the one that comes nearest, and its result
+    leads_past: str | None = None  # the end of a range past which values come nearer; empty where none does
     evaluated: int = 0
     best: bool = False  # whether each value has the best plan of its own
     trials: list[ServingTrial] = field(default_factory=list)
@@ -81,6 +83,8 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
 
     whole, shown = _is_whole(case, path, searched), partial(_shown, found, searched)
     numbers = [float(f"{number:.6g}") for number in samples(searched, whole=whole, every=_EVERY_WHOLE)]
+    if not written.strip() and path != "plan.replicas":  # the devices are their end
+        numbers = sorted({*numbers, *samples_beyond(numbers, excess, whole=whole)})
     numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
     found.tried = (searched.text(numbers[0], _DIGITS), searched.text(numbers[-1], _DIGITS))
     reached = [at(number) for number in numbers]
@@ -91,8 +95,18 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
         lowest = shown(low)
         found.inside.append((lowest, lowest if high == low else shown(high)))
         found.beyond = shown(out) if out is not None else None
+    past = end_to_pass({number: excess(number) for number in numbers}, whole=whole)
+    found.leads_past = "" if past is None else searched.text(past, _DIGITS)
     found.evaluated, found.trials = len(seen), list(seen.values())
+    found.nearest = None if found.reaches else _nearest(goal, found.trials)
     return found
+
+
+def _nearest(goal: Target, trials: Iterable[ServingTrial]) -> tuple[str, float] | None:
+    """The value that comes nearest to a target, with its result; none where no plan works."""
+    known = [trial for trial in trials if not math.isnan(goal.excess(trial))]
+    least = min(known, key=goal.excess, default=None)
+    return None if least is None else (least.settings[0].partition("=")[2], least.result(goal.column))
 
 
 def _ranges(
@@ -172,6 +186,7 @@ def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, bes
         if flag:
             found.reaches.append((values[places[0]], values[places[-1]]))
             found.inside.append((trials[places[0]], trials[places[-1]]))
+    found.nearest = None if found.reaches else _nearest(goal, trials)
     return found
 
 
@@ -186,7 +201,8 @@ def _default_values(case: ServingCase, path: str) -> str:
         return f"1..{most}" if most > 1 else "1"
     if path in _SIZES:
         return _SIZES[path]
-    value = _own_value(case.scenario.workload, path)
+    value = float(case.scenario.cluster.nodes) if path == "cluster.nodes" else None
+    value = _own_value(case.scenario.workload, path) if value is None else value
     if value is not None and path == "workload.rate":
         return f"{value / _WIDE:.6g}..{value * _WIDE:.6g} /s"
     if value is not None:

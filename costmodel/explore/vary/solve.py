@@ -24,7 +24,7 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.search.range_samples import SAMPLES, samples, samples_between
+from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, TargetColumns, target_of
 from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
@@ -69,6 +69,7 @@ class SolveResult:
     stopped: bool = False
     reaches: list[ReachableRange] = field(default_factory=list)
     nearest: tuple[str, SweepPoint] | None = None
+    leads_past: str | None = None  # the end of a range past which values come nearer; empty where none does
     evaluated: int = 0
     invalid: int = 0  # how many of these values make no valid plan
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
@@ -113,7 +114,7 @@ def solve(
         if searched is None or listed:
             found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
         else:
-            _continuous(found, searched, at, whole=_is_whole(case, path, searched))
+            _continuous(found, searched, at, whole=_is_whole(case, path, searched), stated=bool(written.strip()))
     except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
         _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
@@ -210,13 +211,22 @@ def _end(searched: Span, number: float) -> str:
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
-def _continuous(found: SolveResult, searched: Span, at: Callable[[str], SweepPoint], *, whole: bool) -> None:
-    """Samples of a range, then the edges between them."""
+def _continuous(
+    found: SolveResult, searched: Span, at: Callable[[str], SweepPoint], *, whole: bool, stated: bool
+) -> None:
+    """Samples of a range, of one that is not stated also past its ends; then the edges between them."""
+
+    def excess(number: float) -> float:
+        return found.target.excess(at(searched.text(number)))
+
     numbers = samples(searched, whole=whole)
-    every = whole and len(numbers) >= searched.high - searched.low + 1
+    if not stated and searched.unit != "%" and searched.high != 1:
+        numbers = sorted({*numbers, *samples_beyond(numbers, excess, whole=whole)})
+    every = whole and len(numbers) >= numbers[-1] - numbers[0] + 1
     if not every:
-        between = samples_between(numbers, lambda number: found.target.excess(at(searched.text(number))), whole=whole)
-        numbers = sorted({*numbers, *between})
+        numbers = sorted({*numbers, *samples_between(numbers, excess, whole=whole)})
+    past = end_to_pass({number: excess(number) for number in numbers}, whole=whole)
+    found.leads_past = "" if past is None else _end(searched, past)
     texts = [searched.text(number) for number in numbers]
     found.tried = (_end(searched, numbers[0]), _end(searched, numbers[-1]))
     reached = [found.target.reached(at(text)) for text in texts]

@@ -81,6 +81,25 @@ def test_no_value_reaches_it(run: Any) -> None:
     assert estimated(run, f"{NETWORK}={nearest['value']}")["mfu"] == nearest["reaches"] < 0.6
 
 
+def test_a_range_that_is_not_stated_goes_on_where_the_trend_leads_to_the_target(run: Any) -> None:
+    few = ("--set", "cluster.nodes=4")  # so that the range is 1 to 256 nodes
+    found = json_of(run, "solve", NAME, *few, "--vary", "cluster.nodes", "--for", "step_time<=2 s")
+    at = {nodes: estimated(run, f"cluster.nodes={nodes}")["step_time_s"] for nodes in (256, 512, 1024)}
+    (least,) = [nodes for nodes, taken in at.items() if taken <= 2]
+    assert (found["answer"], found["tried"]) == (str(least), {"from": "1", "to": str(least)})
+    kept = json_of(run, "solve", NAME, *few, "--vary", "cluster.nodes=1..256", "--for", "step_time<=2 s")
+    assert (kept["answer"], kept["tried"]["to"], kept["approaching"]) == (None, "256", True)
+    assert kept["nearest"] == {"value": "256", "reaches": at[256]}
+
+
+def test_a_range_that_is_not_stated_ends_where_the_trend_does(run: Any) -> None:
+    wanted = ("--vary", "cluster.nodes", "--for", "step_time<=200 ms")
+    ran = run("solve", NAME, *wanted)
+    assert ran.code == 1
+    assert "by their trend, no value outside of these reaches it" in ran.out
+    assert json_of(run, "solve", NAME, *wanted)["approaching"] is False
+
+
 def test_plans_that_do_not_fit_are_no_answer(run: Any) -> None:
     found = json_of(run, "solve", NAME, "--vary", "plan.tp=1,2,4,8", "--for", "mfu>=10 %")
     fit = [tp for tp in (1, 2, 4, 8) if estimated(run, f"plan.tp={tp}")["fits"]]

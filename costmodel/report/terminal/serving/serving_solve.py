@@ -29,6 +29,7 @@ from costmodel.report.terminal.style.head import subject_fields, title
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.vary.solve import trend_lines
 
 _MOST_REASONS = 4
 _HEADS = {**HEADS, "ttft_p99": "first token p99"}  # beside which no column of the first token stands
@@ -46,7 +47,7 @@ def solve(found: SolvedServing) -> list[Line]:
         first, last = found.tried
         kept = " and meets every limit" if has_limits(found.case) else ""
         none = styled(f"  No value of {path} from {first} to {last} reaches it{kept}.", BAD)
-        return [*lines, none, *_against(found)]
+        return [*lines, none, *_nearest(found), *trend_lines(found.leads_past), *_against(found)]
     for low, high in found.reaches:
         lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
     lowest, highest = found.inside[-1]
@@ -59,6 +60,13 @@ def solve(found: SolvedServing) -> list[Line]:
     smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
     settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
     return [*lines, Text(), typed("Next:", command(found.case, "estimate", settings=settings))]
+
+
+def _nearest(found: SolvedServing) -> list[Line]:
+    if found.nearest is None:
+        return []
+    value, reached = found.nearest
+    return [styled(f"  nearest   {result(found.target.column, reached)} at {value}")]
 
 
 def _against(found: SolvedServing) -> list[Line]:
@@ -123,5 +131,8 @@ def solve_json(found: SolvedServing) -> dict[str, Any]:
             }
             for (low, high), ends in zip(found.reaches, found.inside, strict=True)
         ],
+        "nearest": found.nearest and {"value": found.nearest[0], "reaches": number(found.nearest[1])},
+        "tried": {"from": found.tried[0], "to": found.tried[1]},
+        "approaching": None if found.leads_past is None else bool(found.leads_past),
         "evaluated": found.evaluated,
     }

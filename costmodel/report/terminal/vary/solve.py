@@ -30,7 +30,7 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 
 def solve(found: SolveResult) -> list[Line]:
@@ -53,6 +53,7 @@ def solve(found: SolveResult) -> list[Line]:
         if found.nearest is not None:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
+        lines += trend_lines(found.leads_past)
     own = price_varies([found.path]) and found.path != "assume.price"
     if is_cost(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
@@ -68,6 +69,15 @@ def solve(found: SolveResult) -> list[Line]:
         settings = {found.path: answer.replace(",", "")}
         lines += [Text(), typed("Next:", command(found.case, verb, settings=settings))]
     return lines
+
+
+def trend_lines(leads_past: str | None) -> list[Line]:
+    """Whether values past those tried come nearer to a target that none of them reaches; nothing of a list."""
+    if leads_past is None:
+        return []
+    if leads_past:
+        return [styled(f"  values past {spaced(leads_past)} come nearer: state a range that includes them", WARN)]
+    return [styled("  by their trend, no value outside of these reaches it", DIM)]
 
 
 def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
@@ -116,6 +126,8 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
             ({"path": found.path, **asdict(reach)} for reach in found.reaches),
         ),
         "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
+        "tried": {"from": found.tried[0], "to": found.tried[1]},
+        "approaching": None if found.leads_past is None else bool(found.leads_past),
         "how": found.how,
         "every": found.every,
         "invalid": found.invalid,

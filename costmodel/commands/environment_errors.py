@@ -78,7 +78,7 @@ def surroundings(error: BaseException) -> CostModelError | None:
         return _refused(error)
     if isinstance(error, ImportError) and not (error.name or "").startswith("costmodel"):
         last = str(error).strip().rpartition("\n")[2]
-        hint = "memory or open files may be short (ulimit -v, ulimit -n); else install llm-costmodel again"
+        hint = "memory or open files may be short (ulimit -v, ulimit -n); else reinstall costmodel"
         return fail("C022", f"a package cannot be loaded: {last}", None, hint)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         hint = "take fewer --workers, or raise the limit: ulimit -u"

@@ -1,4 +1,7 @@
-"""Progress of a long command on a terminal; the first Ctrl-C asks it to stop with the results so far."""
+"""Progress of a long command on a terminal; the first Ctrl-C asks it to stop with the results so far.
+
+Every command that takes longer than half a second shows at least what it does and for how long (`working`).
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,93 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.explore.search.progress import Watcher
-from costmodel.report.terminal.style.progress import Meter, ProgressMark
-from costmodel.report.terminal.style.theme import live_console
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from costmodel.explore.search.progress import Watcher
+    from costmodel.report.terminal.style.progress import ProgressMark
 
 AFTER = 0.5  # seconds before anything is shown
+
+
+class WaitingLine:
+    """What the program does, and for how long; drawn after half a second, and aside while other progress is shown."""
+
+    def __init__(self, words: str) -> None:
+        self.words, self.began, self.lock = words, time.monotonic(), threading.Lock()
+        self.timer: threading.Timer | None = None
+        self.drawn: Progress | None = None
+
+    def start(self) -> None:
+        """Draw the line once the work has taken long enough."""
+        self.timer = threading.Timer(max(0.0, AFTER - (time.monotonic() - self.began)), self._draw)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _draw(self) -> None:
+        from costmodel.report.terminal.style.progress import waiting_line
+        from costmodel.report.terminal.style.theme import live_console
+
+        with self.lock:
+            if self.timer is not None:
+                self.drawn = waiting_line(live_console(), self.words, self.began)
+
+    def rename(self, words: str) -> None:
+        """Show other words from now on."""
+        with self.lock:
+            self.words = words
+            if self.drawn is not None:
+                self.drawn.update(self.drawn.task_ids[0], description=words)
+
+    def stop(self) -> None:
+        """Take the line away."""
+        with self.lock:
+            if self.timer is not None:
+                self.timer.cancel()
+            if self.drawn is not None:
+                self.drawn.stop()
+            self.timer = self.drawn = None
+
+
+_waiting: list[WaitingLine] = []  # of the command that runs
+
+
+@contextmanager
+def working(words: str) -> Iterator[None]:
+    """Shows that a command works, on standard error, if that is a terminal and it takes longer than half a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = WaitingLine(words)
+    _waiting.append(line)
+    line.start()
+    try:
+        yield
+    finally:
+        _waiting.remove(line)
+        line.stop()
+
+
+def working_on(words: str) -> None:
+    """Name the part of the work that the line of `working` is about from now on."""
+    for line in _waiting:
+        line.rename(words)
+
+
+@contextmanager
+def _other_progress() -> Iterator[None]:
+    """No line of `working` while something else shows the progress."""
+    for line in _waiting:
+        line.stop()
+    try:
+        yield
+    finally:
+        for line in _waiting:
+            line.start()
 
 
 @contextmanager
@@ -30,7 +112,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
     signal.signal(signal.SIGINT, ask)
     try:
-        yield asked.is_set
+        with _other_progress():
+            yield asked.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -41,6 +124,9 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
     if not sys.stderr.isatty():
         yield lambda mark: None
         return
+    from costmodel.report.terminal.style.progress import Meter
+    from costmodel.report.terminal.style.theme import live_console
+
     began, meter = time.monotonic(), Meter(live_console())
 
     def watch(mark: ProgressMark) -> None:
@@ -48,13 +134,24 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
             meter.show(mark)
 
     try:
-        yield watch
+        with _other_progress():
+            yield watch
     finally:
         meter.close()
 
 
 @contextmanager
+def counted(what: str) -> Iterator[Watcher]:
+    """A row of answers watched; Ctrl-C ends the program, for an answer that needs them all."""
+    from costmodel.explore.search.progress import Watcher
+    from costmodel.report.terminal.style.progress import ProgressMark
+
+    with metered() as show:
+        yield Watcher(lambda done, total: show(ProgressMark(done, total, done, f"{done:,} of {total:,} {what}")))
+
+
+@contextmanager
 def paced(what: str) -> Iterator[Watcher]:
     """A row of answers watched and ready to be stopped."""
-    with stoppable() as stop, metered() as show:
-        yield Watcher(lambda done, total: show(ProgressMark(done, total, done, f"{done:,} of {total:,} {what}")), stop)
+    with stoppable() as stop, counted(what) as watcher:
+        yield replace(watcher, stop=stop)

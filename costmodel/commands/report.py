@@ -68,7 +68,7 @@ def report(
     questions = [question, *(replace(question, scenario=name, write=None) for name in others or ())]
     if watch:
         return _watched(question, _only_file(questions), figure)
-    return replace(_reply(questions, figure), announced=True)
+    return _reply(questions, figure)
 
 
 def _only_file(questions: Sequence[Question]) -> str:
@@ -94,11 +94,11 @@ def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
             wait_for_change(files, before, gone=_print_gone)
             before = marks(files)
             try:
-                return replace(_reply([replace(question, write=None)], figure), again=again, announced=True)
+                return replace(_reply([replace(question, write=None)], figure), again=again)
             except CostModelError as error:
                 print_faults(error)
 
-    return replace(_reply([question], figure), again=again, announced=True)
+    return replace(_reply([question], figure), again=again)
 
 
 def _print_gone(path: Path) -> None:
@@ -129,6 +129,7 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
     """A training scenario whole; what a page needs beside the plan is computed where a page is asked for."""
     from costmodel.commands.estimate import works
     from costmodel.commands.pages import command_line, of_plan
+    from costmodel.commands.progress import working_on
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.explore.page.report_facts import report_facts, with_plan
@@ -143,7 +144,7 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
     def page() -> Any:
         from costmodel.report.page.report_page import report_page
 
-        return report_page(report_facts(training(case)), command_line())
+        return report_page(report_facts(training(case), working_on), command_line())
 
     if figure is not None:
         return _drawn(of_plan(asked, figure.value), works=works(asked))
@@ -151,7 +152,7 @@ def _one(case: LoadedScenario, figure: FigureName | None) -> Reply:
     def text() -> str:
         from costmodel.report.terminal.plan.plan_sections import report as sections
 
-        return markdown_text(sections(report_facts(training(case)), asked))
+        return markdown_text(sections(report_facts(training(case), working_on), asked))
 
     forms = {**of_plan(asked), "html": html_form(page), "markdown": text}
     lines, result = lambda: estimate.estimate(asked), lambda: json_answer.estimate(asked)

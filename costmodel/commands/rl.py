@@ -131,11 +131,13 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
 
 def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
     """The answer of `sensitivity`."""
+    from costmodel.commands.progress import counted
     from costmodel.explore.rl.vary_rl import column
     from costmodel.explore.vary.rl_sensitivity import sensitivity as run_sensitivity
     from costmodel.report.terminal.rl import rl_check as report
 
-    found = run_sensitivity(reinforced(case), column(of, "--of", of))
+    with counted("figures") as pace:
+        found = run_sensitivity(reinforced(case), column(of, "--of", of), pace)
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_rl_sensitivity(found))
 

@@ -134,27 +134,35 @@ def deliver(
 
 
 def _put(reply: Reply, wanted: str, output: Path | None) -> None:
-    """An answer in its form, printed or into its file."""
-    answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
-    answer = harmless(answer) if isinstance(answer, str) else answer
+    """An answer in its form, printed or into its file; the name of the file goes to standard error."""
+    from costmodel.commands.progress import working
+
+    if output is not None and reply.filed is not None and wanted in ("table", "yaml"):
+        _file(reply, reply.filed, output)
+        return
+    with working("the page" if wanted == "html" else "the answer"):
+        answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
+        answer = harmless(answer) if isinstance(answer, str) else answer
+        lines = [] if answer else list(laid(reply.lines(), None if output else terminal_width()))
     if output is not None:
-        if reply.filed is not None and wanted in ("table", "yaml"):
-            _file(reply, reply.filed, output)
-        else:
-            write_file(output, answer or "".join(f"{line.plain}\n" for line in laid(reply.lines(), None)))
-            if reply.announced:
-                printed(laid([Text(f"Wrote {visible(str(output))}")], terminal_width()))
+        _write(output, answer or "".join(f"{line.plain}\n" for line in lines))
     elif isinstance(answer, bytes):
         raise fail("C007", f"{wanted} is binary and cannot be printed", None, f"name a file: -o answer.{wanted}")
     else:
-        printed(answer or laid(reply.lines(), terminal_width()))
+        printed(answer or lines)
 
 
 def _file(reply: Reply, filed: Filed, path: Path) -> None:
     """Write a document into its file where the reply is yes, and print the remarks."""
     if reply.yes:
-        write_file(path, filed.text(path))
+        _write(path, filed.text(path))
     printed(laid(filed.summary(path if reply.yes else None), terminal_width()))
+
+
+def _write(path: Path, answer: str | bytes) -> None:
+    """Write a file, and name it on standard error."""
+    write_file(path, answer)
+    printed([Text(f"wrote {visible(str(path))}")], stderr=True)
 
 
 def _form(reply: Reply, form: str) -> str | bytes:
@@ -225,8 +233,12 @@ def _answering(
                     how["form"] = AnswerFormat.TABLE
                 else:
                     known_suffix(how["output"], [suffix for suffix in _SUFFIXES if suffix[1:] in suffixes])
+        from costmodel.commands.progress import working
+
         try:
-            deliver(command(**given), **how)
+            with working(command.__name__.removesuffix("_documents")):
+                reply = command(**given)
+            deliver(reply, **how)
         except CostModelError as error:
             if how["form"] == "github":
                 printed(of_faults(error.faults))

@@ -171,6 +171,7 @@ def sensitivity(
 
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
+    from costmodel.commands.progress import counted
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.vary.sweep import column
@@ -185,7 +186,8 @@ def sensitivity(
         from costmodel.commands import rl
 
         return rl.sensitivity(case, of or "iteration_time", top)
-    found = run(training(case), column(of or "step_time", "--of", of))
+    with counted("figures") as pace:
+        found = run(training(case), column(of or "step_time", "--of", of), pace)
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 

@@ -102,6 +102,15 @@ def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -
     return CostModelError(Fault(code, sentence, place, hint))
 
 
+def install_command(package: str) -> str:
+    """The command that installs a package an answer needs, from a checkout and from a wheel of costmodel alike.
+
+    >>> install_command("openpyxl>=3.1")
+    "pip install 'openpyxl>=3.1'"
+    """
+    return f"pip install '{package}'"
+
+
 FAULT_CODES = {
     "D001": "The file cannot be read. It does not exist, is a directory, is not UTF-8 text, or is too large: "
     "the limits are 4 MB for a file, 1 MB for YAML, 256 MB for a table of measurements and 10,000 "
@@ -167,8 +176,7 @@ FAULT_CODES = {
     "C007": "The answer cannot be written in this format: it has no table for CSV (use JSON or Markdown), or "
     "you asked for two formats at once.",
     "C008": "check takes scenarios and, with --against, a baseline: a file written with --update. --within is a share.",
-    "C009": "The command needs PyTorch, or a device that this machine does not have; pip install "
-    "'llm-costmodel[measure]'.",
+    "C009": "The command needs PyTorch, or a device that this machine does not have; pip install 'torch>=2.6'.",
     "C010": "--over takes path=values: a list 1,2,4, a range 1..8, 25..400 GB/s*2 or 8..64+8, or lists of ranges.",
     "C011": "--for takes a result, <= or >=, and a value with its unit, for example --for 'run_time<=30 d'.",
     "C012": "--vary takes a path, or path=A..B with units, for example --vary cluster.fabric.bandwidth=10..400 GB/s.",

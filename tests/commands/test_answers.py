@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from each import each
 
 import costmodel
+from costmodel.commands.command_table import COMMANDS
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -238,14 +240,49 @@ def test_broken_results(run: Any, faults: Faults) -> None:
 
 def test_words_into_a_file(run: Any, tmp_path: Path) -> None:
     ran = run("estimate", NAME, "-o", "answer.txt", cwd=tmp_path)
-    assert ran == (0, "", "")
+    assert ran == (0, "", "wrote answer.txt\n")
     assert (tmp_path / "answer.txt").read_text("utf-8") == run("estimate", NAME, cwd=tmp_path).out
     assert os.listdir(tmp_path) == ["answer.txt"]
 
 
+TO_WRITE = {
+    **{name: f"quickstart{more}" for name, more in (
+        ("estimate", ""), ("memory", ""), ("comm", ""), ("pipeline", ""), ("run", ""), ("explain", " step_time"),
+        ("search", " --top 1"), ("sweep", " --over plan.micro_batch=1,2"), ("scale", " --ranks 32,64"),
+        ("sensitivity", " --top 1"), ("solve", " --vary plan.micro_batch=1,2 --for 'mfu>=1 %'"),
+        ("diff", " --set plan.micro_batch=2"), ("check", ""), ("diagnose", " --step 9s"), ("report", " quickstart"),
+        ("export", " --to megatron --lossy"), ("show", ""),
+    )},
+    "collective": "all-reduce 1GB --gpus 64",
+    "validate": "korthikanti-2022",
+    "calibrate": "tests/evidence/measured/gemm.csv",
+    "import": f"{EXAMPLE}",
+    "list": "models",
+    "init": "",
+    "schema": "stack",
+    "measure": "",  # tests of a GPU write its table
+}  # fmt: skip
+FORMS = ("json", "txt", "md", "html", "xlsx")
+
+
+def test_every_command_names_the_file_that_it_wrote(run: Any, tmp_path: Path) -> None:
+    """On standard error and in one line, in every form; standard output has the answer of documents alone."""
+    assert set(TO_WRITE) == set(COMMANDS)
+    for command, more in TO_WRITE.items():
+        offered = run(command, "--help").out
+        for form in FORMS if command not in ("report", "measure", "calibrate") else FORMS[:1]:
+            if command == "measure" or (form in ("html", "xlsx") and form not in offered):
+                continue
+            ran = run(command, *shlex.split(more), "-o", str(file := tmp_path / f"{command}.{form}"))
+            if "selects no format" not in ran.err:  # of documents, which are written as YAML
+                assert (ran.code in (0, 1), ran.err) == (True, f"wrote {file}\n"), (command, form)
+                assert file.exists()
+            assert ran.out == "" or command in ("import", "export"), (command, form)
+
+
 @pytest.mark.parametrize("args", [("memory", "llama-3-70b"), ("comm", NAME), ("explain", "busbw"), ("memory", NAME)])
 def test_json_into_a_file(args: tuple[str, ...], run: Any, tmp_path: Path) -> None:
-    assert run(*args, "-o", "answer.json", cwd=tmp_path) == (0, "", "")
+    assert run(*args, "-o", "answer.json", cwd=tmp_path) == (0, "", "wrote answer.json\n")
     assert (tmp_path / "answer.json").read_text("utf-8") == run(*args, "--json", cwd=tmp_path).out
 
 
@@ -264,7 +301,7 @@ def test_the_answer_no_is_written_too(run: Any, tmp_path: Path) -> None:
 
 
 def test_a_form_that_is_asked_for_goes_into_a_file_of_any_suffix(run: Any, tmp_path: Path) -> None:
-    assert run("explain", "busbw", "-o", "a.foo", "--format", "table", cwd=tmp_path) == (0, "", "")
+    assert run("explain", "busbw", "-o", "a.foo", "--format", "table", cwd=tmp_path) == (0, "", "wrote a.foo\n")
     assert (tmp_path / "a.foo").read_text("utf-8") == run("explain", "busbw").out
 
 
@@ -362,7 +399,7 @@ def test_an_input_that_cannot_be_used_writes_nothing(run: Any, tmp_path: Path) -
 
 
 def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
-    assert run("explain", "busbw", "-o", os.devnull) == (0, "", "")
+    assert run("explain", "busbw", "-o", os.devnull) == (0, "", f"wrote {os.devnull}\n")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 

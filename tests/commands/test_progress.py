@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "gpt-3-175b-1024"
+SERVING = "serve-llama-3.1-70b"
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,15 @@ NAME = "gpt-3-175b-1024"
             "Best: costmodel",
         ),
         (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),
+        (("sensitivity", "quickstart"), r"\d+ of \d+ figures · [\d,]+/s", "batch 512"),
+        (("sensitivity", SERVING), r"\d+ of \d+ figures · [\d,]+/s", "tpot"),
+        (
+            ("report", "quickstart", "--format", "html", "-o", os.devnull),
+            r"(?s)the page: sensitivity .*0:\d\d.*wrote ",
+            "",
+        ),
+        (("validate", "korthikanti-2022"), r"validate .*0:\d\d", "korthikanti-2022"),
+        (("estimate", NAME), r"estimate .*0:\d\d", "step time"),
     ],
 )
 def test_a_line_on_a_terminal_that_goes_away(command: tuple[str, ...], line: str, answer: str) -> None:

@@ -165,5 +165,5 @@ def test_a_report_in_markdown_of_a_service_that_does_not_fit_has_its_remedies_an
 def test_a_written_page_is_stated_in_one_line(name: str, run: Any, tmp_path: Path) -> None:
     for file in ("page.html", "page.md"):
         ran = run("report", name, "-o", file, cwd=tmp_path)
-        assert (ran.out, ran.err) == (f"Wrote {file}\n", "")
+        assert (ran.out, ran.err) == ("", f"wrote {file}\n")
         assert (tmp_path / file).stat().st_size > 0

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import Place, fail, install_command
 from costmodel.ground.record import record
 
 COPIES_OVER_CACHE = 3.0
@@ -48,7 +48,7 @@ def torch_module() -> Any:
     try:
         import torch
     except ImportError:
-        hint = "pip install 'llm-costmodel[measure]'"
+        hint = install_command("torch>=2.6")
         raise fail("C009", "measure needs PyTorch, which is not installed", Place("command line"), hint) from None
     return torch
 

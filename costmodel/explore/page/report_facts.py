@@ -39,13 +39,13 @@ def silent(words: str) -> None:
 
 def report_facts(case: ResolvedScenario, notify: Notify = silent) -> ReportFacts:
     """A report about a scenario; one without a plan is about the best of its search."""
-    notify("search")
+    notify("the page: search")
     found = _found(case)
     facts = plan_facts(with_plan(case))
-    notify("sensitivity")
+    notify("the page: sensitivity")
     sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case, case)
     choices = reachable(case) if found is not None and found.best else []
-    notify("measured runs")
+    notify("the page: measured runs")
     return ReportFacts(facts, found, sensitive, choices, runs_on(case.accelerator.name))
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from costmodel.ground.errors import CostModelError, fail
+from costmodel.ground.errors import CostModelError, fail, install_command
 
 ANSWER_WITHIN = 10  # seconds for a scheduler
 COUNT_EVERY = 1.0  # seconds between two counts of the workers
@@ -31,7 +31,7 @@ def dask_workers(
     try:
         from distributed import Client, KilledWorker, LocalCluster
     except ImportError:
-        hint = "pip install 'llm-costmodel[dask]'"
+        hint = install_command("distributed>=2024.8")
         raise fail("C020", "--engine dask needs the package distributed", None, hint) from None
     with _quiet(), ExitStack() as opened:
         try:

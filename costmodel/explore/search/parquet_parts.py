@@ -16,7 +16,7 @@ from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs, machine_name
 from costmodel.explore.search.accumulator import Keep
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
-from costmodel.ground.errors import Place, fail
+from costmodel.ground.errors import Place, fail, install_command
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
@@ -131,6 +131,6 @@ def arrow_of(what: str) -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        hint = "pip install 'llm-costmodel[parquet]'"
+        hint = install_command("pyarrow>=17")
         raise fail("C021", f"{what} needs the package pyarrow", None, hint) from None
     return pyarrow, pyarrow.parquet

@@ -19,6 +19,7 @@ from costmodel.estimate.machine.number_formats import by_best_matmul
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import changed, holding, leaves
 from costmodel.explore.compare.select_plan import answered, planned
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
@@ -65,7 +66,7 @@ class Sensitivity:
         return [knob for knob in self.knobs if knob.kind == "hardware"]
 
 
-def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivity:
+def sensitivity(case: ResolvedScenario, result: str = "step_time", pace: Watcher = UNWATCHED) -> Sensitivity:
     """Every figure the answer rests on, turned both ways while all else stays."""
     held = replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
     base = answered(held)
@@ -76,7 +77,7 @@ def sensitivity(case: ResolvedScenario, result: str = "step_time") -> Sensitivit
         why = "costmodel estimate shows the reason and suggests values that fix it"
         hint = why if base.refused else missing_input(base.inputs, result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(case.file), hint)
-    knobs = knobs_of(held, value, lambda one: _result(one, result))
+    knobs = knobs_of(held, value, lambda one: _result(one, result), pace)
     return Sensitivity(case, result, value, knobs, base.evaluation.block)
 
 
@@ -84,13 +85,13 @@ def _result(case: ResolvedScenario, result: str) -> float:
     return predict(case).evaluation.costs.row()[result]
 
 
-def knobs_of(case: C, value: float, result: Callable[[C], float]) -> tuple[Knob, ...]:
+def knobs_of(case: C, value: float, result: Callable[[C], float], pace: Watcher = UNWATCHED) -> tuple[Knob, ...]:
     """Every figure that moves a result, most first."""
-    found = [knob for knob in _knobs(case, value, result) if knob.swing > 1e-9]
+    found = [knob for knob in _knobs(case, value, result, pace) if knob.swing > 1e-9]
     return tuple(sorted(found, key=lambda knob: (-knob.swing, knob.path)))
 
 
-def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob]:
+def _knobs(case: C, value: float, result: Callable[[C], float], pace: Watcher) -> Iterator[Knob]:
     texts, groups = dict[str, str](), dict[str, dict[str, float]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
@@ -100,10 +101,14 @@ def _knobs(case: C, value: float, result: Callable[[C], float]) -> Iterator[Knob
             continue
         texts[path] = leaf.text
         groups.setdefault(path.rpartition(".")[0], {})[path] = written
+    done = 0
     for group in groups.values():
+        passed, done = done, done + len(group)
+        pace.go(passed, len(texts))
         if len(group) >= _MANY and not _moves(case, group, value, result):
             continue
-        for path, written in group.items():
+        for number, (path, written) in enumerate(group.items()):
+            pace.go(passed + number, len(texts))
             spread = _spread(case, path)
             down, up = (_turned(case, path, written, factor, result) for factor in (1 - spread, 1 + spread))
             turned = scaled(texts[path], down[0] / written), scaled(texts[path], up[0] / written)

@@ -17,6 +17,7 @@ from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.explore.compare.input_paths import changed, leaves
+from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.sensitivity import TENTH, Knob, knobs_of, scaled
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
@@ -35,7 +36,7 @@ class ServingSensitivity:
     knobs: tuple[Knob, ...]
 
 
-def sensitivity(case: ServingCase, result: str) -> ServingSensitivity:
+def sensitivity(case: ServingCase, result: str, pace: Watcher = UNWATCHED) -> ServingSensitivity:
     """Every figure the answer rests on, turned both ways while all else stays."""
     base = predict(case)
     value = base.costs[result]
@@ -49,7 +50,7 @@ def sensitivity(case: ServingCase, result: str) -> ServingSensitivity:
         return float(predict(one, bands=bands).costs[result])
 
     asked = [knob for knob in _asked(base, value, found) if knob.swing > 1e-9]
-    knobs = sorted((*knobs_of(case, value, found), *asked), key=lambda knob: (-knob.swing, knob.path))
+    knobs = sorted((*knobs_of(case, value, found, pace), *asked), key=lambda knob: (-knob.swing, knob.path))
     return ServingSensitivity(base, result, value, tuple(knobs))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from costmodel.estimate.shared.results import COLUMNS, machine_name
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import fail, install_command
 from costmodel.report.machine.formats import machine, rows_of
 from costmodel.report.terminal.style.answer import Reply
 
@@ -19,7 +19,7 @@ def parquet_bytes(reply: Reply) -> bytes:
         import pyarrow as arrow
         from pyarrow import parquet as files
     except ImportError:
-        hint = "pip install pyarrow, or take --format csv"
+        hint = f"{install_command('pyarrow>=17')}, or take --format csv"
         raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
     rows = machine(rows_of(reply))
     names = dict.fromkeys(name for row in rows for name in row)

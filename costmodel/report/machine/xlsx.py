@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import fail, install_command
 from costmodel.report.machine.formats import machine, rows_of
 from costmodel.report.terminal.style.answer import Reply
 
@@ -19,7 +19,7 @@ def xlsx_bytes(reply: Reply) -> bytes:
     try:
         import openpyxl
     except ImportError:
-        hint = "pip install 'llm-costmodel[xlsx]', or take --format csv"
+        hint = f"{install_command('openpyxl>=3.1')}, or take --format csv"
         raise fail("C007", "Excel needs openpyxl, which is not installed", None, hint) from None
     result = machine(reply.result())
     book = openpyxl.Workbook(write_only=False)

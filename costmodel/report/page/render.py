@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import costmodel
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import fail, install_command
 from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.palette import figure_rules, page_colours
@@ -59,7 +59,7 @@ def figure_png(figure: SvgFigure) -> bytes:
     try:
         import resvg_py
     except ImportError:
-        hint = "pip install 'llm-costmodel[png]', or take --format svg"
+        hint = f"{install_command('resvg-py>=0.2')}, or take --format svg"
         raise fail("C007", "PNG needs resvg-py, which is not installed", None, hint) from None
     return bytes(resvg_py.svg_to_bytes(svg_string=figure_svg(figure), zoom=2))
 

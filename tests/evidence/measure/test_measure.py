@@ -33,7 +33,7 @@ def test_without_pytorch_it_says_how_to_get_it(run: Any) -> None:
     ran = run("measure")
     assert ran.code == 2
     assert "C009" in ran.err
-    assert "llm-costmodel[measure]" in ran.err
+    assert "pip install 'torch>=2.6'" in ran.err
 
 
 @with_torch

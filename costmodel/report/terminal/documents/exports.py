@@ -53,7 +53,7 @@ def summary(found: Found, written: Path | None) -> list[Line]:
     if written is None:
         return _refused(found)
     lines = [styled(line, DIM) for line in _head(found)]
-    return [*lines, Text(), typed(f"Wrote {written}. Next:", f"costmodel import {written}{_given(found)}")]
+    return [*lines, Text(), typed("Next:", f"costmodel import {written}{_given(found)}")]
 
 
 def _given(found: Found) -> str:

@@ -41,7 +41,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
         after = "fill in what is missing first" if found.missing else f"costmodel {verb} {written}"
         if list(found.document) == ["cluster"]:
             after = "put it in the place of the cluster of a scenario"
-        lines += [Text(), drawn(f"Wrote {written}. Next: {after}")]
+        lines += [Text(), drawn(f"Next: {after}")]
     return lines
 
 

@@ -33,7 +33,7 @@ class Reply:
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
     only this answer takes, or takes otherwise; `stopped`: the user asked to end before the answer was whole.
     `filed` is for answers that are documents. `again` waits for a change and gives the answer anew, for a file that
-    follows it. `announced`: what is written into a file is stated on standard output.
+    follows it.
     """
 
     lines: Callable[[], Sequence[Line]]
@@ -44,7 +44,6 @@ class Reply:
     stopped: bool = False
     filed: Filed | None = None
     again: Callable[[], Reply] | None = None
-    announced: bool = False
 
 
 def head(schema: str) -> dict[str, str]:

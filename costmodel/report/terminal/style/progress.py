@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
 from costmodel.ground.record import record
@@ -68,6 +68,18 @@ class Meter:
     def close(self) -> None:
         """Take the line away."""
         self.progress.stop()
+
+
+def waiting_line(screen: Console, words: str, began: float) -> Progress:
+    """A line that is drawn at once: what is done, and the time since it began."""
+    text = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+    progress = Progress(
+        text, TimeElapsedColumn(), console=screen, transient=True, redirect_stdout=False, refresh_per_second=4
+    )
+    progress.add_task(words, total=None)
+    progress.tasks[0].start_time = began
+    progress.start()
+    return progress
 
 
 def fitting(parts: Sequence[str], room: int) -> str:

@@ -106,7 +106,11 @@ def loaded_of_flags(
     kind = str(at(tree, "workload.kind") or "training") if isinstance(tree, dict) else ""
     _checked(flags, kind, alone=scenario is None)
     set_here = {path_of(item) for item in assignments}
-    of_nodes = "cluster.node" not in set_here and ("cluster.node" in varied or set_here.isdisjoint(_SIZES))
+    machine = next((path for path in ("cluster", "cluster.groups") if path in set_here), "")  # set as a whole
+    unused = [f"--{name} {flags.given[name]}" for name in ("gpu", "node", "gpus") if machine and name in flags.given]
+    flags = replace(flags, gpu=None, node=None, gpus=None) if machine else flags
+    sized_here = "cluster.node" not in varied and not set_here.isdisjoint(_SIZES)
+    of_nodes = not (machine or sized_here or "cluster.node" in set_here)
     changes, assumed = _changes(flags, kind, alone=scenario is None and of_nodes)
     if scenario is None and states_no_job(flags, set_here):
         assumed.insert(0, Assumption("workload.kind", kind, "--stack vllm, or --rate, asks for serving"))
@@ -125,6 +129,7 @@ def loaded_of_flags(
     case = any_from(reader, copied(tree), shown, (*changes, *assignments))
     remarks = [*_replaced(tree, changes, set_here), *overruled(assignments)]
     sized = sorted(set_here.intersection(_SIZES))
+    remarks += [f"{flag} has no effect: --set {machine} counts" for flag in unused]
     if flags.gpus is not None and sized:
         remarks.append(f"--gpus {flags.gpus} has no effect: --set {sized[0]} counts")
     asked = FlagQuestion(flags.words, tuple(assumed), tuple(remarks))
@@ -262,6 +267,7 @@ def _sizes(
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
     kind = str(at(tree, "workload.kind"))
     written = {path for path in size_paths(kind) if at(tree, path) is not None} | {*map(path_of, changes)}
+    written |= {"cluster.nodes"} if written & {"cluster", "cluster.groups"} else set()
     open_sizes = [path for path in size_paths(kind) if path not in written]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]

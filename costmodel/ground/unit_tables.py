@@ -65,6 +65,7 @@ OWN_EXAMPLES = {
     "token/s": "300,000 token/s",
     "token/GPU/s": "9,000 token/s",
     "USD/node/s": "98.32 USD/h",
+    "USD/J": "0.08 USD/kWh",
     "1/node/s": "3.8 /1000 node-days",
     "run/s": "2.2 /day",
     "request/s": "8 requests/s",

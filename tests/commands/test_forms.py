@@ -144,7 +144,7 @@ def test_answers_without_a_table(args: tuple[str, ...], run: Any, faults: Faults
 
 def test_the_suffix_says_the_form(run: Any, tmp_path: Path) -> None:
     for suffix, form in (("csv", "csv"), ("md", "markdown"), ("json", "json"), ("txt", "table")):
-        assert run("comm", NAME, "-o", f"a.{suffix}", cwd=tmp_path) == (0, "", "")
+        assert run("comm", NAME, "-o", f"a.{suffix}", cwd=tmp_path) == (0, "", f"wrote a.{suffix}\n")
         assert (tmp_path / f"a.{suffix}").read_text("utf-8") == run("comm", NAME, "--format", form).out
     assert run("comm", NAME, "-o", "b.txt", "--format", "csv", cwd=tmp_path).code == 0
     assert (tmp_path / "b.txt").read_text("utf-8") == (tmp_path / "a.csv").read_text("utf-8")
@@ -345,7 +345,7 @@ def test_the_start_runs_as_it_is(run: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(run("init").out, "utf-8")
     assert run("search", "mine.yaml", cwd=tmp_path).code == 0
     assert run("estimate", "mine.yaml", cwd=tmp_path).code == 0
-    assert run("init", "-o", "other.yaml", cwd=tmp_path) == (0, "", "")
+    assert run("init", "-o", "other.yaml", cwd=tmp_path) == (0, "", "wrote other.yaml\n")
     assert (tmp_path / "other.yaml").read_bytes() == (tmp_path / "mine.yaml").read_bytes()
 
 

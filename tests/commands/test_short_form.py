@@ -22,6 +22,7 @@ from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.flag_keys import KEYS
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
+from costmodel.report.terminal.style.next_command import command
 
 Faults = Callable[[Any], Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -591,3 +592,35 @@ def test_nodes_that_are_varied_need_no_first_one(run: Any) -> None:
     answer = run("sweep", *job, *nodes)
     assert answer.code == 0
     assert "dgx-a100" in answer.out
+
+
+GROUPS = "[{node: dgx-h100, nodes: 4}, {node: dgx-a100, nodes: 4}]"
+
+
+@pytest.mark.parametrize("given", [f"cluster={{groups: {GROUPS}}}", f"cluster.groups={GROUPS}"])
+@pytest.mark.parametrize("flags", [(), ("--gpus", "64"), ("--gpu", "h100", "--gpus", "64")])
+def test_groups_beside_flags_need_no_key_of_one_kind_of_node(given: str, flags: tuple[str, ...], run: Any) -> None:
+    """The keys that flags add are left out; flags of the machine have no effect, which is remarked."""
+    ran = run("estimate", "--model", "llama-3.1-8b", *flags, "--set", given)
+    assert (ran.code, ran.err) == (0, "")
+    assert "4 × dgx-h100 + 4 × dgx-a100" in ran.out
+    assert ran.out.count(f" has no effect: --set {given.partition('=')[0]} counts") == len(flags) // 2
+
+
+def test_groups_take_the_place_of_the_nodes_of_a_scenario(run: Any) -> None:
+    assert "4 × dgx-h100 + 4 × dgx-a100" in run("estimate", "quickstart", "--set", f"cluster.groups={GROUPS}").out
+
+
+def test_a_flag_that_a_command_states_itself_stands_once_in_the_next_command() -> None:
+    flags = ScenarioFlags(model="llama-3.1-8b", gpu="h100", prompt="1000", answer="100", rate="2")
+    line = command(loaded_of_flags(None, flags), "scale", "--rate", "2,4")
+    assert shlex.split(line).count("--rate") == 1
+    assert "--rate 2,4" in line
+
+
+@pytest.mark.parametrize("scenario", ["llama-3-70b-512", "serve-llama-3.1-70b"])
+@pytest.mark.parametrize("stack", ["verl", "openrlhf"])
+def test_software_of_reinforcement_learning_is_named_as_such(scenario: str, stack: str, run: Any) -> None:
+    ran = run("estimate", scenario, "--set", f"stack={stack}")
+    assert ran.code == 2
+    assert f"{stack} is software for reinforcement learning" in ran.err

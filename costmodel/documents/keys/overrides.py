@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,13 @@ _SHORT = {"cluster.fabric": "cluster.node.scale_out.fabric", "cluster.accelerato
 _NODE, _USED, _BUILT = "cluster.node", "accelerators", "built_with"
 _OF_A_MEAN = ("workload.prompt", "workload.output")  # lengths of requests: a mean and a spread
 _OF_THE_NODE = {"cluster.node.scale_up.domain": "scale_up", "cluster.node.scale_out.nics": "scale_out"}
+
+# Keys that stand in the place of others: set alone, they replace those that a document states.
+_REPLACES = {
+    "cluster.groups": ("node", "nodes"),
+    "run.failures.every": ("rate", "low", "high", "job"),
+    "run.failures.rate": ("every", "gpus"),
+}
 
 _AS_SOLD, _USABLE = ".accelerator.memory.capacity", ".accelerator.memory.usable"
 
@@ -136,14 +143,24 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
             changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
         except CostModelError as error:
             faults += error.faults
+    paths = {change.path for change in changes}
     for change in sorted(changes, key=lambda change: (change.path.count("."), not _exchanges(change.path))):
         try:
             _assign(tree, change, fetch)
+            _drop_replaced(tree, change, paths)
         except CostModelError as error:
             faults += error.faults
     if faults:
         raise CostModelError(*faults)
     _count_for_those_in_use(tree, changes)
+
+
+def _drop_replaced(tree: dict[Any, Any], change: Assignment, paths: Collection[str]) -> None:
+    """Leave out the keys in whose place a key stands that was set, unless they were set too."""
+    above = change.path.rpartition(".")[0]
+    for key in _REPLACES.get(change.path, ()) if change.value is not None else ():
+        if f"{above}.{key}" not in paths:
+            at(tree, above).pop(key, None)
 
 
 def _count_for_those_in_use(tree: dict[Any, Any], changes: Iterable[Assignment]) -> None:
@@ -200,7 +217,19 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
         _keep_first(here, change.at)
     if parts[-1] == "name":
         _check_label(here, change, fetch)
+    if change.value is None and isinstance(here, dict) and _is_left_out(tree, change.path):
+        here.pop(parts[-1], None)
+        return
     _put(here, parts[-1], change.value, change.at, change.place)
+
+
+def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
+    """Whether null at a path leaves a section of the scenario out, such as limits, which then has its defaults."""
+    from costmodel.documents.keys.schema_paths import is_optional_section
+    from costmodel.documents.keys.workload_keys import SCENARIOS  # it imports the schemas of all workloads
+
+    schema = SCENARIOS.get(str(at(tree, "workload.kind")))
+    return schema is not None and is_optional_section(schema, path)
 
 
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -80,6 +81,30 @@ def examples_of(kind: type[BaseModel], path: str) -> list[str] | None:
     if not any("examples" in inner or inner.get("type") in ("integer", "number") for inner in kinds):
         return None
     return [str(sample) for inner in (key_of(kind, path) or {}, *kinds) for sample in inner.get("examples", [])]
+
+
+def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
+    """Values that may stand at a node of the schema: its examples, its choices, a mapping of its required keys."""
+    for each in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
+        inner = resolved(kind, each)
+        yield from map(str, (*inner.get("examples", ()), *inner.get("enum", ())))
+        if inner.get("type") in ("integer", "number"):
+            yield str(inner.get("minimum", 1))
+        if inner.get("type") == "boolean":
+            yield "true"
+        if "properties" in inner:
+            required = {key: next(samples_of(kind, inner["properties"][key]), "") for key in inner.get("required", ())}
+            yield f"{{{', '.join(f'{key}: {sample}' for key, sample in required.items())}}}"
+
+
+def is_optional_section(kind: type[BaseModel], path: str) -> bool:
+    """Whether a key holds a mapping that has a default and may not be null: null there leaves the key out."""
+    above, _, last = path.rpartition(".")
+    holder = resolved(kind, (key_of(kind, above) if above else _schema(kind)) or {})
+    node = holder.get("properties", {}).get(last, {})
+    nullable = any(each.get("type") == "null" for each in node.get("anyOf", ()))
+    mapping = "properties" in resolved(kind, node)
+    return mapping and not nullable and last not in holder.get("required", ())
 
 
 def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:

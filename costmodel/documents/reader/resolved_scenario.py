@@ -276,13 +276,22 @@ def case_of(
     held = named_documents(scenario, reader, tree)
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")
-        raise fail("D010", f"{held['stack'].name} serves models; training takes training software", place, _TRAINS)
+        sentence = f"{held['stack'].name} {purpose_of(held['stack'])}; training takes training software"
+        hint = _OF_RL if getattr(held["stack"], "kind", "") == "rl" else _TRAINS
+        raise fail("D010", sentence, place, hint)
     kinds = node_groups(
         scenario, tree, lambda one: ResolvedScenario(scenario=one, **named_documents(one, reader, tree))
     )
     return ResolvedScenario(scenario=scenario, **held, groups=kinds)
 
 
+def purpose_of(stack: Any) -> str:
+    """What a stack is for, in words behind its name."""
+    purposes = {"serving": "serves models", "rl": "is software for reinforcement learning"}
+    return purposes.get(getattr(stack, "kind", ""), "is training software")
+
+
+_OF_RL = "costmodel list stacks; costmodel show grpo-qwen-2.5-7b-64 prints a scenario of reinforcement learning"
 _TRAINS = "costmodel list stacks; workload.kind: serving, or --rate, --prompt or --answer, for serving"
 
 

@@ -9,7 +9,7 @@ from costmodel.documents.keys.paths import place_at
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents
+from costmodel.documents.reader.resolved_scenario import UNDERSTOOD, LoadedScenario, named_documents, purpose_of
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
@@ -42,7 +42,7 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
         raise _with_engines(error, scenario, reader) from None
     engine = held["stack"]
     if not isinstance(engine, Engine):
-        sentence = f"{engine.name} is training software; a scenario that serves takes an engine"
+        sentence = f"{engine.name} {purpose_of(engine)}; a scenario that serves takes an engine"
         raise fail("D010", sentence, place_at(tree, "stack"), f"engines: {_engines(reader)}")
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -12,10 +12,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.keys.field_aliases import key_hint, value_meant
+from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.keys.schema_paths import Location, holders_of, item_at, schema_at
+from costmodel.documents.keys.schema_paths import (
+    Location,
+    holders_of,
+    is_optional_section,
+    item_at,
+    samples_of,
+    schema_at,
+)
 from costmodel.documents.keys.suggestions import nearest
-from costmodel.documents.text.yaml_tree import Items, Mapping
+from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.quoting import quoted_value
 
@@ -129,8 +137,10 @@ class _Faults:
             hint = self.listed(detail, quoted_value(value).strip("'"))
         if _WANTED.get(kind) == _MAPPING:
             named = detail["loc"][-1:] == ("inline",)
-            hint = "or the name of a document" if named else self.mapped(detail, quoted_value(value).strip("'"), place)
-        if kind in _WANTED and kind.endswith("_type"):
+            hint = "or the name of a document" if named else self.mapped(detail, place)
+        if _WANTED.get(kind) == _MAPPING and value is None and not self.is_optional(where):
+            sentence, hint = f"{where[-1]} cannot be left out", f"leave the assignment out, or {hint}"
+        elif kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {quoted_value(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
 
@@ -143,17 +153,62 @@ class _Faults:
         match = _NAMED.match(meant)
         return replace(fault, hint=meant) if meant and (match is None or match[1] in expected) else fault
 
-    def mapped(self, detail: ErrorDetails, value: str, place: Place) -> str:
-        """How a mapping is written where a value, or a list, stands."""
+    def is_optional(self, where: Location) -> bool:
+        """Whether a section has a default: null leaves it out on the command line, and is a slip in a file."""
+        return is_optional_section(self.kind, ".".join(map(str, where)))
+
+    def mapped(self, detail: ErrorDetails, place: Place) -> str:
+        """How a mapping is written where a value, or a list, stands: an example that is valid there, and its keys."""
         keys = self.known(detail["loc"])
-        if not keys or isinstance(detail["input"], list):
-            return f"its keys: {', '.join(keys)}" if keys else ""
-        typed = place.file == COMMAND_LINE and place.path
-        value = "…" if detail["input"] is None else value
-        example = f"{place.path}.{keys[0]}={value}" if typed else f"{{{keys[0]}: {value}}}"
+        if not keys:
+            return ""
         left = len(keys) - _MOST_KEYS
         more = f" and {left} more; costmodel list keys shows them" if left > 0 else ""
-        return f"for example {example}; its keys: {', '.join(keys[:_MOST_KEYS])}{more}"
+        named = f"its keys: {', '.join(keys[:_MOST_KEYS])}{more}"
+        examples = () if isinstance(detail["input"], list) else self.examples(detail)
+        found = next((one for one in examples if self.holds(self.inside(detail), one)), None)
+        if found is None:
+            return named
+        written = f"{{{', '.join(f'{key}: {value}' for key, value in found.items())}}}"
+        typed = place.file == COMMAND_LINE and place.path
+        if typed and len(found) == 1:
+            ((key, value),) = found.items()
+            return f"for example {place.path}.{key}={value}; {named}"
+        return f"for example {f'{place.path}={written}' if typed else written}; {named}"
+
+    def examples(self, detail: ErrorDetails) -> Iterator[dict[str, str]]:
+        """Mappings that may be meant: the value under one of the keys, or else keys with an example of each."""
+        node = schema_at(self.kind, detail["loc"])
+        inner, required = node.get("properties", {}), node.get("required", [])
+        value = detail["input"]
+        if value is not None:
+            path = ".".join(map(str, self.inside(detail)))
+            keys = [key for key in inner if {key} >= {*required} and f"{path}.{key}" not in REFERENCES]
+            yield from ({key: quoted_value(value).strip("'")} for key in keys)
+        samples = {key: next(iter(samples_of(self.kind, each)), "") for key, each in inner.items()}
+        if required:
+            yield {key: samples[key] for key in required}
+            return
+        yield from ({key: sample} for key, sample in samples.items() if sample)
+
+    def holds(self, where: Location, mapping: dict[str, str]) -> bool:
+        """Whether a mapping at a location brings no fault that is not there without it."""
+        tree = copied(self.tree)
+        here = tree
+        for part in where[:-1]:
+            here = here[part]
+        here[where[-1]] = assigned(".".join(map(str, where)), value_text(mapping))[1]
+        others = {key for key in self.broken(self.tree) if key[0][: len(where)] != where}
+        return self.broken(tree) <= others
+
+    def broken(self, tree: Any) -> set[tuple[Location, str]]:
+        """Where a tree has a fault, and of which kind."""
+        try:
+            self.kind.model_validate(tree)
+        except ValidationError as error:
+            inside = _Faults(self.kind, tree, self.file).inside
+            return {(inside(detail), detail["type"]) for detail in error.errors(include_url=False)}
+        return set()
 
     def listed(self, detail: ErrorDetails, value: str) -> str:
         """How a list is written where a value stands alone."""

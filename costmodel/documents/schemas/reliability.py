@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written
+from costmodel.documents.schemas.count_kinds import Gpus
 from costmodel.ground.parsing import example
 from costmodel.ground.quoting import quoted_value
 
@@ -21,6 +22,7 @@ def _of_nodes(value: Any) -> Any:
 
 _MOST = 1 / 3600  # an interruption an hour
 NodeRate = Annotated[float, Quantity("1/node/s", 0, _MOST), BeforeValidator(_of_nodes)]
+JobTime = Annotated[float, Quantity("s", 1)]
 JobRate = Annotated[float, Quantity("run/s", 0, _MOST)]
 SoftShare = Annotated[float, Quantity("1", 0, 0.999)]
 
@@ -58,7 +60,15 @@ class Failures(Document):
     )
     name: str = Field(default="", description="Name; of a document equal to the file name")
     title: str = Field(default="", description="Which cluster")
-    rate: NodeRate = Field(description="Interruptions by one node", examples=["3.8 /1000 node-days"])
+    rate: NodeRate | None = Field(
+        default=None, description="Interruptions by one node; or every", examples=["3.8 /1000 node-days"]
+    )
+    every: JobTime | None = Field(
+        default=None, description="Time between interruptions of a whole job, in the place of rate", examples=["3 h"]
+    )
+    gpus: Gpus | None = Field(
+        default=None, description="Accelerators of the job that every was observed on; default: those of this job"
+    )
     low: NodeRate | None = Field(default=None, description="Low end of the band, P10; else the rate")
     high: NodeRate | None = Field(default=None, description="High end of the band, P90; else the rate")
     job: JobFailures | None = Field(default=None, description="Those that do not grow with the nodes; left out, none")
@@ -70,6 +80,19 @@ class Failures(Document):
     check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
     note: str | None = Field(default=None, description="What a reader should know about these figures")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Self:
+        if (self.rate is None) == (self.every is None):
+            sentence = "state one of the two: rate, of a node, or every, of the whole job"
+            raise PydanticCustomError("limit", sentence, {"keys": ("rate", "every")})
+        beside = tuple(key for key in ("low", "high", "job") if getattr(self, key) is not None)
+        if self.every is not None and beside:
+            sentence = "every counts all interruptions of the job and has no {beside} beside it"
+            raise PydanticCustomError("limit", sentence, {"keys": beside, "beside": ", ".join(beside)})
+        if self.gpus is not None and self.every is None:
+            raise PydanticCustomError("limit", "gpus goes with every", {"keys": ("gpus",)})
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

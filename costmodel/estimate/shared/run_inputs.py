@@ -7,6 +7,7 @@ import math
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
+from costmodel.equations.run.failures.reliability import observed_failure_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
@@ -152,8 +153,8 @@ def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
 
 
 def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> FailureRates:
-    record = case.reliability
-    assert record is not None
+    record = _of_nodes(case)
+    assert record.rate is not None
     if "failures" not in asked.model_fields_set:
         band = f"{show(_low(record), '1/node/s').split()[0]} – {show(_high(record), '1/node/s')}"
         log.note("run.failures.rate", show(record.rate, "1/node/s"), f"reliability/{record.name}, {band}")
@@ -178,6 +179,16 @@ def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Fa
     )
 
 
+def _of_nodes(case: ResolvedScenario) -> Failures:
+    """The record with a rate of one node; where it states one of a whole job, that of each of the job's nodes."""
+    record = case.reliability
+    assert record is not None
+    if record.every is None:
+        return record
+    nodes = case.scenario.cluster.nodes if record.gpus is None else record.gpus / float(case.node.accelerators)
+    return record.model_copy(update={"rate": observed_failure_rate(1.0, float(nodes), record.every)})
+
+
 def _least(rate: float, low: float | None) -> float:
     return rate if low is None else min(rate, low)
 
@@ -187,10 +198,12 @@ def _most(rate: float, high: float | None) -> float:
 
 
 def _low(record: Failures) -> float:
+    assert record.rate is not None
     return _least(record.rate, record.low if _beside_rate(record, record.low) else None)
 
 
 def _high(record: Failures) -> float:
+    assert record.rate is not None
     return _most(record.rate, record.high if _beside_rate(record, record.high) else None)
 
 

@@ -7,7 +7,8 @@ from costmodel.evidence.validate.validate import Compared, compared
 
 
 def runs_on(accelerator: str) -> list[Compared]:
-    """Step times of every shipped run on that accelerator that can be modelled, beside the predicted time."""
+    """Every shipped run on that accelerator that is modelled, beside its prediction: step times, then FLOP rates."""
     tables = [read("measured", name) for name in names("measured")]
     found = [figure for table in tables for figure in compared(table, "time", accelerator)]
-    return [figure for figure in found if figure.error is not None and figure.quantity == "step_time"]
+    modelled = [figure for figure in found if figure.error is not None]
+    return sorted(modelled, key=lambda figure: figure.quantity != "step_time")

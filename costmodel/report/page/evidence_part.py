@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
@@ -23,15 +23,16 @@ from costmodel.report.terminal.style.formatting import result
 _MOST_DRAWN = 600
 
 
-def measured_part(figures: Sequence[Compared], accelerator: str) -> Part | None:
-    """Shipped runs on one accelerator."""
+def measured_part(figures: Sequence[Compared], accelerator: Accelerator) -> Part:
+    """Runs on one accelerator: what `list accelerators` states of them, and those that are shipped in figures."""
+    stated = accelerator.held_against
+    if stated is None:
+        return Part("measured", "How far to trust it", f"No run was measured on {accelerator.name}.")
+    lead = f"{stated.runs:g} measured runs on {accelerator.name}: median error {percent(stated.median, 2)}"
     if not figures:
-        return Part("measured", "How far to trust it", f"No shipped run was measured on {accelerator}.")
-    errors = [abs(figure.error) for figure in figures if figure.error is not None]
-    lead = (
-        f"{len(errors)} measured runs on {accelerator}: median error {percent(statistics.median(errors))}, "
-        f"worst {percent(max(errors))}."
-    )
+        return Part("measured", "How far to trust it", f"{lead}; none of them is shipped.")
+    worst = max(abs(figure.error) for figure in figures if figure.error is not None)
+    lead = f"{lead}, worst of the {len(figures)} shipped {percent(worst)}."
     return Part("measured", "How far to trust it", lead, [measured_figure(figures)],
                 figures_as_table=_table(figures))  # fmt: skip
 

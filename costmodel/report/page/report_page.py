@@ -66,7 +66,7 @@ def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: 
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
     made += [tornado_part(facts.sensitive, traces)] if facts.sensitive is not None and facts.sensitive.knobs else []
-    made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator.name)]
+    made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator)]
     made += ahead[-1:] if facts.plan.valid else []
     return [part for part in (*made, last) if part is not None]
 

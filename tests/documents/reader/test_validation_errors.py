@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.schema_paths import resolved, schema_tree
+from costmodel.documents.keys.workload_keys import SCENARIOS
+from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_workload import Serving
@@ -475,3 +481,84 @@ def test_a_spread_without_its_percent_sign_is_refused() -> None:
     assert (fault.code, fault.place and fault.place.path) == ("D008", "prompt.spread")
     assert fault.sentence.endswith("at least 0 and at most 10; if percent is meant, 60%")
     assert validate(Serving, parse(text.replace("60", "60 %"), "served.yaml"), "served.yaml").spread("prompt") == 0.6
+
+
+# ── Hints that name a value ──────────────────────────────────────────────────────────────────────────────────────────
+
+OF_WORKLOADS = {"training": "quickstart", "serving": "serve-llama-3.1-70b", "rl": "grpo-qwen-2.5-7b-64"}
+_VALUE = re.compile(r"(?:for example|did you mean|write e\.g\.) ('[^']*'|[^;?]+)")
+OF_ONE_VALUE = {"D004", "D007", "D008", "D009", "D010"}  # faults of a value alone; rules over several keys are D006
+
+
+def paths_in(schema: type[BaseModel], above: str, node: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Every key of a scenario beneath a mapping, and whether it is a mapping itself; not those of named documents."""
+    for name, value in node.get("properties", {}).items():
+        inner, held = f"{above}{name}", resolved(schema, value)
+        is_mapping = bool(held.get("properties")) and inner not in REFERENCES
+        yield inner, is_mapping
+        if is_mapping:
+            yield from paths_in(schema, f"{inner}.", held)
+
+
+def faults_with(scenario: str, assignment: str) -> tuple[Fault, ...]:
+    try:
+        load_any(scenario, [assignment])
+    except CostModelError as error:
+        return error.faults
+    return ()
+
+
+@pytest.mark.parametrize("workload", OF_WORKLOADS)
+def test_a_value_that_a_hint_names_brings_no_second_fault(workload: str) -> None:
+    """Over all keys: of a mapping no fault at all, as plan.speculation=eagle had; of a value none of its own."""
+    schema, scenario = SCENARIOS[workload], OF_WORKLOADS[workload]
+    followed, wrong = set[bool](), list[tuple[str, str]]()
+    for path, is_mapping in paths_in(schema, "", schema_tree(schema)):
+        for fault in [fault for fault in faults_with(scenario, f"{path}=zzz") if fault.place][:1]:
+            found = _VALUE.search(fault.hint) or _VALUE.search(fault.sentence)
+            if found is None:
+                continue
+            value = found[1].split(" or ")[0].strip().strip("'")
+            again = faults_with(scenario, value if value.startswith(path) else f"{path}={value}")
+            followed.add(is_mapping)
+            wrong += [(path, value) for each in again if is_mapping or each.code in OF_ONE_VALUE]
+    assert followed == {True, False}
+    assert wrong == []
+
+
+def test_an_example_of_a_mapping_is_built_of_its_required_keys() -> None:
+    (fault,) = faults_with("serve-llama-3.1-70b", "plan.speculation=eagle")
+    assert fault.hint.startswith("for example plan.speculation={tokens: 4, acceptance: 70 %, draft: eagle}; its keys:")
+
+
+# ── Sections left out ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [
+        *(("llama-3-70b-512", section) for section in ("limits", "assume", "assume.overlap", "search", "run", "stack")),
+        *(("serve-llama-3.1-70b", section) for section in ("limits", "limits.ttft_p99", "assume", "search")),
+        *(("grpo-qwen-2.5-7b-64", section) for section in ("limits", "run", "assume")),
+    ],
+)
+def test_null_leaves_a_section_out_as_if_it_were_not_written(name: str, section: str, tmp_path: Path) -> None:
+    dropped = load_any(name, [f"{section}=null"]).scenario
+    above, _, key = section.rpartition(".")
+    holder = getattr(dropped, above) if above else dropped
+    default = type(holder).model_fields[key].get_default(call_default_factory=True)
+    assert getattr(holder, key) == default
+
+
+@pytest.mark.parametrize("section", ["workload", "model", "cluster", "cluster.node"])
+def test_a_section_without_a_default_cannot_be_left_out(section: str) -> None:
+    found = faults_with("llama-3-70b-512", f"{section}=null")
+    assert [(fault.code, fault.sentence) for fault in found] == [
+        ("D006", f"{section.rpartition('.')[2]} cannot be left out")
+    ]
+
+
+def test_a_sweep_leaves_a_section_out(run: Any, scenario: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f"{scenario}\nlimits: {{mfu: {{at_least: 90 %}}}}\n", "utf-8")
+    assert run("sweep", "mine.yaml", "--over", "plan.tp=8", cwd=tmp_path).code == 1
+    assert run("sweep", "mine.yaml", "--over", "limits=null", cwd=tmp_path).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -183,3 +184,43 @@ def test_elastic_alone_takes_what_is_usual() -> None:
     assert row(*usual, "run.elastic=false") == pytest.approx(row(*usual), nan_ok=True)
     with pytest.raises(CostModelError):
         predict(load(NAME, ["run.elastic=true"]))
+
+
+# ── Interruptions of a whole job ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_rate_of_a_whole_job_is_that_of_its_nodes() -> None:
+    """Llama 3: 419 unexpected interruptions in 54 days on 16,384 GPUs, one each 3.09 h, 3.789 per 1,000 node-days."""
+    every = 54 * 24 / 419
+    assert every == pytest.approx(3.09, abs=0.005)
+    observed = row(f"run.failures={{every: {every!r} h, gpus: 16384}}")
+    assert observed["mtbf"] == pytest.approx(every * 3600 * 2048 / 64)
+    assert observed["mtbf"] == pytest.approx(row("run.failures={rate: 3.789 /1000 node-days}")["mtbf"], rel=2e-4)
+    assert observed["goodput"] == pytest.approx(row("run.failures=llama-3")["goodput"], rel=2e-4)
+
+
+def test_a_rate_of_this_job_needs_no_number_of_accelerators() -> None:
+    assert row("run.failures={every: 3 h}")["mtbf"] == pytest.approx(3 * 3600)
+    assert row("run.failures={every: 3 h}", "cluster.nodes=32", "plan.dp=8")["mtbf"] == pytest.approx(3 * 3600)
+    assert row("run.failures.every=3 h")["mtbf"] == pytest.approx(3 * 3600)  # in the place of the usual rate
+
+
+def test_half_the_failures_can_be_set_where_the_rate_is_of_the_job() -> None:
+    answer = explained_plan(load(NAME, ["run.failures={every: 3 h}"]))
+    text = "\n".join(line.plain for line in laid(run(answer), None))
+    (setting,) = re.findall(r"half the failures of nodes.*--set '([^']*)'", text)
+    assert row("run.failures={every: 3 h}", setting)["mtbf"] == pytest.approx(6 * 3600, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{every: 3 h, rate: 2 /1000 node-days}", "one of the two"),
+        ("{repair: 2 days}", "one of the two"),
+        ("{every: 3 h, low: 2 /1000 node-days}", "no low beside it"),
+        ("{rate: 2 /1000 node-days, gpus: 8}", "gpus goes with every"),
+    ],
+)
+def test_rates_that_contradict_each_other(given: str, words: str) -> None:
+    with pytest.raises(CostModelError, match=words):
+        load(NAME, [f"run.failures={given}"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import statistics
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from costmodel.documents.reader.library import read
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.explore.page import rl_facts
+from costmodel.explore.page.measured_runs import runs_on
 from costmodel.explore.vary.rl_sensitivity import RlSensitivity
 from costmodel.explore.vary.sensitivity import Knob
 from costmodel.report.page.content import HtmlPage
+from costmodel.report.page.evidence_part import measured_part
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
 from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.style.formatting import percent
 
 from .reader import Reader, alike, column
 
@@ -320,3 +325,16 @@ def test_letters_that_turn_or_hide_text_are_replaced() -> None:
     assert Reader(text).packed == {}
     assert not [letter for letter in text if unicodedata.category(letter) in ("Cf", "Cc") and letter != "\n"]
     assert "a\ufffdb" in text
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm-80", "mi300x", "trn1"])
+def test_the_runs_on_an_accelerator_are_those_that_list_shows(name: str) -> None:
+    """One number of runs and one median: on the page of a plan, in `list accelerators` and in docs/accuracy."""
+    accelerator, figures = read("accelerator", name), runs_on(name)
+    stated, part = accelerator.held_against, measured_part(figures, accelerator)
+    errors = [abs(figure.error) for figure in figures if figure.error is not None]
+    assert not errors or (len(errors), statistics.median(errors)) == (
+        stated.runs,
+        pytest.approx(stated.median, abs=5e-4),
+    )
+    assert part.lead.startswith(f"{stated.runs:g} measured runs on {name}: median error {percent(stated.median, 2)}")

@@ -21,10 +21,13 @@ DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 class Speculation(Document):
     """Tokens that a cheap draft proposes and one step of the model verifies."""
 
-    tokens: Count = Field(description="Tokens drafted for each sequence and step")
-    acceptance: Share = Field(description="Share of drafted tokens that is accepted, given that the tokens before are")
+    tokens: Count = Field(description="Tokens drafted for each sequence and step", examples=["4"])
+    acceptance: Share = Field(
+        description="Share of drafted tokens that is accepted, given that the tokens before are", examples=["70 %"]
+    )
     draft: str = Field(
-        description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model"
+        description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model",
+        examples=["eagle"],
     )
 
 

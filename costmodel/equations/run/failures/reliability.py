@@ -30,7 +30,7 @@ def observed_failure_rate(interruptions: Number, nodes: Number, time: Number) ->
         >>> round(observed_failure_rate(419.0, 2048.0, 54 * 86400.0) * 86400 * 1000, 3)
         3.789
 
-    Holds: no estimate calls it
+    Holds: interruptions that come from nodes, so that their number grows with the nodes
 
     Source:
         llama-3-2024 §3.3.4; kokolis-2025

@@ -26,6 +26,9 @@ def command(
     free: a search that holds nothing of the plan.
     """
     named, options = around(case, verb, settings or {}, free=free)
+    for at in reversed(range(len(named))):
+        if named[at].startswith("--") and named[at] in words:  # the command has this flag's option with other values
+            del named[at : at + 2]
     return shlex.join(["costmodel", verb, *named, *words, *options])
 
 

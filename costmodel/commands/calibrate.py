@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
-from costmodel.commands.output import written_together
+from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import VerboseOption, answering
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
@@ -129,13 +130,20 @@ def calibrate(
         return _runs(files, leave_out, chosen_values(where or []), afresh=afresh, write=write)
     found = calibrated(files, node)
     decisions = decide(found, replace=replace)
-    texts = updated_document(decisions, source) if write else {}
-    written_together(texts, folder=True)
+    texts = _written(lambda: updated_document(decisions, source)) if write else {}
     return Reply(
         lambda: calibration.calibration(found, decisions, list(texts), verbose),
         lambda: calibration.calibration_json(found, decisions, list(texts)),
         rows="fits",
     )
+
+
+def _written(texts: Callable[[], Mapping[Path, str]]) -> Mapping[Path, str]:
+    """The documents with the fits, once they are written; other processes that calibrate in this folder wait."""
+    with updating(Path("hardware")):
+        documents = texts()
+        written_together(documents, folder=True)
+    return documents
 
 
 def _suited(file: str, held: str, of_kernels: Mapping[str, bool], of_runs: Mapping[str, bool]) -> None:
@@ -153,8 +161,7 @@ def _runs(
     from costmodel.report.terminal.plan import step_times
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
-    documents = texts(found) if write else {}
-    written_together(documents, folder=True)
+    documents = _written(lambda: texts(found)) if write else {}
     return Reply(
         lambda: step_times.sharpening(found, documents),
         lambda: step_times.sharpening_json(found, documents),
@@ -177,8 +184,7 @@ def _serving(
     from costmodel.report.terminal.evidence import engine_calibration
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
-    documents = engine_texts(found) if write else {}
-    written_together(documents, folder=True)
+    documents = _written(lambda: engine_texts(found)) if write else {}
     return Reply(
         lambda: engine_calibration.refinement(found, documents),
         lambda: engine_calibration.refinement_json(found, documents),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.output import write_file
+from costmodel.commands.output import updating, write_file
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -18,8 +18,8 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.documents.schemas.baseline import Baseline
-    from costmodel.explore.compare.check import BaselineFile
+    from costmodel.documents.schemas.baseline import Baseline, Entry
+    from costmodel.explore.compare.check import BaselinePolicy
 
 OthersArgument = Annotated[
     list[str] | None,
@@ -62,7 +62,7 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.explore.compare.check import BaselineFile, BaselinePolicy
+    from costmodel.explore.compare.check import BaselinePolicy
 
     cases = _loaded(question, others or ())
     kinds = {case.kind for case in cases.values()} - {"training"}
@@ -71,28 +71,38 @@ def check(
         return _of_limits(list(cases.values()), kinds, verbose=verbose, given=given)
     baseline = _baseline(against, update=update)
     holding = BaselinePolicy(None if update else baseline, _share(within), exact)
-    held_to = BaselineFile(holding, baseline, against if update else None)
+    written = against if update else None
     if kinds:
         from costmodel.commands import serving
 
-        return serving.check(cases, held_to, verbose=verbose)
-    return _of_training(cases, held_to, verbose=verbose)
+        return serving.check(cases, holding, written, verbose=verbose)
+    return _of_training(cases, holding, written, verbose=verbose)
 
 
-def _of_training(cases: Mapping[str, LoadedScenario], held_to: BaselineFile, *, verbose: bool) -> Reply:
+def write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
+    """The entries in a baseline, beside those of other scenarios; other processes that update it wait."""
+    from costmodel.documents.schemas.baseline import renewed
+    from costmodel.report.terminal.compare.check import baseline_text
+
+    with updating(path):
+        write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))
+
+
+def _of_training(
+    cases: Mapping[str, LoadedScenario], holding: BaselinePolicy, written: Path | None, *, verbose: bool
+) -> Reply:
     """Training scenarios, by what a baseline calls them."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.compare.check import check as run
-    from costmodel.explore.compare.check import renewed
+    from costmodel.explore.compare.check import entries
     from costmodel.report.machine import runner_forms
     from costmodel.report.terminal.compare import check as report
 
-    found = run({key: training(case) for key, case in cases.items()}, held_to.holding)
-    wrote = held_to.written
-    if wrote is not None:
-        write_file(wrote, report.baseline_text(renewed(found, held_to.before)))
+    found = run({key: training(case) for key, case in cases.items()}, holding)
+    if written is not None:
+        write_baseline(written, entries(found))
     return Reply(
-        lambda: report.check(found, verbose=verbose, wrote="" if wrote is None else str(wrote)),
+        lambda: report.check(found, verbose=verbose, wrote=str(written or "")),
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),
@@ -149,7 +159,7 @@ def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
             return None
         place = Place(str(path))
         raise fail("C008", f"there is no baseline {path}", place, f"--against {path} --update writes it")
-    return read_baseline(str(path))
+    return read_baseline(str(path), updating=update)
 
 
 def _share(text: str) -> float:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -72,6 +72,16 @@ def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
 def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
     """Into a file, by way of a temporary one beside it; its folder is made where that is asked for."""
     written_together({path: answer}, folder=folder)
+
+
+@contextlib.contextmanager
+def updating(path: Path) -> Iterator[None]:
+    """Lock a file from before it is read until it is written anew; a long wait for another process is stated."""
+    from costmodel.explore.search.lock import updating as locked
+    from costmodel.report.terminal.style.theme import styled
+
+    with locked(path, lambda words: printed([styled(words)], stderr=True)):
+        yield
 
 
 def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = False) -> None:

@@ -18,7 +18,9 @@ from costmodel.report.terminal.serving import serving_estimate as estimate_repor
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.compare.check import BaselineFile
+    from pathlib import Path
+
+    from costmodel.explore.compare.check import BaselinePolicy
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.pareto import ServingFront
@@ -234,19 +236,20 @@ def solve(case: LoadedScenario, vary: str, wanted: str, *, best: bool) -> Reply:
     return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
 
 
-def check(cases: Mapping[str, LoadedScenario], against: BaselineFile, *, verbose: bool) -> Reply:
+def check(
+    cases: Mapping[str, LoadedScenario], holding: BaselinePolicy, written: Path | None, *, verbose: bool
+) -> Reply:
     """The answer of `check`."""
-    from costmodel.commands.output import write_file
+    from costmodel.commands.check import write_baseline
     from costmodel.explore.serving.compare_serving import check as run
-    from costmodel.explore.serving.serving_baseline import renewed
-    from costmodel.report.terminal.compare.check import baseline_text
+    from costmodel.explore.serving.serving_baseline import entries
     from costmodel.report.terminal.serving import serving_compare as report
 
-    found = run({key: serving(case) for key, case in cases.items()}, against.holding)
+    found = run({key: serving(case) for key, case in cases.items()}, holding)
     kept = all(checked.kept for checked in found)
-    if against.written is not None:
-        write_file(against.written, baseline_text(renewed(found, against.before)))
-    wrote = "" if against.written is None else str(against.written)
+    if written is not None:
+        write_baseline(written, entries(found))
+    wrote = str(written or "")
     lines, result = lambda: report.check(found, verbose=verbose, wrote=wrote), lambda: report.check_json(found)
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
 

@@ -147,7 +147,8 @@ FAULT_CODES = {
     "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network "
     "have it, nor unmeasured.yaml, the fallback for hardware that was never measured.",
     "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was "
-    "changed or cut short after it was written. Run the command that wrote it again.",
+    "changed or cut short after it was written, or another version of costmodel wrote it. Run the command that "
+    "wrote it again; of a baseline, costmodel check SCENARIO --against FILE --update.",
     "X001": "The text has none of the supported formats. costmodel recognises a format by its keys.",
     "X002": "A required value is not in the file and has no default in its format. Give the option that states it.",
     "X003": "The file states something that no costmodel document can express and that would make a count "
@@ -163,7 +164,8 @@ FAULT_CODES = {
     "prints.",
     "X009": "The export format cannot express a key of the scenario, or the file differs when it is read back. "
     "Nothing is written; --lossy writes the rest.",
-    "X010": "The text is too long or nested too deeply: the limits are 4 MiB, 50,000 lines or values, and 64 levels.",
+    "X010": "The text is too long or nested too deeply: the limits are 4 MiB, 50,000 lines or values, and 64 levels. A "
+    "trace of a profiler has 500 MB at most; a packed one unpacks to 64 MB, or to 200 times its size if that is more.",
     "C001": "--set takes path=value, for example --set plan.tp=4. The path is a key of the scenario, or one of "
     "those listed under set: of measured runs.",
     "C002": "The output file already exists or cannot be written. To overwrite it, add --force.",

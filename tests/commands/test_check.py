@@ -8,7 +8,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -195,6 +196,30 @@ def test_updating_keeps_what_was_not_asked_for(run: Any, tmp_path: Path) -> None
     changed = json_of(run, "estimate", NAME, "--set", slower)["plans"][0]
     assert after["scenarios"][NAME]["figures"]["step_time_s"] == changed["step_time_s"]
     assert after["scenarios"][NAME]["figures"]["step_time_s"] != before["scenarios"][NAME]["figures"]["step_time_s"]
+
+
+def test_an_entry_that_another_process_writes_meanwhile_stays(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is read under its lock: after what another job of CI wrote while this one estimated."""
+    file = tmp_path / "base.json"
+    run("check", NAME, "--against", str(file), "--update")
+    other = file.read_bytes()
+    file.unlink()
+    order: list[str] = []
+
+    @contextmanager
+    def updating(path: Path) -> Iterator[None]:
+        file.write_bytes(other)
+        order.append("locked")
+        yield
+        order.append("released")
+
+    monkeypatch.setattr("costmodel.commands.check.updating", updating)
+    for name in ("quickstart", "serve-llama-3.1-70b"):
+        assert run("check", name, "--against", str(file), "--update").code == 0
+        assert set(json.loads(file.read_text("utf-8"))["scenarios"]) == {NAME, name}
+    assert order == ["locked", "released"] * 2
 
 
 def test_a_scenario_the_baseline_does_not_hold(run: Any, tmp_path: Path) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+import costmodel
+from costmodel.documents.reader import folders
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.baseline import Baseline, Entry
 from costmodel.documents.text.digest import digest_of, is_sealed, sealed
 
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = Path(__file__).with_name("result_keys.json")
 NAME = "quickstart"
 Faults = Callable[[Any], list[Any]]
 
@@ -140,6 +150,105 @@ def test_keys_that_a_later_version_adds(result: Any, run: Any) -> None:
 def test_two_runs_that_find_the_same_have_one_digest(run: Any) -> None:
     found = [json.loads(run("search", NAME, "--top", "1", "--json").out) for _ in range(2)]
     assert found[0]["digest"] == found[1]["digest"] == digest_of(found[0])
+
+
+# ── Names and versions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which costmodel is installed with its documents inside the package; the folder above all of it."""
+    shipped = tmp_path / "env" / "lib" / "site-packages" / "costmodel" / "_shipped"
+    for top in ("hardware", "scenarios"):
+        shutil.copytree(ROOT / top, shipped / top)
+    monkeypatch.setattr(folders, "_SHIPPED", shipped)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "estimate quickstart --json",
+        "estimate serve-llama-3.1-70b --json",
+        "check quickstart --json",
+        "report quickstart --format html",
+        "explain quickstart step_time --json",
+    ],
+)
+def test_an_answer_names_no_folder_of_the_machine(line: str, installed: Path, run: Any) -> None:
+    """It is the same text in every working folder, wherever costmodel is installed."""
+    here, *others = (run(*line.split(), cwd=folder).out for folder in (ROOT, installed, installed / "env", Path("/")))
+    assert "quickstart" in here or "Llama" in here
+    assert [without_times(other) for other in others] == [without_times(here)] * 3
+    assert not any(word in here for word in (str(installed), "site-packages", "_shipped", str(ROOT)))
+
+
+def without_times(text: str) -> str:
+    """The answer without the second and the day in which it was given."""
+    return re.sub(r'"elapsed_s": [\d.e-]+|\d{4}-\d\d-\d\d', "", text)
+
+
+def test_your_own_file_is_named_alike_from_every_folder(installed: Path, run: Any) -> None:
+    own = installed / "jobs" / "mine.yaml"
+    own.parent.mkdir()
+    shutil.copy(ROOT / "scenarios" / "quickstart.yaml", own)
+    named = [(str(own), installed), (str(own), Path("/")), ("./mine.yaml", own.parent), ("jobs/mine.yaml", installed)]
+    named.append((os.path.join("..", "jobs", "mine.yaml"), own.parent))
+    found = [json.loads(run("estimate", name, "--json", cwd=folder).out) for name, folder in named]
+    assert len({result["digest"] for result in found}) == 1
+    assert found[0]["documents"][0]["name"] == "mine.yaml"
+
+
+def test_two_files_of_one_name_both_have_their_digest() -> None:
+    read = {"a/mine.yaml": "1", "/b/mine.yaml": "2", "c/scenarios/models/x.yaml": "3"}
+    case = replace(load("quickstart"), digests=read)
+    assert case.named_digests == {"mine.yaml": "1", "mine.yaml (2)": "2", "scenarios/models/x.yaml": "3"}
+
+
+@pytest.mark.parametrize(("version", "age"), [("0.1.0", "an older"), ("99.0.0", "a newer")])
+def test_files_of_another_version_are_read_or_refused_as_such(
+    version: str, age: str, result: Any, baseline: Any, run: Any, faults: Faults, tmp_path: Path
+) -> None:
+    """Where keys and digest are those of this version it is read; else it is not said to have been changed."""
+    file = tmp_path / "base.json"
+    for tree, line in ((result, ("estimate", "-")), (baseline, ("check", NAME, "--against", str(file)))):
+        other = sealed({**tree, "costmodel": version})
+        file.write_text(json.dumps(other), "utf-8")
+        assert run(*line, stdin=json.dumps(other)).code == 0
+        unsealed = {key: value for key, value in other.items() if key != "digest"}
+        for changed_since in (unsealed, {**other, "digest": "0123456789abcdef"}):
+            file.write_text(json.dumps(changed_since), "utf-8")
+            (fault,) = faults(run(*line, stdin=json.dumps(changed_since)))
+            assert fault.code == "D020"
+            assert f"was written by {age} costmodel ({version}), and this is {costmodel.__version__}" in fault.sentence
+    strange = sealed({**result, "costmodel": version, "scenario": {"title": "x", "document": {"old": 1}}})
+    assert f"{age} costmodel ({version})" in faults(run("estimate", "-", stdin=json.dumps(strange)))[0].sentence
+
+
+def test_a_baseline_of_an_older_version_is_updated(baseline: Any, run: Any, tmp_path: Path) -> None:
+    file, old = tmp_path / "base.json", {**baseline, "costmodel": "0.1.0", "digest": ""}
+    old["scenarios"] = {"another": baseline["scenarios"][NAME], **baseline["scenarios"]}
+    file.write_text(json.dumps(old), "utf-8")
+    assert run("check", NAME, "--against", str(file)).code == 2
+    assert run("check", NAME, "--against", str(file), "--update").code == 0
+    assert set(json.loads(file.read_text("utf-8"))["scenarios"]) == {NAME, "another"}
+    assert run("check", NAME, "--against", str(file), "--exact").code == 0
+
+
+def test_the_version_moves_when_results_lose_keys(run: Any, request: pytest.FixtureRequest) -> None:
+    """A key that a result has no more makes a new version: what an older one wrote is then not of this one."""
+    now: dict[str, list[str]] = {}
+    for name in (NAME, "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"):
+        result = json.loads(run("estimate", name, "--json").out)
+        now[name] = sorted({".".join(part for part in path if isinstance(part, str)) for path in places(result)})
+    now["baseline"] = sorted({*Baseline.model_json_schema()["properties"], *Entry.model_json_schema()["properties"]})
+    if request.config.getoption("--update-transcripts"):
+        KEYS.write_text(json.dumps({"version": costmodel.__version__, "keys": now}, indent=1) + "\n", "utf-8")
+    stored = json.loads(KEYS.read_text("utf-8"))
+    again = "python -m pytest tests/commands/test_stored.py --update-transcripts"
+    assert stored["version"] == costmodel.__version__, again
+    lost = {name: set(keys) - set(now[name]) for name, keys in stored["keys"].items()}
+    assert not any(lost.values()), f"move the version in costmodel/__init__.py and pyproject.toml, then {again}"
 
 
 # ── Baselines ────────────────────────────────────────────────────────────────────────────────────────────────────────

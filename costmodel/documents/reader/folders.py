@@ -40,6 +40,8 @@ FOLDER_OF = {
     "measured": "scenarios/measured",
 }
 
+_TOPS = {(folder.partition("/")[0],) for folder in FOLDER_OF.values()}
+
 
 def shipped(folder: str) -> Path:
     """A folder of what is shipped: of the checkout, or inside the installed package."""
@@ -125,11 +127,37 @@ def is_checkout(folder: Path) -> bool:
 
 
 def as_named(path: Path) -> str:
-    """A file as one would name it: from the working folder, or from that of what is shipped; any other in full."""
+    """A file as messages name it: a shipped document by its path in a checkout, one in the working folder from there,
+    any other in full.
+    """
+    if name := _within(path, _SHIPPED):
+        return name
     with contextlib.suppress(OSError):
         if path.is_relative_to(Path.cwd()):
             return str(path.relative_to(Path.cwd()))
-    return str(path.relative_to(_SHIPPED) if path.is_relative_to(_SHIPPED) else path)
+    return str(path)
+
+
+def _within(path: Path, root: Path) -> str:
+    """A file by its path from a root, where that is in one of the folders of documents; else nothing."""
+    if not path.is_relative_to(root):
+        return ""
+    inside = path.relative_to(root)
+    return str(inside) if inside.parts[:1] in _TOPS else ""
+
+
+def result_name(shown: str) -> str:
+    """What a result calls a file: the same on every machine, in every working folder and wherever costmodel is
+    installed.
+
+    It is the folder of documents and the name of the file; of a file elsewhere the name alone.
+
+    >>> result_name("/srv/own/hardware/nodes/rack.yaml"), result_name("../jobs/mine.yaml")
+    ('hardware/nodes/rack.yaml', 'mine.yaml')
+    """
+    path = Path(shown)
+    folder = next((folder for folder in FOLDER_OF.values() if path.match(f"{folder}/*")), "")
+    return f"{folder}/{path.name}" if folder else path.name or shown
 
 
 def shown_file(named: str) -> Path:

@@ -93,6 +93,7 @@ class DocumentReader:
     hub: dict[str, str] = field(default_factory=dict)  # models by the names on the hub that were taken for them
     stacks: dict[str, str] = field(default_factory=dict)  # stacks by other names of theirs
     read: dict[tuple[str, str, str], FoundDocument] = field(default_factory=dict)  # by kind, name and who names it
+    another: Fault | None = None  # of a result that an older or newer version wrote, stated beside its other faults
 
     def text(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[str, str]:
         """The text of a named document, and how its file is shown."""

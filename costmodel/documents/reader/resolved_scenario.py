@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from costmodel.documents.keys.overrides import Assignment, assign, memory_in_whole, overruled, path_of
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
+from costmodel.documents.reader.folders import result_name
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.library import UNMEASURED, DocumentReader, FoundDocument, accelerator_of, efficiency_of
@@ -25,7 +26,7 @@ from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.text.digest import check_seal
+from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -117,6 +118,23 @@ class LoadedScenario:
             return COMMAND_LINE
         return next(iter(self.digests), self.name or self.title)
 
+    @property
+    def named_digests(self) -> dict[str, str]:
+        """The digest of every document that was read, by what a result calls it."""
+        found: dict[str, str] = {}
+        for shown, digest in self.digests.items():
+            name = free = result_name(shown)
+            same = itertools.count(2)
+            while free in found:
+                free = f"{name} ({next(same)})"
+            found[free] = digest
+        return found
+
+    @property
+    def own_names(self) -> list[str]:
+        """Your own files that replace shipped ones, by what a result calls them."""
+        return [result_name(shown) for shown in self.own]
+
     def place(self, *paths: str) -> Place | None:
         """The place of the first of these leaves that the scenario states."""
         return place_at(self.tree, *paths)
@@ -158,6 +176,7 @@ def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
         place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
         raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
     check_seal(tree, "result", shown, "write it again with --json")
+    reader.another = written_by_another(tree, "result", shown)
     inner = tree.get("scenario")
     document = inner.get("document") if isinstance(inner, dict) else None
     if not isinstance(document, dict):
@@ -237,6 +256,7 @@ def any_from(
         return replace(case, original=original, changes=memory_in_whole(changes), foreign_prices=foreign)
     strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
     named = [] if strange else _of_names(reader, tree)
+    faults = [reader.another, *faults] if reader.another else faults
     known = {(fault.code, fault.sentence, fault.place) for fault in faults}
     faults += [fault for fault in named if (fault.code, fault.sentence, fault.place) not in known]
     raise CostModelError(*dict.fromkeys(faults))

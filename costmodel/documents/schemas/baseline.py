@@ -1,14 +1,19 @@
 """Baseline of predictions: figures by scenario, written by --update and compared with those of today."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
+import costmodel as program
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.base import Document
-from costmodel.documents.text.digest import check_seal
+from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import read_tree
+from costmodel.ground.errors import CostModelError
+
+_WHAT = "baseline"
 
 
 class EquationFingerprint(Document):
@@ -38,9 +43,24 @@ class Baseline(Document):
     scenarios: dict[str, Entry] = Field(description="What was predicted, by scenario")
 
 
-def read_baseline(path: str) -> Baseline:
-    """A baseline from its file, as `check --update` wrote it."""
+def read_baseline(path: str, *, updating: bool = False) -> Baseline:
+    """A baseline from its file, as `check --update` wrote it.
+
+    One of another version is read where its keys and its digest are those of this one. To be updated it needs no
+    digest: the entries of other scenarios stay as they are.
+    """
     tree, faults = read_tree(file_text(path), path)
-    baseline = validate(Baseline, tree, path, faults)
-    check_seal(tree, "baseline", path, "take it back from where it was kept, or write it anew with --update")
+    other = written_by_another(tree, _WHAT, path) if isinstance(tree, dict) else None
+    try:
+        baseline = validate(Baseline, tree, path, faults)
+    except CostModelError as error:
+        raise CostModelError(*((other,) if other else ()), *error.faults) from None
+    if not (updating and other):
+        check_seal(tree, _WHAT, path, "take it back from where it was kept, or write it anew with --update")
     return baseline
+
+
+def renewed(old: Baseline | None, entries: Mapping[str, Entry]) -> Baseline:
+    """A baseline with these scenarios as they are now; others stay."""
+    scenarios = dict(sorted({**(old.scenarios if old else {}), **entries}.items()))
+    return Baseline(schema="costmodel/baseline/v1", costmodel=program.__version__, scenarios=scenarios)

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from costmodel.ground.errors import Place, fail
+import costmodel
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 DIGEST = "digest"
+_VERSION = "costmodel"  # the version that wrote a file; it moves whenever the keys of results do
 _ASIDE = (DIGEST, "elapsed_s")  # what differs between two runs that give the same answer
-_OPENING = ("schema", "costmodel")
+_OPENING = ("schema", _VERSION)
 
 
 def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,14 +48,48 @@ def is_sealed(tree: Mapping[str, Any]) -> bool:
 
 
 def check_seal(tree: Mapping[str, Any], what: str, file: str, hint: str) -> None:
-    """A fault for a file that was changed after it was written, or has no digest."""
+    """A fault for a file whose digest is missing or of other content.
+
+    The digest of another version may be over other contents. So only a file of this version may have been changed.
+    """
     if is_sealed(tree):
         return
+    if other := written_by_another(tree, what, file):
+        raise CostModelError(other)
     if DIGEST not in tree:
         place = getattr(tree, "place", None) or Place(file)
         raise fail("D020", f"this {what} has no digest, so it may have been changed", place, hint)
     place = getattr(tree[DIGEST], "place", None) or Place(file)
     raise fail("D020", f"this {what} was changed after it was written: its digest is of other content", place, hint)
+
+
+def written_by_another(tree: Mapping[str, Any], what: str, file: str) -> Fault | None:
+    """The fault for a file that an older or newer version wrote and this one cannot read; none for one of its own."""
+    version = tree.get(_VERSION)
+    theirs, ours = _order(version), _order(costmodel.__version__)
+    if not theirs or theirs == ours:
+        return None
+    age = "an older" if theirs < ours else "a newer"
+    sentence = f"this {what} was written by {age} costmodel ({version}), and this is {costmodel.__version__}"
+    place = getattr(version, "place", None) or Place(file)
+    return Fault("D020", sentence, replace(place, private=False, text=""), _ANEW[what])  # a version is no secret
+
+
+_ANEW = {
+    "baseline": "write it anew: costmodel check SCENARIO --against FILE --update",
+    "result": "write it anew with --json, or read it with the version that wrote it",
+}
+_RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.dev(\d+))?", re.ASCII)
+
+
+def _order(version: object) -> tuple[float, ...]:
+    """A version as numbers that sort; empty for what is no version.
+
+    >>> _order("0.1.0") < _order("0.2.0.dev1") < _order("0.2.0.dev10") < _order("0.2.0")
+    True
+    """
+    found = _RELEASE.fullmatch(str(version))
+    return tuple(float(part) if part else math.inf for part in found.groups()) if found else ()
 
 
 def _plain(value: Any) -> Any:

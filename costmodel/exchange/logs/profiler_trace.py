@@ -9,7 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import zlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,11 +20,13 @@ from costmodel.exchange.logs.kernel_kinds import axis_of, kernel_kind
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
-LARGEST = 1_500_000_000  # bytes of a trace as text
+LARGEST = 500_000_000  # bytes of a trace as text
+_UNPACKED, _MOST_TIMES = 64_000_000, 200  # bytes that every packed trace may have, and times its size that it may have
 _MICROSECOND = 1e-6
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 COMPUTED = ("matmul", "attention", "memory_bound", "optimizer")
-_STEP = "ProfilerStep#"
+_STEP, _MARK = "ProfilerStep#", "user_annotation"
+_OTHER = {"ph": ""}
 
 
 @record
@@ -63,37 +67,49 @@ def _of_steps(
     degrees: Mapping[str, float],
 ) -> ProfiledStep:
     """The mean of recorded steps, from what runs within them."""
-    spans = [(start, end) for start, end in steps if any(start <= run.start < end for run in runs)]
+    starts = sorted(run.start for run in runs)
+    spans = [(start, end) for start, end in _apart(steps) if bisect_left(starts, end) > bisect_left(starts, start)]
     if not spans:
         raise fail("X002", "no kernel runs within a recorded step", Place(path), "record with ProfilerActivity.CUDA")
-    times: defaultdict[str, float] = defaultdict(float)
-    for start, end in spans:
-        within = [_KernelRun(max(run.start, start), min(run.end, end), run.kind) for run in runs]
-        for name, time in _terms([run for run in within if run.start < run.end]).items():
-            times[name] += time * _MICROSECOND / len(spans)
-    step = sum(end - start for start, end in spans) * _MICROSECOND / len(spans)
+    times = {name: time * _MICROSECOND / len(spans) for name, time in _terms(runs, spans).items()}
+    step = _length(spans) * _MICROSECOND / len(spans)
     return ProfiledStep(step, *_as_terms(times, step, len(spans), device, degrees))
 
 
+def _apart(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Steps that do not overlap: each begins where the one before it ends."""
+    found: list[tuple[float, float]] = []
+    for start, end in steps:
+        begun = max(start, found[-1][1]) if found else start
+        if begun < end:
+            found.append((begun, end))
+    return found
+
+
 def _data(path: str) -> bytes:
-    """The bytes of a trace, unpacked."""
+    """The bytes of a trace, unpacked as far as a trace can be large."""
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
+            size = file.seek(0, os.SEEK_END) if packed and file.seekable() else LARGEST
+        most = min(LARGEST, max(_UNPACKED, _MOST_TIMES * size))
         with gzip.open(path, "rb") if packed else open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(most + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise fail("D001", f"the file cannot be read: {reason}", Place(path), "name a trace that is there") from None
-    if len(data) > LARGEST:
-        raise fail("X010", f"the trace is over {LARGEST / 1e9:.1f} GB", Place(path), "record fewer steps")
+    if len(data) > most:
+        times = f", {_MOST_TIMES} times its size" if packed and most < LARGEST else ""
+        words = f"unpacks to over {most / 1e6:.0f} MB{times}" if packed else f"is over {most / 1e6:.0f} MB"
+        hint = "record fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=3)"
+        raise fail("X010", f"the trace {words}, and no more is read", Place(path), hint)
     return data
 
 
 def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
-    """The complete events of a trace."""
+    """The complete events of a trace, of steps and of kernels."""
     try:
-        tree = json.loads(data)
+        tree = json.loads(data, object_hook=_of_use)
     except (ValueError, RecursionError):
         hint = "a .json or .json.gz that torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote"
         raise fail("X001", "this is no trace of PyTorch's profiler", Place(path), hint) from None
@@ -103,6 +119,13 @@ def _events(path: str, data: bytes) -> list[Mapping[str, Any]]:
         hint = "a host trace has no kernels: link and convert it, or give the profiler's own trace" if host else ""
         raise fail("X001", "this is no trace of PyTorch's profiler: it has no traceEvents", Place(path), hint)
     return [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _timed(event)]
+
+
+def _of_use(entry: dict[str, Any]) -> dict[str, Any]:
+    """A mapping of a trace; in place of events of the host, which are most of them, one that takes no memory."""
+    if "ph" not in entry or "traceEvents" in entry:
+        return entry
+    return entry if str(entry.get("cat")).lower() in (*_ON_DEVICE, _MARK) else _OTHER
 
 
 def _timed(event: Mapping[str, Any]) -> bool:
@@ -118,7 +141,7 @@ def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, 
     found = {}
     for event in events:
         name = event.get("name")
-        if isinstance(name, str) and name.startswith(_STEP) and event.get("cat") == "user_annotation":
+        if isinstance(name, str) and name.startswith(_STEP) and event.get("cat") == _MARK:
             found[name] = (float(event["ts"]), float(event["ts"]) + float(event["dur"]))
     if not found:
         hint = "call prof.step() at the end of every training step"
@@ -153,25 +176,31 @@ def _axis(name: str, detail: Mapping[str, Any], degrees: Mapping[str, float]) ->
     return axis_of(name, named, size if isinstance(size, int) else 0, degrees)
 
 
-def _terms(runs: list[_KernelRun]) -> dict[str, float]:
-    """Time by kind: compute as it runs; communication whole, and its part that no compute hides; and idle time."""
+def _terms(runs: list[_KernelRun], steps: list[tuple[float, float]]) -> dict[str, float]:
+    """Time within steps by kind: compute as it runs; communication whole, and its part that no compute hides; and idle
+    time.
+    """
     compute = [run for run in runs if not run.kind.startswith("axis ")]
-    found: defaultdict[str, float] = defaultdict(float)
+    pieces: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     busy: list[tuple[float, float]] = []
     for run in sorted(compute):
         start = max(run.start, busy[-1][1]) if busy else run.start  # a second stream counts where the first is idle
         if run.end > start:
-            found[run.kind] += run.end - start
+            pieces[run.kind].append((start, run.end))
             busy.append((start, run.end))
-    hidden = merged(busy)
-    axes = sorted({run.kind for run in runs} - {run.kind for run in compute})
-    for axis in axes:
-        spans = merged([(run.start, run.end) for run in runs if run.kind == axis])
+    found = {kind: _length(_shared(spans, steps)) for kind, spans in pieces.items()}
+    hidden = _shared(merged(busy), steps)
+    on_axes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for run in runs:
+        if run.kind.startswith("axis "):
+            on_axes[run.kind].append((run.start, run.end))
+    for axis in sorted(on_axes):
+        spans = _shared(merged(on_axes[axis]), steps)
         found[f"{axis} whole"] = _length(spans)
-        found[f"{axis} exposed"] = _length(spans) - _overlap(spans, hidden)
+        found[f"{axis} exposed"] = _length(spans) - _length(_shared(spans, hidden))
         hidden = merged([*hidden, *spans])
     found["busy"] = _length(hidden)
-    return dict(found)
+    return found
 
 
 def merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -193,17 +222,22 @@ def _length(spans: Iterable[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 
-def _overlap(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> float:
-    """Time that two lists of merged spans have in common."""
-    total, at = 0.0, 0
-    for start, end in one:
-        while at < len(other) and other[at][1] <= start:
-            at += 1
-        for left, right in other[at:]:
-            if left >= end:
-                break
-            total += max(min(end, right) - max(start, left), 0.0)
-    return total
+def _shared(one: list[tuple[float, float]], other: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The time that two lists of spans have in common, each in order and without overlap.
+
+    >>> _shared([(0.0, 4.0), (5.0, 6.0)], [(1.0, 2.0), (3.0, 5.5)])
+    [(1.0, 2.0), (3.0, 4.0), (5.0, 5.5)]
+    """
+    found, left, right = [], 0, 0
+    while left < len(one) and right < len(other):
+        start, end = max(one[left][0], other[right][0]), min(one[left][1], other[right][1])
+        if start < end:
+            found.append((start, end))
+        if one[left][1] < other[right][1]:
+            left += 1
+        else:
+            right += 1
+    return found
 
 
 def _as_terms(

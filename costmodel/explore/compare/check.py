@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-import costmodel
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
@@ -63,15 +62,6 @@ class BaselinePolicy:
     baseline: Baseline | None = None
     within: float = 0.01
     exact: bool = False
-
-
-@record
-class BaselineFile:
-    """The baseline that an answer is held to: what it holds, how, and the file to write anew where that is asked."""
-
-    holding: BaselinePolicy
-    before: Baseline | None = None
-    written: Path | None = None
 
 
 def check(cases: Mapping[str, ResolvedScenario], holding: BaselinePolicy) -> list[CheckedScenario]:
@@ -181,18 +171,16 @@ def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
     return now.calls == before.calls and abs(now.inputs - before.inputs) <= _NEAR * now.calls
 
 
-def renewed(checked: Sequence[CheckedScenario], old: Baseline | None) -> Baseline:
-    """The baseline with these scenarios as they are now; others stay."""
-    kept = dict(old.scenarios) if old else {}
-    for found in checked:
-        if found.answer.refused:
-            continue
-        kept[found.name] = Entry(
-            title=found.answer.inputs.case.scenario.title,
-            plan=choices(found.answer.evaluation.block),
-            documents=named_documents(found.answer.inputs.case),
-            figures=figures(found.answer),
-            equations=marks(found.answer),
-        )
-    scenarios = dict(sorted(kept.items()))
-    return Baseline(schema="costmodel/baseline/v1", costmodel=costmodel.__version__, scenarios=scenarios)
+def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
+    """What a baseline holds of scenarios as they are now; those that cannot be estimated are left out."""
+    return {found.name: _entry(found.answer) for found in checked if not found.answer.refused}
+
+
+def _entry(answer: Answer) -> Entry:
+    return Entry(
+        title=answer.inputs.case.scenario.title,
+        plan=choices(answer.evaluation.block),
+        documents=named_documents(answer.inputs.case),
+        figures=figures(answer),
+        equations=marks(answer),
+    )

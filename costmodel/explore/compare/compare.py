@@ -159,4 +159,4 @@ def side(name: str, answer: Answer) -> Side:
 
 def named_documents(case: LoadedScenario) -> dict[str, str]:
     """Digests of the documents a scenario names; its own file is compared value by value."""
-    return dict(list(case.digests.items())[1:])
+    return dict(list(case.named_digests.items())[1:])

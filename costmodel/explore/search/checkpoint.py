@@ -88,7 +88,7 @@ def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) ->
         "the program": (costmodel.__version__, work_units.CANDIDATES_A_PIECE),
         "--set": case.assignments,
         "the scenario": case.scenario,
-        "a document": case.digests,
+        "a document": case.named_digests,
         "--over": [(axis.path, axis.values) for axis in variants.over],
         "--top": wanted.size,
         "--pareto": wanted.axes,

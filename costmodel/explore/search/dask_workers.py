@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from costmodel.ground.errors import CostModelError, fail, install_command
 
-ANSWER_WITHIN = 10  # seconds for a scheduler
+ANSWER_WITHIN = 10.0  # seconds for a scheduler
+AT_LEAST = 1.0  # of them, however short --wait is
 COUNT_EVERY = 1.0  # seconds between two counts of the workers
 SAY_AFTER = 3.0  # seconds without any worker
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -38,7 +43,8 @@ def dask_workers(
             if not address:
                 local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
                 address = opened.enter_context(local).scheduler_address
-            client = opened.enter_context(Client(address, timeout=ANSWER_WITHIN))
+            seconds = max(AT_LEAST, min(ANSWER_WITHIN, patience))
+            client = opened.enter_context(_within(seconds, lambda: Client(address, timeout=seconds)))
         except Exception as error:  # whatever Dask, its settings and its network make of an address
             raise _no_answer(address, error) from None
         try:
@@ -63,6 +69,27 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """The result of a call that may never end: Dask waits without limit for a port that is not Dask's."""
+    results: SimpleQueue[tuple[T, None] | tuple[None, Exception]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put((call(), None))
+        except Exception as error:  # whatever the call raises is raised below
+            results.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = results.get(timeout=seconds + 0.5)  # Dask's own limit comes first where it has one
+    except Empty:
+        sentence = f"nothing there answered as a Dask scheduler within {seconds:g} s; schedulers listen at port 8786"
+        raise TimeoutError(sentence) from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
 def _no_answer(address: str, error: Exception) -> CostModelError:
     where = f"at {address}" if address else "on this machine"
     return fail("C020", f"no Dask scheduler answers {where}", None, str(error).partition("\n")[0])
@@ -82,7 +109,7 @@ class _Look:
             return
         self.counted = now
         try:
-            workers = len(self.client.nthreads())
+            workers = len(_within(ANSWER_WITHIN, self.client.nthreads))
         except Exception as error:  # of a scheduler that ended, or of the network
             raise _no_answer(self.address, error) from None
         if workers:

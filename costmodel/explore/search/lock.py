@@ -1,5 +1,6 @@
-"""A lock on the folder of a search, released whenever the process ends.
+"""Locks of files that several processes write: the folder of a search, and files that are read and written anew.
 
+A lock is released whenever its process ends.
 The operating system holds the lock, over NFS too. On a file system without locks, the file names its owner; a process
 of this machine that no longer runs does not count as owner.
 """
@@ -13,19 +14,21 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from costmodel.explore.search.atomic_files import check_regular, usable
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import Place, fail
 
 NAME = "_lock"  # readers of Parquet folders pass over names that begin so
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 _TRIES = 20  # how often another process may take the file away between opening and locking it
+_PAUSE, _SAY_AFTER, _LONGEST = 0.05, 2.0, 300.0  # seconds: between two tries, until it is stated, until it is a fault
 
-_held: set[Path] = set()  # by this process, whose threads are one to the system
+_held: set[Path] = set()  # files that this process has locked, whose threads are one to the system
 _guard = threading.Lock()
 
 if sys.platform == "win32":
@@ -41,40 +44,105 @@ else:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class _HeldByOther(Exception):
+    """Another process, or thread, has the lock: its owner, and what a person may do about it."""
+
+    def __init__(self, owner: dict[str, Any], remedy: str = "") -> None:
+        super().__init__()
+        self.owner, self.remedy = owner, remedy
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock the folder for one search; a fault where another one holds it."""
-    here = folder.resolve()
-    with _guard:
-        if here in _held:
-            raise _taken(folder, _owner())
-        _held.add(here)
+    path = folder / NAME
     try:
         with usable(folder):
-            handle = _acquired(folder)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # gone with its folder; Windows keeps what is open
-                os.unlink(folder / NAME)
-            os.close(handle)
+            check_regular(path)
+            handle = _taken(path)
+    except _HeldByOther as other:
+        by = f"process {other.owner.get('process')} on {other.owner.get('host')} does: " if other.owner else ""
+        hint = f"{by}wait for it, or take another folder{other.remedy}"
+        raise fail("C021", f"another search works in {folder}", Place(str(folder)), hint) from None
+    try:
+        yield
     finally:
+        _released(path, handle)
+
+
+@contextmanager
+def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
+    """Lock a file, or a folder of files, from before it is read until it is written anew, so that no process loses what
+    another one wrote in between.
+
+    It waits for the process that has the lock. `notify` receives a sentence if that takes long. Pipes, and files in
+    folders that do not exist, have no lock.
+    """
+    whole = path.resolve()
+    if not whole.parent.is_dir() or (whole.exists() and not (whole.is_file() or whole.is_dir())):
+        yield
+        return
+    lock = whole.with_name(f".{whole.name[:100]}.lock")
+    handle = _waited_for(path, lock, notify)
+    try:
+        yield
+    finally:
+        _released(lock, handle)
+
+
+def _waited_for(path: Path, lock: Path, notify: Callable[[str], None]) -> int:
+    """The lock of a file, once no other process has it."""
+    begun, stated = time.monotonic(), False
+    while True:
+        try:
+            return _taken(lock)
+        except _HeldByOther as other:
+            by = f"process {other.owner.get('process', '?')} on {other.owner.get('host', '?')}"
+            waited = time.monotonic() - begun
+            if waited > _LONGEST:
+                sentence = f"{path} cannot be written: {by} has updated it for over {_LONGEST:g} s"
+                raise fail("C002", sentence, Place(str(path)), f"wait for it{other.remedy}") from None
+            if waited > _SAY_AFTER and not stated:
+                notify(f"{path} is being updated by {by}; waiting for it")
+                stated = True
+        except OSError as error:
+            raise fail("C002", f"{path} cannot be written: {error.strerror}", Place(str(path))) from None
+        time.sleep(_PAUSE)
+
+
+def _taken(path: Path) -> int:
+    """The open and locked file of a lock."""
+    here = path.resolve()
+    with _guard:
+        if here in _held:
+            raise _HeldByOther(_owner())
+        _held.add(here)
+    try:
+        return _acquired(path)
+    except BaseException:
         _held.discard(here)
+        raise
 
 
-def _acquired(folder: Path) -> int:
+def _released(path: Path, handle: int) -> None:
+    with contextlib.suppress(OSError):  # gone with its folder; Windows keeps what is open
+        os.unlink(path)
+    os.close(handle)
+    _held.discard(path.resolve())
+
+
+def _acquired(path: Path) -> int:
     """The open file of the lock, with this process as its owner."""
-    path, owner = folder / NAME, {}
-    check_regular(path)
+    owner: dict[str, Any] = {}
     for _ in range(_TRIES):
         handle, made = _opened(path)
         try:
             owner = _holder(handle)
             kept = _kept_by_system(handle)
             if kept is None and not made and _runs(owner):
-                raise _taken(folder, owner, f"; if none does any more, delete {path}")
+                raise _HeldByOther(owner, f"; if it does not run any more, delete {path}")
             if kept is False:
-                raise _taken(folder, owner)
+                raise _HeldByOther(owner)
             if (kept or made) and os.path.samestat(os.fstat(handle), os.stat(path)):
                 os.ftruncate(handle, 0)
                 os.lseek(handle, 0, os.SEEK_SET)
@@ -88,7 +156,7 @@ def _acquired(folder: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
-    raise _taken(folder, owner)
+    raise _HeldByOther(owner)
 
 
 def _opened(path: Path) -> tuple[int, bool]:
@@ -155,10 +223,3 @@ def _started(process: int) -> str:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
-
-
-def _taken(folder: Path, owner: dict[str, Any], more: str = "") -> CostModelError:
-    """The fault for a folder that another search holds."""
-    by = f"process {owner.get('process')} on {owner.get('host')} does: " if owner else ""
-    hint = f"{by}wait for it, or take another folder{more}"
-    return fail("C021", f"another search works in {folder}", Place(str(folder)), hint)

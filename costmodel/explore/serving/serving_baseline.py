@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import costmodel
-from costmodel.documents.schemas.baseline import Baseline, Entry
+from costmodel.documents.schemas.baseline import Entry
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
@@ -52,18 +51,12 @@ def _regression(name: str, before: dict[str, float], now: dict[str, float], allo
     return LimitFinding(name, worse <= allowed * abs(old) * (1 + 1e-9), new, bound=old, allowed=allowed)
 
 
-def renewed(checked: Sequence[CheckedAnswer[ServingAnswer]], old: Baseline | None) -> Baseline:
-    """The baseline with these scenarios as they are now; others stay."""
-    kept = dict(old.scenarios) if old else {}
-    for found in checked:
-        if found.answer.refused:
-            continue
-        case, layout = found.answer.inputs.case, found.answer.evaluation.layout
-        kept[found.name] = Entry(
-            title=case.scenario.title,
-            plan={**sizes_of(layout)},
-            documents=named_documents(case),
-            figures=figures(found.answer),
-        )
-    scenarios = dict(sorted(kept.items()))
-    return Baseline(schema="costmodel/baseline/v1", costmodel=costmodel.__version__, scenarios=scenarios)
+def entries(checked: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Entry]:
+    """What a baseline holds of scenarios as they are now; those that cannot be estimated are left out."""
+    return {found.name: _entry(found.answer) for found in checked if not found.answer.refused}
+
+
+def _entry(answer: ServingAnswer) -> Entry:
+    case = answer.inputs.case
+    plan: dict[str, str | float | bool] = {**sizes_of(answer.evaluation.layout)}
+    return Entry(title=case.scenario.title, plan=plan, documents=named_documents(case), figures=figures(answer))

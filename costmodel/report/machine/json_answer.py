@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.reader.folders import result_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
@@ -49,8 +50,8 @@ def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]
         "facts": fact_fields(facts_of(inputs.case), varied),
         "flop_convention": inputs.convention,
         "documents": [
-            {"name": name, "digest": digest, "own": name in inputs.case.own}
-            for name, digest in inputs.case.digests.items()
+            {"name": name, "digest": digest, "own": name in inputs.case.own_names}
+            for name, digest in inputs.case.named_digests.items()
         ],
         "read_from": _read(inputs.case.foreign),
         "flags": flags_json(inputs.case.asked),
@@ -65,7 +66,7 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
     """Imported files, with their assumptions and with the options that the costmodel document does not state."""
     return [
         {
-            "file": file,
+            "file": result_name(file),
             "format": foreign.format,
             "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
             "remarks": list(foreign.remarks),

@@ -37,7 +37,7 @@ def frame(case: RlCase) -> dict[str, Any]:
         "flags": flags_json(case.asked),
         "facts": subject_fields(subject_of(case)),
         "documents": [
-            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.digests.items()
+            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.named_digests.items()
         ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}

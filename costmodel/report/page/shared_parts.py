@@ -20,7 +20,8 @@ SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
     """What was assumed, and the documents that the answer rests on."""
     stated = [(item.path, item.value, item.origin) for item in assumed]
-    documents = [(name, digest, "your own" if name in case.own else "shipped") for name, digest in case.digests.items()]
+    own, digests = case.own_names, case.named_digests
+    documents = [(name, digest, "your own" if name in own else "shipped") for name, digest in digests.items()]
     tables = [PageTable(("path", "value", "from"), stated, "lll", "Assumed: not stated")] if stated else []
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))

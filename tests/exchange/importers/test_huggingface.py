@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from costmodel.documents.reader.library import read as shipped
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.estimate.model.shards import model_active_parameters, vision_parameters
 from costmodel.exchange.imported import Imported
+from costmodel.ground.errors import CostModelError
 from exchange.published import FILE, TWINS, configs, faults, model, parameters, read, shape
 
 BUILT = reference("config_published")  # by transformers on the meta device
@@ -120,7 +123,6 @@ def test_every_published_file_is_built_published_or_refused() -> None:
         ({"attention_bias": True}, "layers.0.attention.output_bias", True),
         ({"tie_word_embeddings": True}, "tied", True),
         ({"hidden_size": 4096.0}, "hidden", 4096),
-        ({"num_hidden_layers": [32]}, "layers.0.count", 32),
     ],
 )
 def test_an_option_fills_its_key(changes: dict[str, Any], key: str, value: Any) -> None:
@@ -324,6 +326,7 @@ def test_an_option_of_another_version_is_warned_of(config: dict[str, Any], wante
         (FLASH | {"mlp_layer_types": ["dense"] * 43}, "X003", "mlp_layer_types 'dense'", "mlp_layer_types"),
         (FLASH | {"num_key_value_heads": 8}, "X003", "num_key_value_heads 8", "num_key_value_heads"),
         (FLASH | {"n_shared_experts": 2}, "X003", "n_shared_experts 2", "n_shared_experts"),
+        (LLAMA | {"num_hidden_layers": [32]}, "D006", "a whole number above 0", "num_hidden_layers"),
         ({"architectures": ["LlavaForConditionalGeneration"]}, "X002", "text_config is missing", "architectures"),
     ],
 )
@@ -331,6 +334,53 @@ def test_a_fault_has_its_code_and_its_place(config: Any, code: str, words: str, 
     (found,) = faults(config)
     assert (found.code, found.place.path if found.place else "") == (code, path)
     assert words in found.sentence
+
+
+def leaves(config: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every single value."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*above, key))
+        elif not isinstance(value, list):
+            yield (*above, key)
+
+
+def is_read(config: dict[str, Any], path: tuple[str, ...], value: Any) -> bool:
+    """Whether the file is read without a fault with another value of a key."""
+    changed = here = copy.deepcopy(config)
+    for part in path[:-1]:
+        here = here[part]
+    here[path[-1]] = value
+    try:
+        read(changed)
+    except CostModelError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["jamba-1.5-mini", "gpt-oss-120b", "gemma-3n-e2b", "kimi-k2", "granite-4-h-tiny"])
+def test_a_list_of_one_is_not_its_value(name: str) -> None:
+    """Every key that is read at all refuses its value in a list, as it refuses a mapping."""
+    config = configs()[name]
+    paths = list(leaves(config))
+    assert len(paths) > 10
+    for path in paths:
+        value = config
+        for part in path:
+            value = value[part]
+        assert not is_read(config, path, [value]) or is_read(config, path, {"a": 1}), path
+
+
+def test_a_value_of_each_layer_may_be_listed_where_all_are_the_same() -> None:
+    for listed in (1, 3, 5):
+        (found,) = faults(LLAMA | {"num_hidden_layers": 4, "intermediate_size": [512] * listed})
+        assert (found.code, f"has {listed} entries" in found.sentence) == ("X005", True)
+    one = shape(model(read(LLAMA | {"num_hidden_layers": 4, "intermediate_size": 512})))
+    assert shape(model(read(LLAMA | {"num_hidden_layers": 4, "intermediate_size": [512] * 4}))) == one
+    (found,) = faults(LLAMA | {"num_hidden_layers": 2, "intermediate_size": [512, 1024]})
+    assert found.code == "D006"
+    (found,) = faults(LLAMA | {"num_hidden_layers": 2, "vocab_size": [32000, 32000]})
+    assert (found.code, "a whole number above 0" in found.sentence) == ("D006", True)
 
 
 def test_all_faults_of_a_file_come_at_once() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from costmodel.exchange.logs import profiler_trace
 from costmodel.exchange.logs.profiler_trace import profiled_step
 from costmodel.ground.errors import CostModelError
 
@@ -134,3 +137,65 @@ def test_a_slow_kernel_of_a_trace_is_found_by_diagnose(tmp_path: Path, run: Any)
     answer = json.loads(ran.out)
     assert answer["measured_s"] == pytest.approx(at * 1e-6)
     assert answer["causes"][0]["cause"] == "clocks"
+
+
+def lines_run(path: str) -> int:
+    """How many lines of the reader run for a trace, those of the parser of JSON left out."""
+    count = 0
+
+    def of_line(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return of_line
+
+    def of_call(frame: FrameType, event: str, arg: Any) -> Any:
+        return of_line if frame.f_code.co_filename == profiler_trace.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(of_call)
+    try:
+        profiled_step(path, DEGREES)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def of_steps(count: int, kernels: int, length: float) -> dict[str, Any]:
+    steps = [marked(number, 1000.0 * number, 1000.0) for number in range(count)]
+    names = ("sm90_gemm", "ncclDevKernel_AllReduce_Sum_bf16")
+    runs = [kernel(names[number % 2], 1000.0 / kernels * number, length) for number in range(count * kernels)]
+    return {"traceEvents": [*steps, *runs]}
+
+
+@pytest.mark.parametrize("length", [50.0, 40_000.0], ids=["short kernels", "kernels of many steps"])
+def test_twice_the_steps_take_twice_the_work(length: float, tmp_path: Path) -> None:
+    """Steps and kernels are gone through once, beside each other."""
+    few, many = (lines_run(written(tmp_path, of_steps(count, 8, length))) for count in (40, 160))
+    assert many < 4.4 * few
+
+
+def test_a_kernel_counts_in_each_step_that_it_runs_in(tmp_path: Path) -> None:
+    """Of steps of 100 us one from 50 to 250 us: 50, 100 and 50 us of a mean step of 100 us."""
+    steps = [marked(number, 100.0 * number, 100.0) for number in range(3)]
+    others = [kernel("flash_fwd_kernel", 100.0 * number, 10.0) for number in range(3)]
+    found = profiled_step(written(tmp_path, [*steps, *others, kernel("sm90_gemm", 50.0, 200.0)]), DEGREES)
+    assert found.step == pytest.approx(100e-6)
+    assert found.terms["matmul"] == pytest.approx(200e-6 / 3)
+    assert found.terms["attention"] == pytest.approx((10 + 0 + 0) * 1e-6 / 3)  # the other two run beside products
+
+
+def test_a_packed_trace_is_unpacked_so_far_and_no_farther(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rank-0.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(whole()).encode() + b" " * 1_000_000))
+    monkeypatch.setattr(profiler_trace, "_UNPACKED", 50_000)
+    with pytest.raises(
+        CostModelError, match=r"unpacks to over .* MB, 200 times its size, and no more is read"
+    ) as raised:
+        profiled_step(str(path), DEGREES)
+    (fault,) = raised.value.faults
+    assert (fault.code, "record fewer steps" in fault.hint) == ("X010", True)
+    monkeypatch.setattr(profiler_trace, "LARGEST", 10_000)
+    for name in (path, tmp_path / "plain.json"):
+        (tmp_path / "plain.json").write_text(json.dumps(whole()) + " " * 20_000)
+        with pytest.raises(CostModelError, match="over 0 MB, and no more is read"):
+            profiled_step(str(name), DEGREES)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import types
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from pathlib import Path
@@ -169,6 +173,47 @@ def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
         SearchEngine("dask", "tcp://127.0.0.1:9", 1).opened(),
     ):
         pass
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("banner", [b"", b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n"])
+def test_a_port_that_is_not_dask(banner: bytes, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that accepts connections and does not speak the protocol of Dask ends the search within --wait."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.AT_LEAST", 0.5)
+    held = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(server.accept()[0])
+                    held[-1].sendall(banner)
+
+        threading.Thread(target=serve, daemon=True).start()
+        at = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        ran = run("search", NAME, "--engine", f"dask={at}", "--wait", "0.5 s")
+        for connection in held:
+            connection.close()
+    assert (ran.code, ran.out) == (2, "")
+    assert f"error[C020]: no Dask scheduler answers at {at}" in ran.err
+
+
+def test_a_client_that_never_ends(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is costmodel's own: it does not depend on Dask to end."""
+    ended = threading.Event()
+
+    class Client:
+        def __init__(self, address: str, timeout: float) -> None:
+            ended.wait()
+
+    fake = types.SimpleNamespace(Client=Client, KilledWorker=RuntimeError, LocalCluster=None)
+    monkeypatch.setitem(sys.modules, "distributed", fake)
+    monkeypatch.setattr("costmodel.explore.search.dask_workers.AT_LEAST", 0.01)
+    ran = run("search", NAME, "--engine", "dask=tcp://127.0.0.1:9", "--wait", "0.01 s")
+    ended.set()
+    assert (ran.code, ran.out) == (2, "")
+    assert "nothing there answered as a Dask scheduler within 0.01 s" in ran.err
 
 
 def fragile(path: Path, number: int) -> int:

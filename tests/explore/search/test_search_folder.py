@@ -127,6 +127,53 @@ def test_the_lock_of_another_process_ends_with_it(tmp_path: Path) -> None:
     assert not found(how).stopped
 
 
+COUNTER = """
+import sys
+from pathlib import Path
+from costmodel.explore.search import lock
+def refused(handle):
+    raise OSError(37, "no locks")
+if sys.argv[2] == "without":
+    lock._lock = refused
+file = Path(sys.argv[1])
+for _ in range(30):
+    with lock.updating(file, print):
+        file.write_text(str(int(file.read_text()) + 1))
+"""
+
+
+@pytest.mark.parametrize("system", ["with", "without"])
+def test_processes_that_update_one_file_lose_nothing(system: str, tmp_path: Path) -> None:
+    """Each reads what the one before it wrote, on file systems without locks too."""
+    file = tmp_path / "count.txt"
+    file.write_text("0")
+    words = [sys.executable, "-c", COUNTER, str(file), system]
+    writers = [subprocess.Popen(words, cwd=ROOT) for _ in range(3)]
+    assert [each.wait() for each in writers] == [0, 0, 0]
+    assert file.read_text() == "90"
+    assert os.listdir(tmp_path) == ["count.txt"]
+
+
+def test_a_long_wait_for_another_update_is_stated_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_SAY_AFTER", 0.0)
+    monkeypatch.setattr(lock, "_LONGEST", 0.2)
+    stated: list[str] = []
+    file = tmp_path / "base.json"
+    with (
+        lock.updating(file, stated.append),
+        pytest.raises(CostModelError, match=r"cannot be written: process .* has updated it for over") as raised,
+        lock.updating(file, stated.append),
+    ):
+        pass
+    assert raised.value.faults[0].code == "C002"
+    assert len(stated) == 1
+    assert f"{file} is being updated by process {os.getpid()}" in stated[0]
+    with lock.updating(file, stated.append):
+        pass  # free again
+    with lock.updating(tmp_path / "none" / "base.json", stated.append):
+        pass  # what writes it reports that there is no such folder
+
+
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that has no locks."""

@@ -154,8 +154,8 @@ class Config:
         """The value, if it is of the kind of its field; else a fault, and a harmless one."""
         field = FIELDS[name]
         kind = field.kind
-        if kind == "count" and isinstance(value, list) and value and all(item == value[0] for item in value):
-            value = value[0]  # one for every layer, all the same
+        if isinstance(value, list) and kind == "count" and field.of_each_layer:
+            value = self._one_of_all(name, spelling, value, place)
         if kind == "width" and value == "auto":
             return value
         if kind in ("count", "figure", "width"):
@@ -166,6 +166,16 @@ class Config:
         self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}", place)
         self._unsound.add(name)
         return _HARMLESS[kind]
+
+    def _one_of_all(self, name: str, spelling: str, listed: list[Any], place: Place | None) -> Any:
+        """The one value of a list with an entry for every layer; the list itself where entries differ."""
+        layers = self.number("layer_count")
+        if len(listed) != layers and self.sound("layer_count"):
+            sentence = f"{spelling} has {len(listed)} entries, and the model has {layers} layers"
+            self.refuse("X005", sentence, place, "one entry for every layer, or the number itself")
+            self._unsound.add(name)
+            return 1
+        return listed[0] if listed and all(entry == listed[0] for entry in listed) else listed
 
     def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
         """A number in its range; 0 of an optional count means none."""

@@ -31,6 +31,11 @@ class Field(NamedTuple):
     key: str = ""
     optional: bool = False
 
+    @property
+    def of_each_layer(self) -> bool:
+        """Whether a file may list one value for every layer."""
+        return self.key.startswith("layers.") and self.key.count(".") > 1
+
 
 _ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
 _LINEAR, _INDEXER, _SCAN = "layers.linear", f"{_LATENT}.indexer", "layers.selective_scan"

@@ -46,7 +46,7 @@ def _every(config: Config, step: str, first: str) -> list[bool]:
     if offset >= period:
         sentence = f"the {offset + 1}. of every {period} layers is asked for"
         config.refuse("X005", sentence, config[first].place, "an offset is less than its period")
-    return [index % period == offset for index in range(layer_count(config))]
+    return [index % max(period, 1) == offset for index in range(layer_count(config))]
 
 
 def _jamba_layers(config: Config) -> Sequence[LayerHalves]:

@@ -197,16 +197,49 @@ def test_a_job_that_no_flag_states_is_stated_with_the_flag_of_the_other(
     command: str, more: tuple[str, ...], assumed: bool, run: Any
 ) -> None:
     out = run(command, "--model", "llama-3.1-8b", "--gpus", "8", *more).out
-    assert ("assumed workload.kind training: --stack vllm, or --rate, asks for serving" in out) is assumed
+    first = "assumed workload.kind training: --stack vllm, or --rate, asks for serving"
+    assert (out.splitlines()[0] == first) is (first in out) is assumed
     served = run(command, "--model", "llama-3.1-8b", "--gpus", "8", "--stack", "vllm").out
     assert "\nvllm · " in served
 
 
 def test_memory_of_a_model_alone_names_the_command_for_serving(run: Any) -> None:
-    out = run("memory", "llama-3.1-8b").out
-    stated = out.splitlines()[1]
-    assert stated.startswith("of training; of serving: costmodel ")
-    assert "\nvllm · " in run(*shlex.split(stated.partition("costmodel ")[2])).out
+    stated = run("memory", "llama-3.1-8b").out.splitlines()[0]
+    assert stated.startswith("assumed workload.kind training: costmodel ")
+    command = stated.partition("costmodel ")[2].removesuffix(" asks for serving")
+    assert "\nvllm · " in run(*shlex.split(command)).out
+    assert json.loads(run("memory", "llama-3.1-8b", "--json").out)["assumed"][0]["path"] == "workload.kind"
+
+
+INSTRUCT = ("meta-llama/Llama-3.1-8B-Instruct", "google/gemma-2-9b-it", "RedHatAI/Llama-3.1-8B-Instruct-FP8")
+BY_FLAGS = (
+    ("estimate",), ("memory",), ("comm",), ("pipeline",), ("search",), ("sensitivity",), ("explain", "memory_peak"),
+    ("sweep", "--over", "plan.micro_batch=1,2"), ("scale", "--ranks", "2..8"), ("check",),
+    ("solve", "--vary", "assume.variation=1..10 %", "--for", "mfu>=0.1"), ("diff", "--set", "plan.micro_batch=1"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", BY_FLAGS, ids=lambda command: command[0])
+def test_the_first_line_of_every_answer_states_the_job_that_flags_assume(command: tuple[str, ...], run: Any) -> None:
+    """A model that was tuned to answer, on two GPUs, is more often served than trained."""
+    name, *more = command
+    asked = ("--model", INSTRUCT[0], "--gpu", "h100", "--gpus", "2", *more)
+    ran = run(name, *asked)
+    assert ran.out.startswith("assumed workload.kind training: --stack vllm, or --rate, asks for serving\n"), ran
+    assert ran.out.count("assumed workload.kind") == 1
+
+
+@pytest.mark.parametrize("model", INSTRUCT)
+def test_every_form_of_an_answer_states_the_assumed_job_first(model: str, run: Any) -> None:
+    asked = ("estimate", "--model", model, "--gpu", "h100", "--gpus", "2")
+    sentence = "assumed workload.kind training: --stack vllm, or --rate, asks for serving"
+    assert run(*asked, "--format", "markdown").out.splitlines()[0] == sentence
+    first = json.loads(run(*asked, "--json").out)["assumed"][0]
+    assert f"assumed {first['path']} {first['value']}: {first['from']}" == sentence
+    page = run("report", *asked[1:], "--format", "html").out
+    assert sentence in page
+    assert page.index(sentence) < page.index("assumed workload.sequence")
+    assert "assumed" not in run("memory", model, "--stack", "vllm").out.splitlines()[0]
 
 
 def test_a_short_model_has_its_own_longest_sequence() -> None:
@@ -581,7 +614,7 @@ def test_a_flag_without_effect_takes_the_place_of_nothing(run: Any) -> None:
 
 def test_the_job_that_flags_assume_is_the_same_after_a_change_of_the_plan(run: Any) -> None:
     out = run("diff", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--set", "plan.tp=4").out
-    assert "    assumed workload.kind training" in out
+    assert out.startswith("assumed workload.kind training")
     assert "− assumed workload.kind" not in out
 
 

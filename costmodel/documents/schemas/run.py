@@ -116,7 +116,8 @@ class Restart(Document):
     warm_up: Seconds | None = Field(default=None, description="Slow first steps and data loader, in addition to start")
     ranks: Gpus | None = Field(
         default=None,
-        description="Accelerators on which the resharded job continues until the repair; default: a spare takes over",
+        description="Accelerators on which the resharded job continues until the repair: whole replicas on the nodes "
+        "that are left; default: a spare takes over",
     )
 
 
@@ -128,13 +129,14 @@ class PlannedStops(Document):
 
 
 class Elastic(Document):
-    """Continuing without the replica of a failed node until it is repaired."""
+    """Continuing without the replicas that have a rank on a failed node until it is repaired."""
 
     regroup: Seconds | None = Field(
-        default=None, description="Pause of all replicas when one leaves or returns; default: a start"
+        default=None, description="Pause of all replicas when some leave or return; default: a start"
     )
     repair: Seconds | None = Field(
-        default=None, description="Time until the replica is back; default: the repair time of run.failures"
+        default=None,
+        description="Time until the failed node is back; default: the repair time of run.failures",
     )
 
 

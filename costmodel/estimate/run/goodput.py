@@ -20,6 +20,7 @@ from costmodel.estimate.run.checkpoint import Checkpoint
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
+from costmodel.estimate.training.failed_node import replicas_lost, replicas_of_the_job
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -109,7 +110,8 @@ def _with_failures(
     """Useful share of the time with interruptions so far apart."""
     restart = restart_time(run, saved.load, start)
     if run.elastic is not None:
-        return elastic_goodput(run.elastic.repair, block.whole_replicas, run.elastic.regroup, between)
+        replicas, lost = replicas_of_the_job(inputs, block), replicas_lost(inputs, block)
+        return elastic_goodput(run.elastic.repair, replicas, run.elastic.regroup, between, lost)
     if run.checkpoint.mode == "memory":
         near = restart_time(run, saved.copy, start)
         soft = run.failures.soft

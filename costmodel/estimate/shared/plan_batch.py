@@ -90,11 +90,6 @@ class Block:
         return shard_degree(self.dp, self.cp, self.dp_replicate)
 
     @property
-    def whole_replicas(self) -> Number:
-        """Replicas with complete states, one of which can fail: with sharded states only the replicas of HSDP."""
-        return self.dp_replicate if self.structure.zero >= 1 else self.dp
-
-    @property
     def sequence_ranks(self) -> Number:
         """Ranks of a tensor-parallel group over which sequence parallelism shards norms and residuals."""
         return self.tp if self.structure.sequence_parallel else 1.0

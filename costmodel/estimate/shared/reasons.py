@@ -221,9 +221,9 @@ REFUSALS = {
     ),
     "R003": Reason(
         "no replica can leave",
-        "run.elastic continues without a replica, so another replica must hold all states: zero 0 with dp over 1, "
-        "or dp_replicate over 1.",
-        fixes="plan.zero plan.dp_replicate",
+        "run.elastic continues without the replicas that have a rank on the failed node, so a replica elsewhere must "
+        "hold all states: zero 0 or dp_replicate, with more replicas than one node has ranks of.",
+        fixes="plan.zero plan.dp_replicate plan.order",
     ),
     "R004": Reason(
         "compression needs whole gradients",
@@ -252,8 +252,8 @@ REFUSALS = {
     ),
     "R013": Reason(
         "restart on fewer ranks",
-        "The job continues with whole replicas, so tp × cp × pp must divide run.restart.ranks, which must be less "
-        "than the ranks of the job.",
+        "A failed node takes all its ranks away, and the job continues with whole replicas. So run.restart.ranks must "
+        "be the ranks of as many replicas as fit on some of the other nodes.",
     ),
     "T001": Reason("limit of the scenario", "A result other than memory breaks a limit of the scenario."),
 }

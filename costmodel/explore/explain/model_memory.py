@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from costmodel.documents.reader.find_documents import is_path, said_first
 from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.text.files import file_text
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
@@ -58,6 +60,12 @@ class Alone:
     foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
     twin: str = ""  # the model of the library that has the shape of that file
     served: float = SERVED  # tokens of that sequence
+
+    @property
+    def assumed(self) -> Assumption:
+        """The job, which a model alone does not state, with the command of the other."""
+        serving = shlex.join(["costmodel", "memory", "--model", self.named, "--stack", "vllm"])
+        return Assumption("workload.kind", "training", f"{serving} asks for serving")
 
 
 def is_model(name: str) -> bool:

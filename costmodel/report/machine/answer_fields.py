@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.estimate.shared.remarks import REMARKS
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.default_values import FlagQuestion
+    from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 
 
 def plain(tree: Any) -> Any:
@@ -25,8 +25,12 @@ def plain(tree: Any) -> Any:
 
 def flags_json(asked: FlagQuestion) -> dict[str, Any]:
     """The flags that an answer was asked with, what they leave to defaults, and what they replace."""
-    assumed = [{"path": item.path, "value": item.value, "from": item.origin} for item in asked.assumed]
-    return {"words": list(asked.words), "assumed": assumed, "remarks": list(asked.remarks)}
+    return {"words": list(asked.words), "assumed": assumed_json(asked.assumed), "remarks": list(asked.remarks)}
+
+
+def assumed_json(assumed: Iterable[Assumption]) -> list[dict[str, str]]:
+    """Values that are assumed, each with what they come from."""
+    return [{"path": item.path, "value": item.value, "from": item.origin} for item in assumed]
 
 
 def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:

@@ -17,12 +17,12 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.machine.answer_fields import flags_json, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import fact_fields, price_fields, title, with_facts
+from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, title, with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
         {
             "file": result_name(file),
             "format": foreign.format,
-            "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in foreign.assumed],
+            "assumed": assumed_json(foreign.assumed),
             "remarks": list(foreign.remarks),
         }
         for file, foreign in files.items()
@@ -149,7 +149,7 @@ def plan_rows(answer: Answer) -> list[dict[str, Any]]:
 def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     result = _frame(answer.inputs)
-    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["assumed"] = assumed_json([*assumed_job(answer.inputs.case.asked.assumed), *answer.assumed])
     result["plans"] = plan_rows(answer)
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
     result["notes"] = notes([answer.remarked])
@@ -219,7 +219,7 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
     tally = found.tally
     result = _frame(found.inputs, [axis.path for axis in found.variants.over])
     result |= {
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in _assumed(found.inputs)],
+        "assumed": assumed_json([*assumed_job(found.inputs.case.asked.assumed), *_assumed(found.inputs)]),
         "objective": found.inputs.case.scenario.objective,
         "held": held(found.inputs.case, found.values(0)),
         "candidates": tally.candidates,
@@ -270,6 +270,7 @@ def model_memory(facts: Alone) -> dict[str, Any]:
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
+        "assumed": assumed_json([facts.assumed]),
         "read_from": _read(facts.foreign),
         "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),

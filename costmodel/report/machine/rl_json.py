@@ -11,7 +11,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.report.machine.answer_fields import flags_json, plain
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, plain
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_formatting import reason
 from costmodel.report.terminal.style.answer import head
@@ -58,7 +58,7 @@ def plan(answer: RlAnswer) -> dict[str, Any]:
 def estimate(answer: RlAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     result = frame(answer.inputs.case)
-    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["assumed"] = assumed_json(answer.assumed)
     result["plans"] = [] if answer.refused else [plan(answer)]
     result["refused"] = [
         {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code)}

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.report.machine.answer_fields import flags_json, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.serving.serving_reasons import reason
@@ -75,7 +75,7 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     layout = answer.evaluation.layout
     sizes = sizes_of(layout)
     result = frame(answer.inputs)
-    result["assumed"] = [{"path": item.path, "value": item.value, "from": item.origin} for item in answer.assumed]
+    result["assumed"] = assumed_json(answer.assumed)
     row = {
         **plan(sizes, answer.costs),
         **halves(answer.plan),

@@ -17,7 +17,7 @@ from costmodel.explore.serving.found_plans import (
     reasons,
     share_of,
 )
-from costmodel.report.machine.answer_fields import notes
+from costmodel.report.machine.answer_fields import assumed_json, notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.style.head import price_fields, price_varies
 
@@ -28,7 +28,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
     varied = {"values": [_value(found, part) for part in found.parts]}
     return {
         **frame(inputs, variants.paths),
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in inputs.assumed],
+        "assumed": assumed_json(inputs.assumed),
         "notes": notes([tuple(remarks(variants.of(number))) for number in _shown(found)]),
         "objective": inputs.case.scenario.objective,
         "limits": [limit.key for limit in stated_limits(inputs.case.scenario.limits)],

@@ -37,6 +37,14 @@ def test_elastic_runs_played_out(repair: float, replicas: int, regroup: float, m
     assert elastic_goodput(repair, float(replicas), regroup, mtbf) == pytest.approx(played, rel=5e-3)
 
 
+def test_a_failure_that_takes_several_replicas_counts_each() -> None:
+    """8 of 128 replicas are as much of a job as 1 of 16, whose runs are played out above."""
+    one, eight = elastic_goodput(3600.0, 16.0, 60.0, M), elastic_goodput(3600.0, 128.0, 60.0, M, 8.0)
+    assert eight == pytest.approx(one, rel=1e-12)
+    assert elastic_loss(3600.0, 128.0, 60.0, 8.0) == elastic_loss(3600.0, 16.0, 60.0) == 285
+    assert longest_elastic_repair(1158.0, 128.0, 60.0, 8.0) == longest_elastic_repair(1158.0, 16.0, 60.0)
+
+
 def test_elastic_goodput_is_first_order_in_its_loss() -> None:
     """Where interruptions are rare, each costs what elastic_loss says."""
     mtbf = 1e7

@@ -4,7 +4,90 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.equations.parallelism.counts import common_divisor
 from costmodel.ground.equation import Number, equation
+
+
+@equation
+def replicas_on_node(accelerators: Number, stride: Number) -> Number:
+    """Replicas with ranks on one node, all of which its failure takes away, in the mean over nodes.
+
+    1 + (n − gcd(n, s)) / s
+
+    Args:
+        accelerators: of a node, n [1]
+        stride: from a replica to the next in the order of ranks, s [1]
+
+    Returns:
+        replicas, k [1]
+
+    Example:
+        >>> float(replicas_on_node(8.0, 1.0))
+        8.0
+        >>> round(float(replicas_on_node(8.0, 12.0)), 3)
+        1.333
+
+    Holds: exact where all ranks of all nodes are taken and more replicas exist than one node reaches
+
+    Source:
+        megatron-lm parallel_state.py; composition
+
+    Pitfall:
+        a pipeline outside the replicas leaves one stage of each on a node: with tp 2 and pp 4, a node of 8 has ranks of
+        four replicas, although each of them has 8 ranks
+    """
+    return 1 + (accelerators - common_divisor(accelerators, stride)) / stride
+
+
+@equation
+def most_replicas_on_node(accelerators: Number, stride: Number) -> Number:
+    """Replicas with ranks on that node which has ranks of the most.
+
+    1 + ⌈(n − gcd(n, s)) / s⌉
+
+    Args:
+        accelerators: of a node, n [1]
+        stride: from a replica to the next in the order of ranks, s [1]
+
+    Returns:
+        replicas [1]
+
+    Example:
+        >>> float(most_replicas_on_node(8.0, 12.0))
+        2.0
+
+    Holds: as replicas_on_node
+
+    Source:
+        megatron-lm parallel_state.py; composition
+    """
+    return 1 + np.ceil((accelerators - common_divisor(accelerators, stride)) / stride)
+
+
+@equation
+def ranks_of_whole_replicas(nodes: Number, accelerators: Number, replica_ranks: Number) -> Number:
+    """Ranks of the whole replicas on so many nodes.
+
+    ⌊m n / r⌋ r
+
+    Args:
+        nodes: on which the job continues, m [1]
+        accelerators: of a node, n [1]
+        replica_ranks: ranks of a replica, r [1]
+
+    Returns:
+        ranks [1]
+
+    Example:
+        >>> float(ranks_of_whole_replicas(5.0, 8.0, 12.0))
+        36.0
+
+    Source:
+        composition
+
+    Monotone: increasing in nodes
+    """
+    return np.floor(nodes * accelerators / replica_ranks) * replica_ranks
 
 
 @equation
@@ -36,15 +119,16 @@ def restart_loss(restart: Number, interval: Number, background: Number) -> Numbe
 
 
 @equation
-def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
-    """Time of the whole job that an interruption costs when one replica leaves until it is repaired.
+def elastic_loss(repair: Number, dp: Number, regroup: Number, lost: Number = 1.0) -> Number:
+    """Time of the whole job that an interruption costs when replicas leave until their node is repaired.
 
-    t/d + g
+    k t/d + g
 
     Args:
-        repair: until the replica is back, t [s]
+        repair: until the replicas are back, t [s]
         dp: replicas, d [1]
-        regroup: for which all replicas stop to leave one out and to take it back, g [s]
+        regroup: for which all replicas stop to leave some out and to take them back, g [s]
+        lost: replicas that leave: all with ranks on the failed node, k [1]
 
     Returns:
         time of the whole job [s]
@@ -53,7 +137,7 @@ def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
         >>> elastic_loss(3600.0, 16.0, 60.0)
         285.0
 
-    Holds: the replicas left take over the batch, so that steps grow by d/(d − 1); that needs a divisible batch;
+    Holds: the replicas left take over the batch, so that steps grow by d/(d − k); that needs a divisible batch;
         no estimate calls it
 
     Source:
@@ -62,21 +146,22 @@ def elastic_loss(repair: Number, dp: Number, regroup: Number) -> Number:
     Pitfall:
         only dp can shrink: with one replica, or with all ranks in one tensor and pipeline group, nothing can leave
 
-    Monotone: increasing in repair, regroup; decreasing in dp
+    Monotone: increasing in repair, regroup, lost; decreasing in dp
     """
-    return repair / dp + regroup
+    return lost * repair / dp + regroup
 
 
 @equation
-def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number) -> Number:
-    """Repair time up to which continuing without a replica costs less than a restart; negative where it never does.
+def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number, lost: Number = 1.0) -> Number:
+    """Repair time up to which continuing on fewer replicas costs less than a restart; negative where it never does.
 
-    t = d (L − g)
+    t = d (L − g) / k
 
     Args:
         restart_loss: time that a restart costs the whole job, L [s]
         dp: replicas, d [1]
-        regroup: for which all replicas stop to leave one out and to take it back, g [s]
+        regroup: for which all replicas stop to leave some out and to take them back, g [s]
+        lost: replicas that leave: all with ranks on the failed node, k [1]
 
     Returns:
         time, t [s]
@@ -92,7 +177,7 @@ def longest_elastic_repair(restart_loss: Number, dp: Number, regroup: Number) ->
 
     Monotone: increasing in restart_loss; decreasing in regroup
     """
-    return dp * (restart_loss - regroup)
+    return dp * (restart_loss - regroup) / lost
 
 
 @equation
@@ -180,16 +265,17 @@ def resharded_goodput(goodput: Number, repair: Number, speed_share: Number, rest
 
 
 @equation
-def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number) -> Number:
+def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number, lost: Number = 1.0) -> Number:
     """Useful share of a run that continues with the replicas left while others are repaired.
 
-    (1 − t/(d M)) e^(−g/M), at least 0
+    (1 − k t/(d M)) e^(−g/M), at least 0
 
     Args:
-        repair: until a replica is back, t [s]
+        repair: until a failed node, and its replicas, are back, t [s]
         dp: replicas, d [1]
         regroup: for which all replicas stop at an interruption, g [s]
         mtbf: mean time between interruptions of the job, M [s]
+        lost: replicas that an interruption takes away: all with ranks on the failed node, k [1]
 
     Returns:
         goodput [1]
@@ -197,15 +283,20 @@ def elastic_goodput(repair: Number, dp: Number, regroup: Number, mtbf: Number) -
     Example:
         >>> round(float(elastic_goodput(3600.0, 16.0, 60.0, 11134.8)), 4)
         0.9745
+        >>> round(float(elastic_goodput(172800.0, 32.0, 600.0, 5700712.6, 8.0)), 4)
+        0.9923
 
     Holds: within 0.5 % of runs played out until half of the replicas are gone in the mean; states survive in those left
 
     Source:
         composition
 
-    Monotone: increasing in mtbf; decreasing in repair, regroup
+    Pitfall:
+        a node of 8 GPUs with a replica on each takes 8 replicas away, not one
+
+    Monotone: increasing in mtbf; decreasing in repair, regroup, lost
     """
-    return np.maximum(1 - repair / (dp * mtbf), 0.0) * np.exp(-regroup / mtbf)
+    return np.maximum(1 - lost * repair / (dp * mtbf), 0.0) * np.exp(-regroup / mtbf)
 
 
 @equation

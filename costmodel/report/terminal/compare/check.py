@@ -24,7 +24,7 @@ from costmodel.report.terminal.compare.compare import figures_json, inputs, inpu
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
+from costmodel.report.terminal.style.head import fact_fields, head_below_job, is_cost, job_lines, title
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled
 
@@ -37,6 +37,7 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
     """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
     lines: list[Line] = []
     for checked in found:
+        lines += job_lines(checked.answer.inputs.case.asked.assumed)
         lines.append(styled(checked.name, HEAD))
         lines += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
         lines += _scenario(checked, verbose=verbose)
@@ -48,7 +49,7 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
 
 def _head(checked: CheckedScenario) -> list[Text]:
     """What was computed, and the price where a cost is held to anything."""
-    return head_of(checked.answer.inputs.case, priced=any(is_cost(finding.name) for finding in checked.findings))
+    return head_below_job(checked.answer.inputs.case, priced=any(is_cost(finding.name) for finding in checked.findings))
 
 
 def _scenario(checked: CheckedScenario, *, verbose: bool) -> Iterator[Line]:

@@ -21,6 +21,7 @@ from costmodel.report.terminal.style.head import (
     flag_lines,
     head_lines,
     is_cost,
+    job_lines,
     left_out_words,
     with_facts,
 )
@@ -49,7 +50,7 @@ SAME = "same"
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, what moved, and what it comes to."""
-    lines: list[Line] = [styled(title, HEAD), *_heads(found), *_of_flags(found)]
+    lines: list[Line] = [*_job(found), styled(title, HEAD), *_heads(found), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
@@ -72,6 +73,11 @@ def _heads(found: Difference) -> Iterator[Line]:
         return
     for mark, lines in zip("−+", heads, strict=False):
         yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
+
+
+def _job(found: Difference) -> Iterator[Line]:
+    """The job that both sides assume."""
+    return job_lines(dict.fromkeys((*found.before.asked.assumed, *found.after.asked.assumed)))
 
 
 def _of_flags(found: Difference) -> Iterator[Line]:
@@ -101,7 +107,7 @@ def moved_table(rows: Sequence[Sequence[str]]) -> CellTable:
 
 def difference_lines(found: Difference, words: str, moved: CellTable) -> list[Line]:
     """What changed in the inputs, why a side is not valid, and the table of results that moved."""
-    lines: list[Line] = [styled(words, HEAD), *_of_flags(found)]
+    lines: list[Line] = [*_job(found), styled(words, HEAD), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)

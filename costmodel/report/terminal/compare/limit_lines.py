@@ -13,7 +13,7 @@ from costmodel.report.machine import runner_forms
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import origin_lines, subject_fields, title
+from costmodel.report.terminal.style.head import job_lines, origin_lines, subject_fields, title
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, WARN, styled
 
@@ -28,6 +28,7 @@ def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: b
     lines: list[Line] = []
     for checked in found:
         failed = [finding for finding in checked.findings if not finding.kept]
+        lines += job_lines(checked.answer.inputs.case.asked.assumed)
         lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
         lines += [styled(f"    {line.plain}", DIM) for line in origin_lines(checked.answer.inputs.case)]
         shown = checked.findings if verbose else failed

@@ -17,7 +17,7 @@ from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_not
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import read_from
+from costmodel.report.terminal.style.head import job_lines, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
@@ -114,9 +114,9 @@ def _active(facts: Alone) -> Iterator[Text]:
 def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
     """A model alone: parameters, weights, and states by zero stage."""
     lines: list[Line] = [
+        *job_lines([facts.assumed]),
         styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
         *_active(facts),
-        styled(f"of training; of serving: {_of_serving(facts)}"),
         *read_from(facts.foreign),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
         Text(),
@@ -147,11 +147,6 @@ def _left_out(facts: Alone, verbose: bool) -> list[Line]:
     """Values that a foreign file leaves to its class or format."""
     assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
     return [Text(), *assumed_lines(assumed, verbose=verbose)] if assumed else []
-
-
-def _of_serving(facts: Alone) -> str:
-    """The command of its memory in an engine."""
-    return shlex.join(["costmodel", "memory", "--model", facts.named, "--stack", "vllm"])
 
 
 def _ranked(facts: Alone) -> str:

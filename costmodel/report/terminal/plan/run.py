@@ -15,6 +15,7 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.goodput import reshard, speed_of_fewer
 from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares_of, spares_wanted
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
 from costmodel.ground.units import counted, percent, show, show_time, significant
 from costmodel.report.machine import json_answer
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
@@ -176,6 +177,10 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     """What continues after an interruption, where it is not all ranks."""
     asked, block = answer.inputs.run, answer.evaluation.block
+    if asked is not None and asked.elastic is not None:
+        lost, replicas = (number(each) for each in (replicas_lost(answer.inputs, block), whole_replicas(block)))
+        node = f"takes {counted(lost, 3)} of {counted(replicas)} replicas away"
+        return [("failed node", f"{node} until its repair, {show_time(asked.elastic.repair)}")]
     if asked is None or asked.restart.ranks is None:
         return []
     left, repair = asked.restart.ranks, asked.failures.repair

@@ -6,7 +6,15 @@ import math
 from collections.abc import Callable
 
 from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.group_constraints import PLAIN
+from costmodel.estimate.training.failed_node import (
+    most_replicas_lost,
+    nearest_ranks,
+    replica_ranks,
+    replicas_together,
+    whole_replicas,
+)
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.units import counted, gib, show, show_time
 from costmodel.report.terminal.style.formatting import joined
@@ -17,10 +25,18 @@ _DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast 
 
 def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
     """Why no replica can leave."""
-    if block.structure.zero >= 1:
-        stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(float(block.dp[0]))}"
-        return f"{stated}, with dp_replicate {counted(float(block.dp_replicate[0]))}, so no replica holds them whole"
-    return f"dp is {counted(float(block.dp[0]))}, so no other replica holds the states"
+    dp, together = float(block.dp[0]), number(replicas_together(block))
+    if block.structure.zero >= 1 and block.dp_replicate[0] == 1:
+        stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(dp)}"
+        return f"{stated}, with dp_replicate 1, so no replica holds them whole"
+    if dp == 1:
+        return "dp is 1, so no other replica holds the states"
+    lost = counted(number(most_replicas_lost(inputs, block)))
+    node = f"a node of {counted(float(inputs.case.node.accelerators))}"
+    if together == 1:
+        return f"{node} has ranks of {lost} replicas of dp {counted(dp)}, so its failure leaves none whole"
+    held = f"{counted(together)} replicas hold the states only together, so dp {counted(dp)} has "
+    return f"{held}{counted(number(whole_replicas(block)))} that can leave, and {node} has ranks of {lost}"
 
 
 def not_scattered(inputs: TrainingInputs, block: Block) -> str:
@@ -99,12 +115,17 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
 def not_resharded(inputs: TrainingInputs, block: Block) -> str:
     """Why a job cannot continue with so many ranks."""
     assert inputs.run is not None
-    left, inner = inputs.run.restart.ranks, float(block.tp[0] * block.cp[0] * block.pp[0])
+    left, each = inputs.run.restart.ranks, float(inputs.case.node.accelerators)
     assert left is not None
-    if left >= float(inputs.ranks):
-        return f"run.restart.ranks {counted(left)} is not less than the {counted(float(inputs.ranks))} ranks"
-    most = inner * ((float(inputs.ranks) - 1) // inner)
-    return f"a replica has {counted(inner)} ranks, which do not divide {counted(left)}; use {counted(most)}"
+    nodes, inner = float(inputs.ranks) / each, number(replica_ranks(block))
+    if nodes == 1:
+        return f"a failed node takes its {counted(each)} ranks away, and the job has no other node"
+    values = " or ".join(counted(ranks) for ranks in nearest_ranks(inputs, block, float(left)))
+    rule = (
+        f"{counted(left)} ranks are not whole replicas of {counted(inner)} on whole nodes of {counted(each)}, of which "
+    )
+    remedy = f"use {values}" if values else "no replica fits on them"
+    return f"{rule}{counted(nodes - 1)} are left when one fails; {remedy}"
 
 
 def _overlapping(inputs: TrainingInputs, costs: dict[str, float]) -> str:

@@ -16,7 +16,7 @@ from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import significant
-from costmodel.report.machine.answer_fields import notes
+from costmodel.report.machine.answer_fields import assumed_json, notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.search_key import apart_words
 from costmodel.report.terminal.serving.serving_formatting import result
@@ -153,7 +153,7 @@ def front_json(found: ServingFront) -> dict[str, Any]:
     axes = [{"name": machine_name(name), "better": RESULTS[name].better} for name in (found.x, found.y)]
     return {
         **frame(found.inputs, found.variants.paths),
-        "assumed": [{"path": item.path, "value": item.value, "from": item.origin} for item in found.inputs.assumed],
+        "assumed": assumed_json(found.inputs.assumed),
         "notes": notes([tuple(remarks(found.inputs))]),
         "candidates": found.looked_at,
         "pareto": {"axes": axes, "plans": rows},

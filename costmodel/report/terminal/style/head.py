@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-    from costmodel.documents.schemas.default_values import FlagQuestion
+    from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
     from costmodel.estimate.machine.price import Price
 
 _PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
 _HOUR = 3600.0
+JOB = "workload.kind"
 _SHOWN = 8  # prices of one answer
 
 
@@ -61,7 +62,12 @@ def own_files(case: LoadedScenario) -> list[Text]:
 
 
 def head_of(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """The head of an answer about a case, with your own files, foreign ones, and defaults of flags that it rests on."""
+    """The head of an answer about a case: the job first where it is assumed."""
+    return [*job_lines(case.asked.assumed), *head_below_job(case, varied, priced=priced)]
+
+
+def head_below_job(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """What an answer is about, with your own files, foreign ones, and defaults of flags that it rests on."""
     return [*head_lines(facts_of(case), varied, priced=priced), *rounded_batch(case, varied), *origin_lines(case)]
 
 
@@ -81,9 +87,23 @@ def origin_lines(case: LoadedScenario) -> list[Text]:
 
 
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
-    """What flags replace, and the defaults of what they leave open."""
+    """What flags replace, and the defaults of what they leave open; of the job, job_lines."""
     yield from (styled(remark, WARN) for remark in asked.remarks)
-    yield from (styled(f"assumed {item.path} {item.value}: {item.origin}", DIM) for item in asked.assumed)
+    yield from (_assumed(item, DIM) for item in asked.assumed if item.path != JOB)
+
+
+def job_lines(assumed: Iterable[Assumption]) -> Iterator[Text]:
+    """The job where no flag states one, with the flag of the other: the first line of an answer."""
+    yield from (_assumed(item, WARN) for item in assumed_job(assumed))
+
+
+def assumed_job(assumed: Iterable[Assumption]) -> Iterator[Assumption]:
+    """The job among what is assumed."""
+    yield from (item for item in assumed if item.path == JOB)
+
+
+def _assumed(item: Assumption, style: str) -> Text:
+    return styled(f"assumed {item.path} {item.value}: {item.origin}", style)
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:

@@ -1,0 +1,86 @@
+"""What a failed node takes from a job: the replicas with ranks on it, and the ranks on which a job continues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.parallelism.counts import common_divisor, world_ranks
+from costmodel.equations.run.failures.elasticity import (
+    most_replicas_on_node,
+    ranks_of_whole_replicas,
+    replicas_on_node,
+)
+from costmodel.estimate.machine.process_groups import strides
+from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.ground.equation import Number, term
+
+
+def _with_all_experts(block: Block, neighbours: Number) -> Number:
+    """Replicas that hold all experts only together, where so many ranks of a stage are neighbours in a replica."""
+    experts = block.ep * block.etp
+    return experts / common_divisor(neighbours, experts)
+
+
+def replicas_together(block: Block) -> Number:
+    """Replicas that hold all states only together, so that none can go on without the others."""
+    if block.structure.zero >= 1:
+        return block.dp / block.dp_replicate
+    neighbours = block.tp if block.structure.order == "tp-dp-cp-pp" else block.tp * block.cp
+    return np.minimum(_with_all_experts(block, neighbours), block.dp)
+
+
+def whole_replicas(block: Block) -> Number:
+    """Replicas with complete states: with sharded states those of HSDP, without, those with all experts."""
+    return np.floor(block.dp / replicas_together(block))
+
+
+def replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
+    """Whole replicas that a failed node takes away, in the mean over nodes."""
+    with term("failed node"):
+        return replicas_on_node(inputs.case.node.accelerators, _stride(block))
+
+
+def most_replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
+    """Whole replicas that the failure of the worst node takes away."""
+    return most_replicas_on_node(inputs.case.node.accelerators, _stride(block))
+
+
+def _stride(block: Block) -> Number:
+    """Ranks from a whole replica to the next."""
+    return strides(block)["dp"] * replicas_together(block)
+
+
+def replicas_of_the_job(inputs: TrainingInputs, block: Block) -> Number:
+    """Whole replicas, with engines on nodes of their own counted as if they trained too.
+
+    A failed node takes the same share of a job from its trainers or from its engines.
+    """
+    trained = world_ranks(block.dp, block.tp, block.cp, block.pp)
+    return whole_replicas(block) * (inputs.ranks / trained)
+
+
+def replica_ranks(block: Block) -> Number:
+    """Ranks that can only continue together after a restart: of a replica, or of those that hold all experts."""
+    ranks = block.tp * block.cp * block.pp
+    return ranks * _with_all_experts(block, block.tp * block.cp)
+
+
+def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:
+    """Whether a job can continue on so many ranks: whole replicas on whole nodes, one node at least being lost."""
+    each = inputs.case.node.accelerators
+    nodes = np.ceil(ranks / each)
+    whole = ranks_of_whole_replicas(nodes, each, replica_ranks(block)) == ranks
+    return np.asarray(whole & (nodes < inputs.ranks / each))
+
+
+def nearest_ranks(inputs: TrainingInputs, block: Block, ranks: float) -> list[float]:
+    """The numbers of ranks, of one plan, next to one on which its job cannot continue."""
+    each, replica = float(inputs.case.node.accelerators), number(replica_ranks(block))
+    left = float(inputs.ranks) / each - 1
+    below = min(np.floor(ranks / each), left)
+    above = np.ceil((np.floor(ranks / replica) + 1) * replica / each)
+    found = (ranks_of_whole_replicas(nodes, each, replica) for nodes in (below, above) if nodes <= left)
+    return [float(count) for count in found if count > 0]

@@ -215,7 +215,7 @@ INSTRUCT = ("meta-llama/Llama-3.1-8B-Instruct", "google/gemma-2-9b-it", "RedHatA
 BY_FLAGS = (
     ("estimate",), ("memory",), ("comm",), ("pipeline",), ("search",), ("sensitivity",), ("explain", "memory_peak"),
     ("sweep", "--over", "plan.micro_batch=1,2"), ("scale", "--ranks", "2..8"), ("check",),
-    ("solve", "--vary", "assume.variation=1..10 %", "--for", "mfu>=0.1"), ("diff", "--set", "plan.micro_batch=1"),
+    ("solve", "--vary", "assume.variation=1..10 %", "--for", "mfu>=0.1"),
 )  # fmt: skip
 
 
@@ -614,7 +614,7 @@ def test_a_flag_without_effect_takes_the_place_of_nothing(run: Any) -> None:
 
 def test_the_job_that_flags_assume_is_the_same_after_a_change_of_the_plan(run: Any) -> None:
     out = run("diff", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--set", "plan.tp=4").out
-    assert out.startswith("assumed workload.kind training")
+    assert "    assumed workload.kind training" in out
     assert "− assumed workload.kind" not in out
 
 

@@ -25,7 +25,7 @@ def _with_all_experts(block: Block, neighbours: Number) -> Number:
 
 
 def replicas_together(block: Block) -> Number:
-    """Replicas that hold all states only together, so that none can go on without the others."""
+    """Replicas that hold all states only together, so that none can continue without the others."""
     if block.structure.zero >= 1:
         return block.dp / block.dp_replicate
     neighbours = block.tp if block.structure.order == "tp-dp-cp-pp" else block.tp * block.cp

@@ -50,7 +50,7 @@ SAME = "same"
 
 def diff(found: Difference, title: str) -> list[Line]:
     """What changed in the inputs, what moved, and what it comes to."""
-    lines: list[Line] = [*_job(found), styled(title, HEAD), *_heads(found), *_of_flags(found)]
+    lines: list[Line] = [styled(title, HEAD), *_heads(found), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)
@@ -75,14 +75,9 @@ def _heads(found: Difference) -> Iterator[Line]:
         yield from (styled(f"  {' ' if place else mark} {line.plain}", DIM) for place, line in enumerate(lines))
 
 
-def _job(found: Difference) -> Iterator[Line]:
-    """The job that both sides assume."""
-    return job_lines(dict.fromkeys((*found.before.asked.assumed, *found.after.asked.assumed)))
-
-
 def _of_flags(found: Difference) -> Iterator[Line]:
     """What flags replace and leave to defaults, with the side that it is of where the other has none of it."""
-    one, other = ([*flag_lines(side.asked)] for side in (found.before, found.after))
+    one, other = ([*job_lines(side.asked.assumed), *flag_lines(side.asked)] for side in (found.before, found.after))
     for mark, lines, beside in (("−", one, other), ("+", other, one)):
         for line in lines:
             if line not in beside or mark == "−":
@@ -107,7 +102,7 @@ def moved_table(rows: Sequence[Sequence[str]]) -> CellTable:
 
 def difference_lines(found: Difference, words: str, moved: CellTable) -> list[Line]:
     """What changed in the inputs, why a side is not valid, and the table of results that moved."""
-    lines: list[Line] = [*_job(found), styled(words, HEAD), *_of_flags(found)]
+    lines: list[Line] = [styled(words, HEAD), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
     lines += inputs(found.inputs)

@@ -121,16 +121,15 @@ class Question:
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""
         from costmodel.explore.flag_keys import KEYS
-        from costmodel.explore.node_of_gpu import nodes_of_gpus
+        from costmodel.explore.node_of_gpu import values_of_gpus
 
         keys = {**KEYS["training"], **KEYS["serving"]}
         found = []
         for fault in error.faults:
             name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
             if name == "gpu" and "," in values:
-                nodes = nodes_of_gpus(values.split(","))
-                named = ",".join(nodes) if nodes else "A,B; costmodel list nodes shows them"
-                fault = replace(fault, hint=f"for several: {option} cluster.node={named}")
+                varied = values_of_gpus(values.split(",")) or "cluster.node=A,B; costmodel list nodes shows them"
+                fault = replace(fault, hint=f"for several: {option} {varied}")
             elif name in keys and ("," in values or ".." in values):
                 unit = " /s" if name == "rate" and not values.endswith("s") else ""
                 steps = "*2" if ".." in values and "*" not in values else ""

@@ -18,8 +18,10 @@ from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_alone import AloneTime, alone_times
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.least_time import least_time
+from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.node_in_use import slowest_link
 from costmodel.estimate.machine.process_groups import Group, group
-from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training.complete_documents import check_links
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.explore.measured_collective import MeasuredCollective, measured_collective, same_group, soundness
 from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
@@ -97,9 +99,7 @@ def collective(
     per_node = round(read("node", flags.node).accelerators) if measured is not None and flags.node is not None else 0
     found = measured_collective(measured, operation, flags.gpus, per_node) if measured is not None else None
     case, remarks = _case(flags, assignments, found)
-    inputs = training_inputs(case)
-    if algorithm is not None:
-        inputs = replace(inputs, algorithms=(*inputs.algorithms, algorithm))
+    inputs = _machine(case, algorithm)
     ranks = float(inputs.ranks)
     if ranks < 2:
         raise fail("C004", "a collective needs two accelerators or more", None, "--gpus 8, for example")
@@ -143,6 +143,16 @@ def _case(
     return case, (*remarks, *(same_group(case, found) if found is not None else ()))
 
 
+def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
+    """The links of a case, which collectives need alone: they multiply nothing, in whatever type."""
+    check_links(case)
+    network, algorithms = case.network.network, tuple(map(str, case.stack.collectives))
+    assert network is not None
+    share = case.scenario.assume.network_share or network.share
+    algorithms = algorithms if algorithm is None else (*algorithms, algorithm)
+    return Machine(case, case.efficiency.collectives, network, slowest_link(case, share), algorithms)
+
+
 def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[float]:
     """The sizes of the answer, smallest first: measured ones that are modelled, beside those asked for."""
     if found is not None:
@@ -155,7 +165,7 @@ def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[fl
     return _table(_bytes(sizes[0])) if len(sizes) == 1 else sorted({*map(_bytes, sizes)})
 
 
-def _apart(inputs: TrainingInputs, operation: Operation) -> float:
+def _apart(inputs: Machine, operation: Operation) -> float:
     """How far ranks lie apart: those of a send are in neighbouring domains where there are several."""
     return float(min(inputs.domain, inputs.ranks / 2)) if operation == "send" else 1.0
 
@@ -185,7 +195,7 @@ def _table(largest: float) -> list[float]:
     return [size for size in steps if size >= _SMALLEST]
 
 
-def _row(inputs: TrainingInputs, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
+def _row(inputs: Machine, size: float, members: Group, operation: Operation, wanted: str | None) -> SizeRow:
     if operation == "send":
         in_step = float(send_time(inputs, size, members))
         ways = [AloneTime("one send", in_step, 0.0, 0.0)]
@@ -221,7 +231,7 @@ def _wanted(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
     return found
 
 
-def _fits(inputs: TrainingInputs, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
+def _fits(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
     """The fit that the time is of, of the network where it leaves the domain; and what gives its errors else."""
     common, name = inputs.case.common, inputs.fitted_by(operation)
     if far:

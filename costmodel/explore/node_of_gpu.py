@@ -9,9 +9,8 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names
-from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.proxy_node import own_keys, proxy_node
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.text.yaml_tree import Text
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
@@ -32,13 +31,10 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     if stand is None:
         hint = f"name a machine like its own with --node, and --set cluster.node.accelerator={name}"
         raise fail("D009", f"no node of the library holds {name}", place, hint)
-    node: Node = shelf.document("node", stand.node)
+    own = own_keys(shelf, name, stand)
     changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
-    held = node.accelerator == name
-    changes += [] if held else [of_gpu]
-    if stand.fabric is not None:
-        changes.append(Assignment("cluster.node.scale_up.fabric", place, flag_text(stand.fabric, place), place))
-    why = f"the node that {'holds' if held else 'stands for the own of'} {name}; --node names another"
+    changes += [Assignment(f"cluster.node.{key}", place, flag_text(value, place), place) for key, value in own.items()]
+    why = f"the node that {'stands for the own of' if 'accelerator' in own else 'holds'} {name}; --node names another"
     return changes, [Assumption("cluster.node", stand.node, why)]
 
 
@@ -53,17 +49,20 @@ def flags_of_node(named: str) -> dict[str, str]:
     return {"--gpu": held} if usual else {"--gpu": held, "--node": named}
 
 
-def nodes_of_gpus(spellings: Iterable[str]) -> list[str]:
-    """The usual node of each accelerator, in its place; nothing where one of them is unknown or has none.
+def values_of_gpus(spellings: Iterable[str]) -> str:
+    """What varies these accelerators: the usual node of each, or the accelerators alone where nodes stand in for their
+    own; nothing where one of them is unknown.
 
-    >>> nodes_of_gpus(["h100", "h200"]), nodes_of_gpus(["h100", "h1000"])
-    (['dgx-h100', 'dgx-h200'], [])
+    >>> values_of_gpus(["h100", "h200"]), values_of_gpus(["h100", "h20"]), values_of_gpus(["h1000"])
+    ('cluster.node=dgx-h100,dgx-h200', 'cluster.node.accelerator=h100-sxm,h20', '')
     """
     shelf = CachedReader()
-    held = (accelerator_named(spelling.strip(), shelf=shelf) for spelling in spellings)
-    stands = [proxy_node(shelf, name) if name else None for name in held]
-    found = [stand.node for stand in stands if stand is not None]
-    return found if len(found) == len(stands) else []
+    held = [accelerator_named(spelling.strip(), shelf=shelf) for spelling in spellings]
+    if not all(held):
+        return ""
+    stands = [proxy_node(shelf, name) for name in held]
+    own = [stand.node for name, stand in zip(held, stands, strict=True) if stand and not own_keys(shelf, name, stand)]
+    return f"cluster.node={','.join(own)}" if len(own) == len(held) else f"cluster.node.accelerator={','.join(held)}"
 
 
 def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:

@@ -30,17 +30,17 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
     if efficiency.memory is None or efficiency.sustained is None:
         place = case.place(*ACCELERATOR)
         raise fail("D017", f"the efficiency of {name} lacks memory or sustained", place, "write both into it")
-    if case.network.network is None:
-        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
-    if not {"all_gather", "all_reduce"} <= set(efficiency.collectives):
-        raise fail("D017", f"the efficiency of {name} lacks fits of all_reduce and all_gather")
-    _algorithms(case)
+    check_links(case)
     if kernel != "unfused" and attention_fit(case) is None:
         raise fail("D017", f"the efficiency of {name} has no attention class {kernel}")
 
 
-def _algorithms(case: ResolvedScenario) -> None:
-    """A fault for an algorithm of the stack that these links do not have."""
+def check_links(case: ResolvedScenario) -> None:
+    """A fault where the documents lack what every collective needs, or have no such algorithm as the stack takes."""
+    if case.network.network is None:
+        raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
+    if not {"all_gather", "all_reduce"} <= set(case.efficiency.collectives):
+        raise fail("D017", f"the efficiency of {case.accelerator.name} lacks fits of all_reduce and all_gather")
     for chosen, present in (("nvls", nvls_at(case)), ("sharp", case.scale_out.reduces)):
         if chosen in case.stack.collectives and not present:
             sentence = f"{case.node.name} with {case.scale_out.name} has no measured {chosen}"

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.proxy_node import own_keys
 from costmodel.documents.schemas.hardware import DefaultNode, Fabric, Node
 from costmodel.equations.run.economics import share
 from costmodel.evidence.validate.imputation import Filling
@@ -26,6 +27,9 @@ def cluster_of(
     if ranks % each:
         each = float(math.gcd(int(each), int(ranks)))
     rack = node.scale_up.domain > node.accelerators
+    own, of_links = own_keys(shelf, accelerator, stand), "scale_up."
+    links = node.scale_up.model_dump(exclude_none=True)
+    links |= {key.removeprefix(of_links): value for key, value in own.items() if key.startswith(of_links)}
     return {
         "node": {
             "schema": "costmodel/node/v1",
@@ -34,23 +38,13 @@ def cluster_of(
             "provider": node.provider,
             "accelerator": accelerator,
             "accelerators": each,
-            "scale_up": _links(shelf, node, stand.fabric) | {"domain": node.scale_up.domain if rack else each},
+            "scale_up": links | {"domain": node.scale_up.domain if rack else each},
             "scale_out": _network(filling, shelf, node, each, alone=ranks <= each),
-            "host": node.host,
+            "host": own.get("host", node.host),
             **_memory(node, each),
         },
         "nodes": ranks / each,
     }
-
-
-def _links(shelf: CachedReader, node: Node, fabric: str | None) -> dict[str, Any]:
-    """The links of a node, or those of a fabric in their place."""
-    written = node.scale_up.model_dump(exclude_none=True)
-    if fabric is None:
-        return written
-    links: Fabric = shelf.document("fabric", fabric)
-    paired = {"pair_bandwidth": links.bandwidth} if node.scale_up.pair_bandwidth is not None else {}
-    return written | {"fabric": fabric} | paired
 
 
 def _memory(node: Node, each: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.explore.node_of_gpu import nodes_of_gpus
+from costmodel.explore.node_of_gpu import values_of_gpus
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -78,10 +78,10 @@ def axis(text: str, option: str = "--over") -> Axis:
     if not separator or not path or not values.strip():
         raise _fault(option, text, f"'{text}' is not path=values")
     found = values_of(values, option, text)
-    if path in _OF_NODES and (nodes := nodes_of_gpus(found)):
+    if path in _OF_NODES and (varied := values_of_gpus(found)):
         place = Place(COMMAND_LINE, 0, len(option) + 2, "", f"{option} {text}", len(path))
         sentence = f"unknown key '{path}'; a GPU is one of a node"
-        raise fail("D003", sentence, place, f"{option} cluster.node={','.join(nodes)}")
+        raise fail("D003", sentence, place, f"{option} {varied}")
     if unit := _UNITS.get(path):
         found = tuple(f"{value} {unit}" if _PLAIN.fullmatch(value) else value for value in found)
     if path == _ACCELERATOR:  # by any spelling, as for --gpu

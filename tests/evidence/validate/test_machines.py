@@ -214,5 +214,5 @@ def test_links_of_a_card_without_a_node_of_its_own(tmp_path: Path) -> None:
     found = proxy_node(shelf, "h100-pcie")
     assert found is not None
     node = cluster_of(filling, shelf, "h100-pcie", found, 64.0)["node"]
-    assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, 63e9)
-    assert node["scale_up"]["fabric"] == "pcie5x16"
+    assert (node["accelerators"], node["scale_up"]["pair_bandwidth"]) == (8.0, "63 GB/s")
+    assert (node["scale_up"]["fabric"], node["host"]) == ("pcie5x16", "pcie5x16")

@@ -11,7 +11,7 @@ from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
-from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.proxy_node import proxy_node, proxy_tree
 from costmodel.documents.schemas.model import Model
 from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
@@ -54,11 +54,10 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     filled: dict[str, str] = {}
     readable(row)
     model = model_of(row, shelf)
-    accelerator, node = machine_of(row, shelf)
+    accelerator, node, each = machine_of(row, shelf)
     prompt, output, users = needed(row, "prompt", "output", "concurrency")
     layout = _layout(row)
     ranks = math.prod(layout) / layout[2]
-    each = shelf.document("node", node).accelerators
     share = row.number("length_share") or 1.0
     family = shelf.document("accelerator", accelerator).family
     engine = engine_of(row, filled)
@@ -90,14 +89,15 @@ def readable(row: CsvRow) -> None:
         next(needed(row, "tp"))
 
 
-def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str]:
-    """The accelerator of a row, and the node that stands for its own."""
+def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, Any], float]:
+    """The accelerator of a row, the node that stands for its own with that accelerator in it, and how many it has."""
     accelerator = accelerator_named(row.text("gpu"), shelf=shelf)
     stand = proxy_node(shelf, accelerator) if accelerator and shelf.has("accelerator", accelerator) else None
     if stand is None:
         name = row.text("gpu") or "that is not stated (nvidia-smi -L prints it; add that line to a start-up log)"
         raise CannotModel("V001", f"no document of the accelerator {name} and its node")
-    return accelerator, stand.node
+    each = float(shelf.document("node", stand.node).accelerators)
+    return accelerator, proxy_tree(shelf, accelerator, stand), each
 
 
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:

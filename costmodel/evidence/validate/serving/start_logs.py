@@ -55,9 +55,8 @@ def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], 
 
 
 def _scenario(row: CsvRow, shelf: CachedReader, filled: dict[str, str]) -> dict[str, Any]:
-    _, node = machine_of(row, shelf)
+    _, node, each = machine_of(row, shelf)
     tp, pp = next(needed(row, "tp")), row.number("pp") or 1.0
-    each = shelf.document("node", node).accelerators
     longest = row.number("max_model_len") or (filled.setdefault("max_model_len", "4096") and 4096.0)
     half = float(max(int(longest) // 2, 1))
     return {

@@ -26,7 +26,8 @@ EXAMPLE = "scenarios/examples/qwen3-8b"
 READABLE = {
     "llama-2-70b": (68_976_648_192, "llama-2-70b"),
     "llama-3.1-8b": (8_030_261_248, "llama-3.1-8b"),
-    "mistral-7b": (7_241_732_096, "mistral-7b"),
+    "mistral-7b": (7_248_023_552, "mistral-7b"),
+    "mistral-7b-v0.1": (7_241_732_096, "mistral-7b-v0.1"),
     "mixtral-8x7b": (46_702_792_704, "mixtral-8x7b"),
     "gpt2": (124_439_808, "gpt-2-small"),
     "redpajama-3b": (2_775_864_320, ""),

@@ -37,6 +37,7 @@ CONFIGURED = _CONFIGURED.split()
 TWINS = {
     "llama-3.1-8b": "llama-3.1-8b",
     "mistral-7b": "mistral-7b",
+    "mistral-7b-v0.1": "mistral-7b-v0.1",
     "mixtral-8x7b": "mixtral-8x7b",
     "gpt-2-small": "gpt2",
     "qwen-3-0.6b": "qwen3-0.6b",

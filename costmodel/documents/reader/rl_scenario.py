@@ -141,7 +141,7 @@ def rl_case_of(scenario: RlScenario, reader: DocumentReader, tree: dict[str, Any
         raise fail(
             "D010",
             "reinforcement learning takes nodes of one kind",
-            place_at(tree, "cluster.groups"),
+            place_at(tree, "cluster.groups", "cluster"),
             "write node and nodes instead of groups",
         )
     return RlCase(scenario=scenario, **held)

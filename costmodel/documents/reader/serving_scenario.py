@@ -44,6 +44,11 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     if not isinstance(engine, Engine):
         sentence = f"{engine.name} {purpose_of(engine)}; a scenario that serves takes an engine"
         raise fail("D010", sentence, place_at(tree, "stack"), f"engines: {_engines(reader)}")
+    kinds = {str(group.node) for group in scenario.cluster.groups or ()}
+    if len(kinds) > 1:
+        sentence = "a service runs on nodes of one kind: requests are spread evenly over equal replicas"
+        hint = "write a scenario for each group, with node and nodes, and its share of the load"
+        raise fail("D010", sentence, place_at(tree, "cluster.groups", "cluster"), hint)
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
     if scenario.workload.single_token:

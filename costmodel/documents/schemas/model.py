@@ -25,7 +25,7 @@ from costmodel.documents.schemas.mixers import (
     SelectiveScan,
     StateSpace,
 )
-from costmodel.documents.schemas.precision import WeightType
+from costmodel.documents.schemas.precision import CacheType, WeightType
 from costmodel.ground.choices import Norm, StreamRule
 
 
@@ -249,6 +249,10 @@ class Model(Sourced):
     )
     stored_experts: WeightType | None = Field(
         default=None, description="The same of routed experts alone, where these are narrower"
+    )
+    stored_cache: CacheType | None = Field(
+        default=None,
+        description="Type of the cache that the checkpoint has scales for: of serving, where the workload names none",
     )
     published: Published | None = Field(default=None, description="Published parameter count")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

@@ -16,6 +16,7 @@ from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
+from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
@@ -200,10 +201,12 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N026")
     if inputs.optimizer.projection is not None:
         remarked = (*remarked, "N027")
+    if idle := unused_keys(inputs.case):
+        remarked = (*remarked, "N051")
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-    counting = relevant_assumptions(spoken, block, leaves_domain=leaves_domain)
+    counting = (*idle, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
     return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
 
 

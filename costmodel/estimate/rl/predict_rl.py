@@ -22,6 +22,7 @@ from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -74,7 +75,8 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
         found, run, results = evaluate(inputs, memory, valid=not refused)
     costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
-    return RlAnswer(inputs, memory, found.plain, run, costs, inputs.assumed, refused, () if refused else broken)
+    assumed = (*unused_keys(inputs.case), *inputs.assumed)
+    return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken)
 
 
 def evaluate(
@@ -96,7 +98,7 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
     if workload.generates and workload.rollouts not in stack.rollouts:
         yield "R012"
     if not rollout.colocated and not stack.apart:
-        yield "R013"
+        yield "R019"
     if not workload.generates and rollout.model_fields_set:
         yield "R014"
     if workload.staleness and rollout.colocated and workload.rollouts == "batch":
@@ -113,7 +115,7 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
         yield "M001"
     for limit in stated_limits(inputs.case.scenario.limits):
         if not limit.holds(costs.get(limit.column, math.nan)):
-            yield "M002" if limit.column == "memory_share" else "T001"
+            yield "M002" if limit.of_memory else "T001"
 
 
 def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, Number]:

@@ -12,7 +12,7 @@ OWN = {
     "R012": Reason(
         "rollouts not offered", "The software does not offer this kind of rollouts, or generates only in batches."
     ),
-    "R013": Reason("no separate engines", "The software cannot run its engines on separate accelerators."),
+    "R019": Reason("no separate engines", "The software cannot run its engines on separate accelerators."),
     "R014": Reason("nothing to generate", "dpo trains on given pairs of answers, so the plan must not generate any."),
     "R015": Reason(
         "no memory for an answer",

@@ -1,4 +1,4 @@
-"""The type of products of a checkpoint that is published in a narrow one, where the workload states none; whether what
+"""The types of products and of the cache that follow from the checkpoint, where the workload states none; whether what
 it states needs another checkpoint.
 """
 
@@ -7,13 +7,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.precision import RECIPES, CacheType, Recipe
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 
 
-def with_checkpoint_precision(case: ServingCase, log: AssumptionLog) -> ServingCase:
+def with_checkpoint_types(case: ServingCase, log: AssumptionLog) -> ServingCase:
+    """The same case with products and a cache as the checkpoint has them, where the workload does not state them."""
+    return _with_cache(_with_precision(case, log), log)
+
+
+def _with_cache(case: ServingCase, log: AssumptionLog) -> ServingCase:
+    """The same case, whose cache is as an engine takes it by itself: of the checkpoint's scales, else in 16 bits."""
+    workload, engine, kept = case.scenario.workload, case.stack, case.model.stored_cache
+    if "cache" in workload.model_fields_set:
+        return case
+    taken: CacheType = "fp16" if workload.precision == "fp16" else "bf16"
+    if kept is not None and not needs_other_checkpoint(case):
+        offered = kept in engine.caches
+        taken = kept if offered else taken
+        lacks = f"{engine.name} has no cache in {kept} of the checkpoint"
+        log.note("workload.cache", taken, "the checkpoint, as the model states" if offered else lacks)
+    elif workload.precision in engine.checkpoint_caches:
+        taken = engine.checkpoint_caches[workload.precision]
+        log.note("workload.cache", taken, f"stacks/{engine.name}, of checkpoints in {workload.precision}")
+    stated = workload.model_copy(update={"cache": taken})
+    return replace(case, scenario=case.scenario.model_copy(update={"workload": stated}))
+
+
+def _with_precision(case: ServingCase, log: AssumptionLog) -> ServingCase:
     """The same case, whose products read what the checkpoint is in if engine and accelerator multiply in that."""
     workload, (kept, experts) = case.scenario.workload, stored_types(case)
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)

@@ -28,9 +28,10 @@ from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
-from costmodel.estimate.serving.without_effect import WITHOUT_EFFECT, without_effect
+from costmodel.estimate.serving.without_effect import without_effect
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
 from costmodel.ground.counts import number_of
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
@@ -61,7 +62,7 @@ class ServingAnswer:
     @property
     def overload(self) -> tuple[str, ...]:
         """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
-        return () if "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
+        return () if self.refused or "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:

@@ -18,7 +18,7 @@ from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.model.vision_support import note_unseen, seen
-from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_precision
+from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
@@ -97,7 +97,7 @@ class ServingInputs(Machine):
 
 def inputs_of(case: ServingCase) -> ServingInputs:
     """The numbers of a serving scenario."""
-    case = with_checkpoint_precision(case, log := AssumptionLog())
+    case = with_checkpoint_types(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
     if fits.memory is None or case.network.network is None or not {"all_gather", "all_reduce"} <= set(fits.collectives):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT, stated_leaves, unused_keys
 from costmodel.ground.equation import untraced
-from costmodel.ground.errors import COMMAND_LINE
 
-WITHOUT_EFFECT = "without effect"
 _SECTIONS = ("workload", "plan", "stack", "assume", "limits")
 _OF_FREE = "share-of-free-before"
 _OF_EXPERTS = ("saturation_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "memory_peak")
@@ -29,7 +26,8 @@ def without_effect(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[Assumption]:
     """The keys that the scenario or the command line states without effect on a plan of one row, or of both halves."""
-    stated = set(_stated(inputs.case))
+    yield from unused_keys(inputs.case)
+    stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     of_engine = (*_of_stack(inputs, columns), *_of_memory(inputs), *_of_defaults(inputs))
     of_plan = (*_of_layout(inputs, columns), *_of_experts(inputs, columns, costs))
@@ -44,23 +42,6 @@ def without_effect(
             if f"{leaf}.".startswith(f"{path}."):
                 known.add(leaf)
                 yield Assumption(leaf, WITHOUT_EFFECT, reason)
-
-
-def _stated(case: ServingCase) -> Iterator[str]:
-    """Paths of the leaves that the scenario states itself, not a document that it names."""
-    files = (COMMAND_LINE, case.file)
-
-    def leaves(here: Any, path: str) -> Iterator[str]:
-        for key, value in enumerate(here) if isinstance(here, list) else here.items():
-            inner, place = f"{path}.{key}", getattr(key, "place", None)
-            if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
-                yield from leaves(value, inner)
-            elif place is not None and place.file in files:
-                yield inner
-
-    for section in _SECTIONS:
-        if isinstance(case.tree.get(section), dict):
-            yield from leaves(case.tree[section], section)
 
 
 def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:

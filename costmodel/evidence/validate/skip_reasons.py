@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.estimate.shared.reasons import REFUSALS, Reason
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS  # of all workloads
+from costmodel.estimate.shared.reasons import Reason
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 

@@ -249,7 +249,9 @@ TARGET = ExportTarget(
         "workload.gradients": "--accumulate-allreduce-grads-in-fp32, --grad-reduce-in-bf16",
         "workload.optimizer": "--optimizer, --use-precision-aware-optimizer, --exp-avg-dtype",
     },
-    elsewhere=dict.fromkeys(("model.stored", "model.stored_experts"), "training has types of its own"),
+    elsewhere=dict.fromkeys(
+        ("model.stored", "model.stored_experts", "model.stored_cache"), "training has types of its own"
+    ),
     cannot={**NOWHERE, **megatron_model.CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
     write=write,
 )

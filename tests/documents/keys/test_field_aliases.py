@@ -67,7 +67,8 @@ SHAPES = {
     "Qwen/Qwen2.5-7B-Instruct": "qwen-2.5-7b",
     "Qwen/Qwen3-235B-A22B": "qwen-3-235b-a22b",
     "Qwen/Qwen3-8B-Base": "qwen-3-8b",
-    "mistralai/Mistral-7B-v0.1": "mistral-7b",
+    "mistralai/Mistral-7B-v0.1": "mistral-7b-v0.1",
+    "mistralai/Mistral-7B-Instruct-v0.3": "mistral-7b",
     "mistralai/Mixtral-8x7B-Instruct-v0.1": "mixtral-8x7b",
     "google/gemma-2-9b-it": "gemma-2-9b",
     "google/gemma-3-1b-pt": "gemma-3-1b",
@@ -87,7 +88,7 @@ SHAPES = {
 }
 # As on the hub, where another shape or an unknown one stands behind the name, and what comes near.
 OTHERS = {
-    "mistralai/Mistral-7B-v0.3": "mistral-7b",  # 768 more words
+    "mistralai/Mistral-7B-v0.2": "mistral-7b-v0.1",  # without its window
     "Qwen/Qwen2.5-Coder-7B": "qwen-2.5-7b",
     "google/gemma-2-27b-it-AWQ": "gemma-2-27b",
     "nobody/nothing-of-the-kind": "",

@@ -67,6 +67,7 @@ EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 DENSE: dict[str, Build] = {
     "llama": dense.llama,
     "mistral-7b": dense.mistral,
+    "mistral-7b-v0.1": dense.mistral,
     "qwen-2.5": dense.qwen2,
     "qwen-3-": dense.qwen3,
     "gemma-2": dense.gemma2,

@@ -18,8 +18,7 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
 )
-from costmodel.documents.schemas.precision import DispatchType, Precision, WeightType
-from costmodel.documents.schemas.serving.serving_workload import CacheType
+from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
 from costmodel.ground.choices import AttentionKernel
 
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
@@ -227,6 +226,10 @@ class Engine(Document):
     precisions: list[Precision] = Field(min_length=1, description="Types that it multiplies in")
     weights: list[WeightType] = Field(min_length=1, description="Types that it keeps weights in")
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
+    checkpoint_caches: dict[Precision, CacheType] = Field(
+        default_factory=dict,
+        description="Types of the cache in the usual checkpoints for it, by the type of their products; else 16 bits",
+    )
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
     launch: EngineLaunch | None = Field(

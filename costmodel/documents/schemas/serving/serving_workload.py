@@ -7,10 +7,9 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds
 from costmodel.documents.schemas.images import Images
-from costmodel.documents.schemas.precision import Precision, WeightType
+from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
 from costmodel.ground.units import Figure
 
-CacheType = Literal["bf16", "fp16", "fp8"]
 Traffic = Literal["steady", "burst"]
 
 RequestRate = Annotated[float, Quantity("request/s", 0, 1e6, above=True)]
@@ -106,7 +105,11 @@ class Serving(Document):
         description="Data type of the weights of routed experts; default: that of the model's checkpoint, or of "
         "their products",
     )
-    cache: CacheType = Field(default="bf16", description="Type of keys and values in the cache")
+    cache: CacheType = Field(
+        default="bf16",
+        description="Type of keys and values in the cache; default: that of the checkpoint, or of the checkpoints that "
+        "the engine's users take for these products, else in 16 bits",
+    )
 
     @model_validator(mode="after")
     def _one_load(self) -> Self:

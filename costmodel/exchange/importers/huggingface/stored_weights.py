@@ -1,4 +1,4 @@
-"""The type that a checkpoint keeps its weights in, of quantization_config in a config.json.
+"""The types that a checkpoint keeps its weights and the cache in, of quantization_config in a config.json.
 
 Methods are those of transformers 5 that engines serve: fp8, fbgemm_fp8, awq, gptq, bitsandbytes, compressed-tensors,
 mxfp4, and modelopt of NVIDIA.
@@ -12,6 +12,7 @@ from typing import Any
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
 KEYS = ("quantization_config", "compression_config")
@@ -51,16 +52,34 @@ def stored_weights(config: Config, *, mixture: bool) -> tuple[dict[str, OriginVa
     method = str(settings.get("quant_method", "")).lower() if isinstance(settings, Mapping) else ""
     kept = _kept(method, settings) if isinstance(settings, Mapping) else _Kept(None)
     named = f"{key}: {method or 'no quant_method'}"
+    cache, losses = _cache(settings, key, place) if isinstance(settings, Mapping) else ({}, [])
     if kept.type is None:
         sentence = f"{named}: no type of weights here stands for it; workload.weights states the nearest"
-        return {}, [Loss("not expressible", sentence, place)]
+        return cache, [Loss("not expressible", sentence, place), *losses]
     of = "stored_experts" if mixture and (method == "mxfp4" or _experts_alone(settings)) else "stored"
-    losses = []
     if kept.type == "int4-g128" and kept.group != GROUP:
         words = "a whole column" if kept.group <= 0 else shown(kept.group).strip("'")
         losses.append(Loss("approximated", f"{named}: scales of {words} weights, taken as of {GROUP}", place))
-    found = {of: OriginValue(kept.type, Origin("file", f"{key}.quant_method", place))}
+    found = cache | {of: OriginValue(kept.type, Origin("file", f"{key}.quant_method", place))}
     return found | (_of_experts(config, settings) if mixture else {}), losses
+
+
+def _cache(settings: Mapping[str, Any], key: object, place: Place | None) -> tuple[dict[str, OriginValue], list[Loss]]:
+    """The type of keys and values that the checkpoint has scales for, and the loss of one that no workload has."""
+    inner = settings.get("quantization")
+    for part in (settings, inner if isinstance(inner, Mapping) else {}):
+        scheme, algorithm = part.get("kv_cache_scheme"), part.get("kv_cache_quant_algo")
+        if isinstance(scheme, Mapping):
+            name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{shown(scheme.get('num_bits'))}"
+        elif algorithm:
+            name, kind = "kv_cache_quant_algo", str(algorithm).lower()
+        else:
+            continue
+        if kind in ("float8", "fp8"):
+            return {"stored_cache": OriginValue("fp8", Origin("file", f"{key}.{name}", place))}, []
+        sentence = f"{key}.{name} {kind}: no type of the cache here stands for it; workload.cache states the nearest"
+        return {}, [Loss("not expressible", sentence, place)]
+    return {}, []
 
 
 def _of_experts(config: Config, settings: Mapping[str, Any]) -> dict[str, OriginValue]:

@@ -20,7 +20,7 @@ _OPEN = {"ici": "fsdp", "dcn": "data"}  # the axis that takes the rest where not
 MODELS = {
     "llama2-7b": "llama-2-7b", "llama2-13b": "llama-2-13b", "llama2-70b": "llama-2-70b", "llama3-8b": "llama-3-8b",
     "llama3-70b": "llama-3-70b", "llama3.1-8b": "llama-3.1-8b", "llama3.1-70b": "llama-3.1-70b",
-    "llama3.1-405b": "llama-3.1-405b", "llama3.3-70b": "llama-3.1-70b", "mistral-7b": "mistral-7b",
+    "llama3.1-405b": "llama-3.1-405b", "llama3.3-70b": "llama-3.1-70b", "mistral-7b": "mistral-7b-v0.1",
     "mixtral-8x7b": "mixtral-8x7b", "mixtral-8x22b": "mixtral-8x22b", "deepseek3-671b": "deepseek-v3",
     "gemma2-2b": "gemma-2-2b", "gemma2-9b": "gemma-2-9b", "gemma2-27b": "gemma-2-27b", "gemma3-4b": "gemma-3-4b",
     "gemma3-12b": "gemma-3-12b", "gemma3-27b": "gemma-3-27b", "qwen3-0.6b": "qwen-3-0.6b", "qwen3-4b": "qwen-3-4b",

@@ -210,6 +210,7 @@ UNFILLED_KEYS = {
     "model.vision": "a vision model has a script of its own in Megatron-LM",
     "model.stored": "training has types of its own",
     "model.stored_experts": "training has types of its own",
+    "model.stored_cache": "training has types of its own",
     "model.position_rows": "as many as --max-position-embeddings",
     "model.prediction.layer": "the last layer once more",
     "model.prediction.depth": "--mtp-num-layers, with the layer",

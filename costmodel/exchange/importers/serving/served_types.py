@@ -111,6 +111,23 @@ def types_of_checkpoint(model: Model | None, shipped: str, checkpoint: str) -> Q
     return Quantised(kept) if kept in RECIPES else Quantised(None, kept)
 
 
+def cache_of_checkpoint(model: Model | None, checkpoint: str, precision: str) -> tuple[str, str]:
+    """The type of the cache that an engine takes by itself, and why: of scales in the checkpoint, else 16 bits.
+
+    >>> cache_of_checkpoint(None, "nvidia/Llama-3.1-70B-Instruct-FP8", "fp8")[0]
+    'fp8'
+    """
+    if model is not None and model.stored_cache is not None:
+        return model.stored_cache, "auto: as the checkpoint has scales for"
+    if (
+        checkpoint.lower().startswith("nvidia/")
+        and precision in ("fp8", "nvfp4")
+        and of_checkpoint(checkpoint).precision
+    ):
+        return "fp8", "auto: checkpoints of NVIDIA in this type have scales for it"
+    return "fp16" if precision == "fp16" else "bf16", "auto: as the rest, in 16 bits"
+
+
 def experts_of_checkpoint(model: Model | None, shipped: str) -> str | None:
     """The type of routed experts in a checkpoint, where it is not that of the other weights.
 

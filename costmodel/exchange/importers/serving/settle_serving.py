@@ -13,7 +13,11 @@ from costmodel.exchange.importers.launch.layer import Layer
 from costmodel.exchange.importers.launch.settle import Settled
 from costmodel.exchange.importers.serving.image_releases import settle_release
 from costmodel.exchange.importers.serving.served_adapters import COUNT, RANK
-from costmodel.exchange.importers.serving.served_types import experts_of_checkpoint, types_of_checkpoint
+from costmodel.exchange.importers.serving.served_types import (
+    cache_of_checkpoint,
+    experts_of_checkpoint,
+    types_of_checkpoint,
+)
 from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Place, fail
 
@@ -138,9 +142,8 @@ def _types(found: Settled, shape: Model | None, shipped: str, checkpoint: str) -
     if "workload.precision" not in facts:
         facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
     if "workload.cache" not in facts:
-        half = facts["workload.precision"].value == "fp16"
-        origin = Origin("default", "auto: as the rest, in 16 bits")
-        facts["workload.cache"] = OriginValue("fp16" if half else "bf16", origin)
+        kind, why = cache_of_checkpoint(shape, checkpoint, str(facts["workload.precision"].value))
+        facts["workload.cache"] = OriginValue(kind, Origin("default", why))
 
 
 def _context(found: Settled, model: Model | None) -> None:

@@ -1,0 +1,85 @@
+"""Keys of a cluster that a workload has no use for are remarked, and change no figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costmodel.documents.keys.key_list import all_keys
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.estimate.evaluate import predict
+from costmodel.estimate.rl import predict_rl
+from costmodel.estimate.serving import predict_serving
+from costmodel.estimate.shared.unused_keys import UNUSED
+from costmodel.ground.errors import CostModelError
+
+NAMES = {"training": "llama-3-70b-512", "serving": "serve-llama-3.1-70b", "rl": "grpo-qwen-2.5-7b-64"}
+SETTINGS = {
+    "training": ("run={}", "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"),
+    "serving": ("limits={}", "plan={tp: 16}"),
+    "rl": ("run={}",),
+}
+VALUES = {
+    "units": "7", "l2": "7 MiB", "clock": "900 MHz", "runs": "7", "median": "7 %", "date": '"2026-11"',
+    "node": "dgx-a100", "fabric": "nvlink3", "latency": "90 us", "copies": "7 GB/s", "reduces": "true",
+    "bandwidth": "7 GB/s", "cores": "7", "capacity": "7 TB", "read": "7 GB/s", "write": "7 GB/s",
+    "transposed": "true", "int8": "7 TOP/s",
+}  # fmt: skip
+WHOLE = {"cluster.node.accelerator.operands", "cluster.node.drives", "cluster.node.accelerator.held_against"}
+
+
+def answered(workload: str, settings: tuple[str, ...]) -> tuple[dict[str, Any], set[str]]:
+    """The figures and refusals of an answer, and the keys without effect."""
+    case: Any = load_any(NAMES[workload], settings)
+    if workload == "training":
+        trained = predict.predict(case)
+        figures, assumed = trained.evaluation.costs.row(), trained.assumed
+        assert ("N051" in trained.remarked) is any(item.value == "without effect" for item in assumed)
+    else:
+        answer: Any = (predict_serving if workload == "serving" else predict_rl).predict(case)
+        figures, assumed = answer.costs, answer.assumed
+    idle = {item.path for item in assumed if item.value == "without effect"}
+    return {name: repr(cost) for name, cost in figures.items()}, idle
+
+
+@pytest.mark.parametrize("workload", NAMES)
+def test_a_key_that_no_figure_depends_on_is_remarked(workload: str) -> None:
+    """Each is set to another value, far from the shipped one: all figures stay, and its reason is listed."""
+    settings = SETTINGS[workload]
+    before, idle = answered(workload, settings)
+    assert idle == set()
+    for path in UNUSED[workload]:
+        leaves = [full(key.path) for key in all_keys() if f"{full(key.path)}.".startswith(f"{path}.")]
+        assert leaves, path
+        for leaf in leaves if path not in WHOLE else ():
+            value = VALUES[leaf.rpartition(".")[2]]
+            after, idle = answered(workload, (*settings, f"{leaf}={value}"))
+            assert (after, idle) == (before, {leaf})
+
+
+def test_drives_and_the_memory_of_the_host_count_in_training() -> None:
+    """The same keys are remarked where they have no use alone: an optimizer on drives reads them."""
+    asked = (
+        "stack=deepspeed",
+        "plan={tp: 8, zero: 3, offload: [optimizer], offload_to: nvme}",
+        SETTINGS["training"][1],
+    )
+    asked = (*asked, "cluster.node.memory.capacity=2 TiB")
+    before, idle = answered("training", asked)
+    for key in ("drives.read", "drives.write", "memory.bandwidth"):
+        after, remarked = answered("training", (*asked, f"cluster.node.{key}=7 GB/s"))
+        assert after != before
+        assert remarked == idle == set()
+
+
+@pytest.mark.parametrize("name", [NAMES["serving"], NAMES["rl"]])
+def test_nodes_of_several_kinds_are_refused_where_they_are_not_modelled(name: str) -> None:
+    """They were counted as so many nodes of the first kind."""
+    groups = "cluster={groups: [{node: dgx-h100, nodes: 1}, {node: pcie-l40s-8, nodes: 2}]}"
+    with pytest.raises(CostModelError) as raised:
+        load_any(name, [groups])
+    (fault,) = raised.value.faults
+    assert (fault.code, fault.place is not None) == ("D010", True)
+    assert "node and nodes" in fault.hint

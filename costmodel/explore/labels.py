@@ -219,6 +219,8 @@ LABELS: dict[str, tuple[str, str]] = {
     "price_usd_per_gpu_h": ("price of one accelerator hour in this answer", "cost_per_mtoken"),
     "price_source": ("origin of that price: the scenario, or the list price of the node's document", ""),
     "price_date": ("date of that list price", ""),
+    "price_assumed": ("whether the machine has no price of its own, and that of another offer is assumed", ""),
+    "price_others_usd_per_gpu_h": ("lowest and highest price of other offers of the same accelerator", ""),
     "fault": ("why there is no answer", ""),
     # machine output
     "grew": ("terms that need more accelerator time per token than at the smallest size", ""),

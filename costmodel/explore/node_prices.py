@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.hardware import Node
-from costmodel.estimate.machine.price import list_price
 
 
 class NodePrice(NamedTuple):
@@ -23,7 +22,7 @@ def node_prices(names: Sequence[str]) -> dict[str, NodePrice | None]:
 
 
 def _price(node: Node) -> NodePrice | None:
-    listed = list_price(node)
+    listed = node.list_price
     if listed is None:
         return None
     each = float(listed.hourly) * 3600 / (1.0 if listed.per == "accelerator" else float(node.accelerators))

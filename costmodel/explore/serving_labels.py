@@ -101,6 +101,8 @@ SERVING_LABELS: dict[str, tuple[str, str]] = {
     "energy/token": ("", "energy_per_token"),
     "rent": ("what accelerators cost, by assume.price; of a service, that of a month", "rent_per_month"),
     "a month": ("rent of all replicas for 730 hours", "rent_per_month"),
+    "rent/month": ("rent for 730 hours of the GPUs that the load needs, of those paid for", "rent_needed"),
+    "gpus paid": ("GPUs that the load needs; of nodes with a price of their own, all of each", "rent_needed"),
     "code": ("of a reason against a plan; costmodel explain CODE has its page", ""),
     "plans": ("number of plans, all of them or those that a line is about", ""),
     "keep": ("number of plans that keep every limit", ""),

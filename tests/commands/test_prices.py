@@ -42,10 +42,12 @@ def hourly(case: ResolvedScenario) -> float | None:
         (("cluster.node.accelerators=4", "cluster.node=p5"), 55.04 / 4),
         (("cluster.node=neocloud-h100", "cluster.node.accelerators=4"), 3.2),  # rented one by one
         (("cluster.node=tpu-v5p-slice", "cluster.node.accelerators=1"), 4.2),
-        (("cluster.node=dgx-a100",), None),
-        (("cluster.node=p5", "cluster.node.accelerators=16"), None),  # no such node can be rented
-        (("cluster.node.accelerator=h200-sxm",), None),
-        (("cluster.node=p5", "cluster.node.accelerator=h200-sxm"), None),
+        (("cluster.node=mi355x-8",), None),  # no offer of its accelerator
+        (("cluster.node=dgx-a100",), 27.44705 / 8),  # those of the usual offer of the accelerator
+        (("cluster.node=p5", "cluster.node.accelerators=16"), 55.04 / 8),  # no such node can be rented
+        (("cluster.node.accelerator=h200-sxm",), 63.296 / 8),
+        (("cluster.node=p5", "cluster.node.accelerator=h200-sxm"), 63.296 / 8),
+        (("cluster.node=dgx-a100", "cluster.node.accelerators=2"), 27.44705 / 8),
         (("cluster.node=p5", "assume.price=1 USD/GPU/h"), 1.0),
         (("assume.price=1 USD/GPU/h", "cluster.node=dgx-a100"), 1.0),
         (("cluster.node=p5", "assume={price: 1 USD/GPU/h}"), 1.0),
@@ -61,24 +63,24 @@ def test_a_price_holds_for_the_machine_it_was_stated_for(settings: tuple[str, ..
 def test_back_on_its_machine_the_price_holds_again() -> None:
     away = load(NAME, ("cluster.node=p5",))
     assert hourly(vary(away, ("cluster.node=dgx-h100",))) == 2.5
-    assert hourly(vary(away, ("cluster.node=dgx-a100",))) is None
+    assert hourly(vary(away, ("cluster.node=mi355x-8",))) is None
     said = load(NAME, ("assume.price=1 USD/GPU/h",))
     assert hourly(vary(said, ("cluster.node=p5",))) == 1.0
 
 
 def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
-    nodes = ("dgx-h100", "p5", "nd96isr-h100-v5", "dgx-a100", "neocloud-h100")
+    nodes = ("dgx-h100", "p5", "nd96isr-h100-v5", "mi355x-8", "neocloud-h100")
     asked = ("sweep", NAME, "--over", f"cluster.node={','.join(nodes)}", "--show", "cost_per_mtoken")
     rows = json.loads(run(*asked, "--json").out)["points"]
     assert [row["price_usd_per_gpu_h"] for row in rows] == [2.5, 6.88, pytest.approx(12.29), None, pytest.approx(3.2)]
     for node, row in zip(nodes, rows, strict=True):
         alone = predict(load(NAME, (f"cluster.node={node}",))).evaluation.costs.row()["cost_per_mtoken"]
-        assert row["cost_per_mtoken_usd"] == (None if node == "dgx-a100" else alone)
+        assert row["cost_per_mtoken_usd"] == (None if node == "mi355x-8" else alone)
     out = run(*asked).out
     assert f"  {P5}\n" in out
     assert f"  {LEFT_OUT}\n" in out
     assert "  at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
-    assert "  no price known for dgx-a100; --price 2.50USD/GPU/h sets one\n" in out
+    assert "  no price known for mi355x-8; --price 2.50USD/GPU/h sets one\n" in out
     columns = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
     assert columns[1]["price_date"] == "2026-11-09"
     assert columns[1]["price_source"].startswith("p5, on demand in us-east-1")
@@ -133,11 +135,18 @@ def test_a_search_by_cost_over_nodes_shows_what_each_costs(run: Any) -> None:
 
 
 def test_plans_without_a_price_are_not_ranked_by_cost(run: Any, faults: Any) -> None:
-    asked = ("search", NAME, "--set", "objective=cost_per_mtoken", "--over", "cluster.node=dgx-h100,dgx-a100,dgx-h200")
+    asked = (
+        "search",
+        NAME,
+        "--set",
+        "objective=cost_per_mtoken",
+        "--over",
+        "cluster.node=dgx-h100,mi355x-8,gb200-nvl72",
+    )
     (found,) = faults(run(*asked))
     assert (found.code, found.sentence) == (
         "C004",
-        "the objective is cost, but no price is known for dgx-a100, dgx-h200",
+        "the objective is cost, but no price is known for mi355x-8, gb200-nvl72",
     )
 
 
@@ -176,6 +185,67 @@ def test_every_node_of_a_cloud_has_a_dated_price() -> None:
         assert price is None or (price.date[:4].isdigit() and price.source), name
 
 
+def test_every_accelerator_with_an_offer_on_demand_names_its_usual_one() -> None:
+    """An offer of AWS where there is one, with the range of the others; capacity blocks are no offers on demand."""
+    offers: dict[str, dict[str, float]] = {}
+    for name in names("node"):
+        node = read("node", name)
+        if node.price is not None and node.price.sold == "on demand":
+            each = float(node.price.hourly) * HOUR / (1 if node.price.per == "accelerator" else node.accelerators)
+            offers.setdefault(node.accelerator, {})[name] = each
+    for name in names("accelerator"):
+        usual, found = read("accelerator", name).offer, offers.get(name, {})
+        assert (usual is None) == (not found), name
+        if usual is None:
+            continue
+        assert usual.node in found, name
+        assert read("node", usual.node).provider == "AWS" or "AWS" not in {read("node", o).provider for o in found}
+        others = [price for node, price in found.items() if node != usual.node]
+        stated = [] if usual.others is None else [price * HOUR for price in usual.others]
+        assert stated == pytest.approx([min(others), max(others)] if others else []), name
+
+
+@pytest.mark.parametrize("gpu", ["h100", "h200", "b200", "a100", "l40s", "mi300x"])
+def test_the_usual_machine_of_a_gpu_has_an_assumed_price(gpu: str, run: Any) -> None:
+    asked = ("estimate", "--model", "llama-3.2-1b", "--gpu", gpu, "--gpus", "1", "--rate", "1", "--set", "plan.tp=1")
+    found = json.loads(run(*asked, "--json").out)
+    assert found["facts"]["price_assumed"] is True
+    assert found["plans"][0]["cost_per_mtoken_usd"] > 0
+    stated = json.loads(run(*asked, "--price", "1 USD/GPU/h", "--json").out)["facts"]
+    assert (stated["price_usd_per_gpu_h"], stated["price_assumed"]) == (1.0, False)
+
+
+def test_an_assumed_price_stands_with_its_offer_and_the_range_of_others(run: Any) -> None:
+    asked = ("estimate", "--model", "llama-3.2-1b", "--gpu", "h100", "--gpus", "1", "--rate", "1", "--set", "plan.tp=1")
+    ran = run(*asked)
+    assert ran.out.splitlines()[2] == (
+        "at 6.88 USD/GPU/h (assumed: p5, on demand in us-east-1, 2026-11-09, datareceipts; others 3.20 to 12.29; "
+        "--price sets another)"
+    )
+    found = json.loads(run(*asked, "--json").out)
+    assert found["facts"]["price_others_usd_per_gpu_h"] == pytest.approx([3.2, 12.29])
+    assert found["plans"][0]["rent_per_month_usd"] == pytest.approx(55.04 / 8 * 730)
+    assert any("p5" in document["name"] for document in found["documents"])
+
+
+@pytest.mark.parametrize("command", ["estimate", "run"])
+@pytest.mark.parametrize("name", [NAME, "grpo-qwen-2.5-7b-64"])
+def test_training_and_rl_count_with_an_assumed_price(command: str, name: str, run: Any) -> None:
+    tokens = () if name != NAME else ("--set", "workload.tokens=300 G")
+    found = json.loads(run(command, name, "--set", "cluster.node=dgx-h200", *tokens, "--json").out)
+    assert found["facts"]["price_assumed"] is True
+    assert found["facts"]["price_usd_per_gpu_h"] == pytest.approx(63.296 / 8)
+    assert "assumed: p5en, on demand" in run(command, name, "--set", "cluster.node=dgx-h200", *tokens).out
+
+
+def test_a_limit_on_cost_names_an_assumed_price(run: Any) -> None:
+    asked = ("check", NAME, "--set", "cluster.node=dgx-h200", "--set", "limits.cost_per_mtoken.at_most=9 USD")
+    ran = run(*asked)
+    assert ran.code == 0
+    assert "at 7.91 USD/GPU/h (assumed: p5en" in ran.out
+    assert "price_assumed" in run(*asked, "--json").out
+
+
 def test_a_list_of_nodes_shows_which_have_a_price(run: Any) -> None:
     """A price of a whole node is shown for each of its accelerators."""
     found = {node["name"]: node for node in json.loads(run("list", "nodes", "--json").out)["documents"]}
@@ -184,3 +254,54 @@ def test_a_list_of_nodes_shows_which_have_a_price(run: Any) -> None:
     shown = run("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--node", "p5", "--rate", "4", "--json").out
     priced = json.loads(shown)["facts"]["price_usd_per_gpu_h"]
     assert priced == pytest.approx(found["p5"]["price_usd_per_gpu_h"])
+
+
+FLEET = ("search", "--model", "llama-3.1-70b", "--rate", "8/s", "--prompt", "2048", "--answer", "512")
+NODES = ("--over", "cluster.node=p5,neocloud-h100", "--set", "search.tp=[4, 8]")
+
+
+@pytest.mark.parametrize("objective", ["gpus_needed", "rent_per_month"])
+def test_rents_of_a_search_are_of_the_gpus_that_the_load_needs(objective: str, run: Any) -> None:
+    """12 GPUs, though the 8 of the cluster are searched: 2 nodes at 55.04 USD an hour, or 12 at 3.20."""
+    asked = (*FLEET, *NODES, "--set", f"objective={objective}")
+    kept = {"p5": 2 * 55.04 * 730, "neocloud-h100": 12 * 3.2 * 730}
+    plans = json.loads(run(*asked, "--json").out)["plans"]
+    for plan in plans:
+        if plan["broken"]:
+            assert {value for name, value in plan.items() if name.startswith(("rent_", "cost_"))} == {None}
+        else:
+            assert plan["gpus_needed"] == 12
+            assert plan["rent_needed_usd"] == pytest.approx(kept[plan["cluster.node"]])
+    assert {bool(plan["broken"]) for plan in plans} == {True, False}
+    lines = run(*asked).out.splitlines()
+    (head,) = (line for line in lines if "GPUs needed" in line and line.split()[0] == "#")
+    paid, rent = head.index("GPUs paid"), head.index("rent/month")
+    rows = [line for line in lines if line.split()[:1] and line.split()[0].isdigit() and "pool" not in line]
+    cells = {(line[paid : paid + 9].strip(), line[rent : rent + 10].strip()) for line in rows}
+    assert cells - {("", "")} == {("16", "$80.4 k"), ("12", "$28.0 k"), ("—", "—")}
+    assert "  rent/month: of these for 730 h; rent/M out: of the GPUs in use alone" in lines
+
+
+def test_a_search_ranks_rents_of_the_gpus_needed(run: Any) -> None:
+    asked = (*FLEET, *NODES, "--set", "objective=rent_per_month", "--json")
+    plans = json.loads(run(*asked).out)["plans"]
+    rents = [plan["rent_needed_usd"] for plan in plans if not plan["broken"]]
+    assert rents == sorted(rents)
+    assert plans[0]["cluster.node"] == "neocloud-h100"
+
+
+@pytest.mark.parametrize(
+    ("name", "over", "shown", "limit"),
+    [
+        (NAME, "plan.tp=8", "cost_per_mtoken", "limits.step_time.at_most=1 ms"),
+        ("serve-llama-3.1-70b", "plan.tp=8", "rent_per_month", "limits.tpot.at_most=1 ms"),
+        ("grpo-qwen-2.5-7b-64", "plan.micro_batch=1", "iteration_cost", "limits.iteration_time.at_most=1 ms"),
+    ],
+)
+def test_a_plan_that_fails_has_no_rent_in_a_sweep(name: str, over: str, shown: str, limit: str, run: Any) -> None:
+    asked = ("sweep", name, "--over", over, "--show", shown)
+    (point,) = json.loads(run(*asked, "--json").out)["points"]
+    assert point[f"{shown}_usd"] > 0
+    (point,) = json.loads(run(*asked, "--set", limit, "--json").out)["points"]
+    assert point[f"{shown}_usd"] is None
+    assert " — " in run(*asked, "--set", limit).out

@@ -77,6 +77,7 @@ class LoadedScenario:
     original: dict[str, Any] = field(default_factory=dict, kw_only=True)  # the tree before anything was set in it
     changes: tuple[str | Assignment, ...] = field(default=(), kw_only=True)  # everything that was set in it
     foreign_prices: tuple[ForeignPrice, ...] = field(default=(), kw_only=True)
+    offer: Node | None = field(default=None, kw_only=True)  # whose price is assumed, where no other is known
     groups: tuple[tuple[float, ResolvedScenario], ...] = field(
         default=(), kw_only=True
     )  # nodes of each kind, and all as of it
@@ -337,7 +338,16 @@ def named_documents(scenario: BaseModel, reader: DocumentReader, tree: dict[str,
         "read": reader.read,
     }
     names = {name: dict(getattr(reader, name)) for name in ("hub", "stacks", "foreign")}
-    return {**held, "common": common, **names, **further}
+    return {**held, "offer": _offer(held, reader), "common": common, **names, **further}
+
+
+def _offer(held: dict[str, Any], reader: DocumentReader) -> Node | None:
+    """The node whose price is assumed: that of the accelerator's usual offer, where the own node has no price."""
+    node, usual = held["node"], held["accelerator"].offer
+    if usual is None or node.list_price is not None:
+        return None
+    found: Node = reader.document("node", usual.node)
+    return found
 
 
 def _has_place(path: str, documents: dict[str, Any]) -> bool:

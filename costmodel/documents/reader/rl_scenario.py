@@ -100,7 +100,7 @@ class RlCase(LoadedScenario):
 
 _KEPT = [item.name for item in fields(LoadedScenario)]
 _READ = [name for name in _KEPT if name in ("digests", "trees", "tree", "name", "assignments", "own", "foreign", "hub")]
-_SHARED = ("model", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common")
+_SHARED = ("model", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common", "offer")
 
 
 def _trainer_plan(plan: RlPlan) -> Plan:

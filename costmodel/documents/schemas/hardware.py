@@ -113,6 +113,19 @@ class DefaultNode(Document):
     fabric: Name | None = Field(default=None, description="Links inside the node; those of the node if left out")
 
 
+class UsualOffer(Document):
+    """An offer on demand whose price is assumed for nodes without a price of their own."""
+
+    node: Name = Field(description="Node of a cloud that has the accelerator and a price on demand")
+    low: Rent | None = Field(default=None, description="Lowest price on demand of other nodes; left out, none has one")
+    high: Rent | None = Field(default=None, description="Highest price on demand of other nodes")
+
+    @property
+    def others(self) -> tuple[float, float] | None:
+        """The lowest and the highest price of other nodes, where these have any."""
+        return None if self.low is None or self.high is None else (float(self.low), float(self.high))
+
+
 class Accelerator(Document):
     """One GPU, TPU chip or other device, as its datasheet describes it."""
 
@@ -138,6 +151,9 @@ class Accelerator(Document):
     held_against: HeldAgainst | None = Field(default=None, description="Runs of it; left out, none")
     found_in: DefaultNode | None = Field(
         default=None, description="Node that stands for its own where a table of measured runs names none"
+    )
+    offer: UsualOffer | None = Field(
+        default=None, description="Offer whose price is assumed where a node has none; left out, none is assumed"
     )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
 
@@ -280,6 +296,11 @@ class Node(Document):
     def built(self) -> float:
         """Accelerators that the whole node has."""
         return self.built_with or self.accelerators
+
+    @property
+    def list_price(self) -> ListPrice | None:
+        """The list price; none where more accelerators are in use than the price is of."""
+        return None if self.accelerators > self.built else self.price
 
 
 NodeReference = Annotated[Annotated[str, Tag("name")] | Annotated[Node, Tag("inline")], Discriminator(as_written)]

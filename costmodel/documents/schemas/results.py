@@ -1,5 +1,7 @@
 """The results of a plan: each with its unit, its meaning and which direction is better."""
 
+import math
+from collections.abc import Mapping
 from typing import Literal
 
 from costmodel.ground.record import record
@@ -90,3 +92,21 @@ RUN_RESULTS: dict[str, ResultColumn] = {
 def results(*, of_run: bool) -> dict[str, ResultColumn]:
     """The results of a scenario, with or without those of the whole run."""
     return RESULTS | RUN_RESULTS if of_run else RESULTS
+
+
+def is_money(name: str) -> bool:
+    """Whether a result of any workload counts with the price.
+
+    >>> is_money("rent_per_month"), is_money("cost_within_limits_low"), is_money("gpus_needed")
+    (True, True, False)
+    """
+    return name.startswith(("cost_", "rent_", "run_cost", "iteration_cost"))
+
+
+def without_money(costs: Mapping[str, float]) -> dict[str, float]:
+    """Results of a plan that fails: without its rents, which compare with nothing that works.
+
+    >>> without_money({"gpus": 8.0, "rent_per_month": 4.0})
+    {'gpus': 8.0, 'rent_per_month': nan}
+    """
+    return {name: math.nan if is_money(name) else value for name, value in costs.items()}

@@ -35,6 +35,8 @@ class Price:
     place: where the price was written
     foreign: prices that were left out, since they are of another machine
     stated: its source in the words of a stored result
+    assumed: whether it is that of an offer of the same accelerator, as the node has none
+    others: of an assumed price, the lowest and the highest of other offers, USD a second
     """
 
     each: float
@@ -45,6 +47,8 @@ class Price:
     place: Place | None = None
     foreign: tuple[ForeignPrice, ...] = ()
     stated: str = ""
+    assumed: bool = False
+    others: tuple[float, float] | None = None
 
     @property
     def known(self) -> bool:
@@ -58,37 +62,50 @@ def price_of(case: LoadedScenario) -> Price:
     if case.groups and written is None:
         mean = float(price_per_accelerator(case))
         said = "mean of the groups' lists"
-        return Price(mean, "the groups", float(node.accelerators), float(node.built), stated=said)
-    listed = list_price(node) if written is None else None
-    first = written if listed is None else listed.hourly
-    foreign = case.foreign_prices if written is None else ()
-    each, place = float(price_per_accelerator(case)), getattr(first, "place", None)
-    return Price(each, node.name, float(node.accelerators), float(node.built), listed, place, foreign)
-
-
-def list_price(node: Node) -> ListPrice | None:
-    """The list price of a node; none where the node has more accelerators than the price is of."""
-    return None if node.accelerators > node.built else node.price
+        assumed = any(group.offer is not None for _, group in case.groups)
+        return Price(mean, "the groups", float(node.accelerators), float(node.built), stated=said, assumed=assumed)
+    offer, usual = case.offer if written is None else None, case.accelerator.offer
+    node = case.node if offer is None else offer
+    listed = node.list_price if written is None else None
+    return Price(
+        float(price_per_accelerator(case)),
+        node.name,
+        float(node.accelerators),
+        float(node.built),
+        listed,
+        place=getattr(written if listed is None else listed.hourly, "place", None),
+        foreign=case.foreign_prices if written is None else (),
+        assumed=offer is not None,
+        others=None if offer is None or usual is None else usual.others,
+    )
 
 
 def price_per_accelerator(case: LoadedScenario) -> Number:
     """Rent of one accelerator in use, written or listed; not a number when neither is known.
 
-    A node that is rented whole is paid for whole, however few of its accelerators the job uses.
+    A node that is rented whole is paid for whole, however few of its accelerators the job uses. A node without a price
+    is assumed to cost as the usual offer of its accelerator does, for each one in use.
     """
-    written, listed = case.stated_price, list_price(case.node)
+    written, listed = case.stated_price, case.node.list_price
     if written is not None:
         return written
     if case.groups:
         with term("mean of the groups"):
             shares = [(nodes / case.cluster.nodes, price_per_accelerator(each)) for nodes, each in case.groups]
             return sum((part * price for part, price in shares), start=0.0)
-    if listed is None:
-        return math.nan
+    if listed is not None:
+        return _of_each(listed, case.node)
+    return (
+        math.nan if case.offer is None or case.offer.list_price is None else _of_each(case.offer.list_price, case.offer)
+    )
+
+
+def _of_each(listed: ListPrice, node: Node) -> Number:
+    """What a list price is for each accelerator in use of its node."""
     if listed.per == "accelerator":
         return listed.hourly
     with term("list price"):
-        return listed.hourly / case.node.accelerators
+        return listed.hourly / node.accelerators
 
 
 def servers_of(sync: str) -> float:

@@ -10,7 +10,7 @@ from costmodel.equations.serving.disaggregation import prefill_decode_ratio
 from costmodel.equations.serving.load.steady_state import requests_in_flight
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.estimate.machine.price import price_per_accelerator
-from costmodel.estimate.serving.deployment_rent import rent_columns
+from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import HOST_COLUMNS
@@ -164,4 +164,5 @@ def _within(
         "prefill_needed": rates.prefill_needed,
         "decode_needed": rates.decode_needed,
         "gpus_needed": needed,
+        "rent_needed": rent_needed(inputs, needed),
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.documents.reader.counted_gpus import counted_by_gpus
 from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
-from costmodel.estimate.machine.price import list_price, price_per_accelerator
+from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -30,11 +32,29 @@ class Fleet:
     month_whole: float
     by_node: bool
 
+    @property
+    def paid(self) -> float:
+        """Accelerators that the rent pays for."""
+        return self.whole if self.by_node else self.gpus
+
 
 def by_whole_nodes(inputs: ServingInputs) -> bool:
     """Whether what is paid for are nodes: their list price is of a node, and no other price is stated."""
-    listed = list_price(inputs.case.node)
+    listed = inputs.case.node.list_price
     return inputs.case.stated_price is None and not inputs.case.groups and listed is not None and listed.per == "node"
+
+
+def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
+    """Rent for a month of the accelerators that a load needs, counted as `fleet_of` counts them."""
+    listed = inputs.case.node.list_price
+    if not by_whole_nodes(inputs) or listed is None:
+        return run_cost(MONTH, gpus, price_per_accelerator(inputs.case))
+    each: Number = inputs.case.node.accelerators
+    if counted_by_gpus(inputs.case):
+        each = np.where(np.asarray(gpus) > inputs.ranks, max(each, inputs.case.node.built), each)
+    with term("whole nodes"):
+        whole = accelerators_rented(gpus, each)
+    return run_cost(MONTH, share(whole, each), listed.hourly)
 
 
 def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:

@@ -18,7 +18,7 @@ from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
 from costmodel.estimate.serving.conversation_fleet import Places, Values, enough_replicas
 from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of
-from costmodel.estimate.serving.deployment_rent import rent_columns
+from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
@@ -144,7 +144,13 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
         count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)
     with term("by what turns find on so many"):
         replicas = np.maximum(replicas_for_load(inputs, within), count)
-    return {"replicas_needed": replicas, "gpus_needed": replicas * layout.ranks}
+    return _counted(inputs, replicas, layout)
+
+
+def _counted(inputs: ServingInputs, replicas: Number, layout: PlanColumns) -> dict[str, Number]:
+    """The replicas that a load needs, with their accelerators and the rent of these."""
+    gpus = replicas * layout.ranks
+    return {"replicas_needed": replicas, "gpus_needed": gpus, "rent_needed": rent_needed(inputs, gpus)}
 
 
 def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
@@ -289,8 +295,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
         "tokens_per_gpu_within_limits": tokens / layout.ranks,
         "cost_within_limits": cost,
     }
-    needed = replicas_for_load(inputs, within)
-    return found | {"replicas_needed": needed, "gpus_needed": needed * layout.ranks}
+    return found | _counted(inputs, replicas_for_load(inputs, within), layout)
 
 
 def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:

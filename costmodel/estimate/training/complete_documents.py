@@ -48,11 +48,14 @@ def check_links(case: ResolvedScenario) -> None:
 
 
 def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """The list price that a cost is counted with, where the scenario states none."""
-    listed = price_of(case).listed
+    """The list price that a cost is counted with, where the scenario states none: the node's, or that of an offer."""
+    price = price_of(case)
+    listed = price.listed
     if listed is None:
         return ()
     where = f" in {listed.region}" if listed.region else ""
-    origin = f"nodes/{case.node.name}, {listed.sold}{where}, {listed.date}"
+    origin = f"nodes/{price.node}, {listed.sold}{where}, {listed.date}"
+    if price.assumed:
+        return (Assumption("assume.price", f"{price.each * 3600:.4g} USD/GPU/h", origin),)
     each = "a node" if listed.per == "node" else "an accelerator"
     return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)

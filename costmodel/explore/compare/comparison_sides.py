@@ -49,7 +49,14 @@ def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
     facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
     if not _is_number(each) or not isinstance(source, str):
         return facts
-    price = replace(facts.price, each=parse(f"{each!r} USD/h", "USD/s"), stated=source, foreign=())
+    price = replace(
+        facts.price,
+        each=parse(f"{each!r} USD/h", "USD/s"),
+        stated=source,
+        foreign=(),
+        assumed=bool(plan.get("price_assumed")),
+        others=None,
+    )
     return replace(facts, price=price)
 
 

@@ -17,7 +17,7 @@ from costmodel.ground.units import Figure
 
 C = TypeVar("C", bound=LoadedScenario)
 _TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "name", "of", "vendor", "provider"})
-_ASIDE = frozenset({"search", "limits", "fitted", "year", "family"})
+_ASIDE = frozenset({"search", "limits", "fitted", "year", "family", "offer"})
 
 
 @record

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
+from costmodel.documents.schemas.results import without_money
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
@@ -34,6 +35,13 @@ class RlTrial:
     def works(self) -> bool:
         """Whether it is valid, fits and keeps its limits."""
         return self.answer is not None and self.answer.works
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Its results, to compare; nothing of a plan that is not valid, and no rent of one that fails."""
+        if self.answer is None or self.answer.refused:
+            return {}
+        return self.answer.costs if self.works else without_money(self.answer.costs)
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPl
 
 
 def _counted(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
-    found = {name: float(results.column(name)[row]) for name in ("replicas_needed", "gpus_needed")}
+    found = {name: float(results.column(name)[row]) for name in ("replicas_needed", "gpus_needed", "rent_needed")}
     return replace(plan, costs=plan.costs | found)
 
 

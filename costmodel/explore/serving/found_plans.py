@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.schemas.results import without_money
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -36,6 +37,12 @@ class RankedPlan:
     binding: str
     prefill: dict[str, float] | None = None  # its instances for prompts, where these are apart; sizes are of decode
     variant: int = 0
+
+    def without_money(self) -> RankedPlan:
+        """The same; of a plan that breaks a limit without its rents, which compare with nothing that answers."""
+        if not self.broken:
+            return self
+        return replace(self, costs=without_money(self.costs))
 
 
 @dataclass
@@ -201,6 +208,13 @@ def varied(inputs: ServingInputs, over: Sequence[Axis]) -> ServingVariants:
         written = f"--over {axis.path}={','.join(axis.values)}"
         raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
     return ServingVariants(inputs, tuple(over))
+
+
+def compared(inputs: ServingInputs) -> str:
+    """The result that plans are compared by: the objective; of rents at a rate, that of the GPUs which it needs."""
+    scenario = inputs.case.scenario
+    rented = scenario.objective == "rent_per_month" and scenario.workload.rate is not None
+    return "rent_needed" if rented else scenario.objective
 
 
 def lacks_figure(inputs: ServingInputs, name: str) -> bool:

@@ -45,6 +45,7 @@ _FIGURES: dict[str, tuple[str, ...]] = {
     "cached": ("cost_per_mcached",),
     "generated": ("cost_per_moutput",),
     "rent": ("rent_per_month",),
+    "rent/month": ("rent_needed",),
     "rent/m out": ("cost_per_mtoken", "cost_within_limits"),
     "energy": ("energy_per_token",),
     "drafts": ("accepted_tokens", "draft_time"),

@@ -23,7 +23,15 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fleet_size import counts_fleets, sized, sized_apart, with_counts
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, VariantPlans, comparable, lacks_figure, varied
+from costmodel.explore.serving.found_plans import (
+    FoundPlans,
+    RankedPlan,
+    VariantPlans,
+    comparable,
+    compared,
+    lacks_figure,
+    varied,
+)
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import with_bands
@@ -83,6 +91,9 @@ def search(
     found.fleet = _fleet(found)
     if bands:
         _add_bands(found)
+    found.best = [plan.without_money() for plan in found.best]
+    for each in found.parts:
+        each.best = None if each.best is None else each.best.without_money()
     found.elapsed = time.perf_counter() - since
     return found
 
@@ -251,7 +262,7 @@ def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[n
 
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
-    objective = inputs.case.scenario.objective
+    objective = compared(inputs)
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
@@ -271,7 +282,7 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
     """What plans are ordered by: the limits kept, the load answered, how near they come, the objective, times."""
-    objective = inputs.case.scenario.objective
+    objective = compared(inputs)
     first = shown_digits(evaluation.results.column(objective))
     sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)

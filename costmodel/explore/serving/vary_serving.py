@@ -9,6 +9,7 @@ from dataclasses import replace
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.results import without_money
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -53,6 +54,13 @@ class ServingTrial:
     def result(self, name: str) -> float:
         """A result of a plan that keeps every limit; not a number where it breaks one."""
         return math.nan if self.answer is None or not self.works else self.answer.costs[name]
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """Its results, to compare; nothing of a plan that is not valid, and no rent of one that fails."""
+        if self.answer is None or self.answer.refused:
+            return {}
+        return self.answer.costs if self.works and self.alone is None else without_money(self.answer.costs)
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import without_money
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
@@ -87,6 +88,7 @@ def point(
     if isinstance(found, Fault):
         return SweepPoint(tuple(settings), fault=found)
     costs = {} if found.refused else found.evaluation.costs.row()
+    costs = without_money(costs) if found.broken else costs
     known = leaves(found.inputs.case) if paths else {}
     values = {path: known[path].value if path in known else None for path in paths}
     return SweepPoint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
@@ -46,12 +47,12 @@ def frame(case: RlCase) -> dict[str, Any]:
     }
 
 
-def plan(answer: RlAnswer) -> dict[str, Any]:
-    """A plan with its results."""
+def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """A plan with its results, or with those of them that compare with other plans."""
     written, split = answer.inputs.plan, answer.inputs.split
     keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
     rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}
-    known = {machine_name(name): finite(value) for name, value in answer.costs.items()}
+    known = {machine_name(name): finite(value) for name, value in (costs or answer.costs).items()}
     return {**keys, "dp": answer.inputs.packing.dp, **rollout, **known, "fits": answer.costs["memory_share"] <= 1}
 
 

@@ -272,7 +272,7 @@ def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:
 
 
 def _trial(trial: RlTrial, words: str, name: str, at: float) -> TrialValue:
-    costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
+    costs = trial.costs
     value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
     return TrialValue(words, value, trial.works, at, low, high)
 

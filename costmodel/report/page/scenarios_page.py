@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.rl_facts import RlFacts
@@ -214,7 +215,8 @@ def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], kind: str) -> P
     held, rows = KINDS[kind], list[list[Cell]]()
     for entry, traces in found:
         cell_of = entry.cell_of(traces)
-        cells = [cell_of(column) if entry.valid else "" for _, column in held.heads]
+        shown = [entry.valid and (entry.works or not is_money(column)) for _, column in held.heads]
+        cells = [cell_of(column) if known else "" for known, (_, column) in zip(shown, held.heads, strict=True)]
         rows.append([entry.title, *cells, entry.plan])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
     figure = scenarios_figure([entry for entry, _ in found], kind)

@@ -250,7 +250,7 @@ def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]
     """One result of every trial: over what was varied, with its band where it has one."""
     shown = []
     for trial in trials:
-        costs = {} if trial.answer is None or trial.answer.refused else trial.answer.costs
+        costs = trial.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
         at = math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axes[0])
         shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, at, low, high))

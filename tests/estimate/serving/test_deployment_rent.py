@@ -38,3 +38,13 @@ def test_an_offline_batch_costs_its_makespan() -> None:
     found = costs("workload.rate=null", "workload.requests=10000")
     assert found["cost_of_batch"] == pytest.approx(found["rent_per_month"] * found["makespan"] / (730 * 3600))
     assert found["cost_of_batch"] == pytest.approx(found["cost_per_mtoken"] * 10000 * 512 / 1e6, rel=1e-6)
+
+
+def test_the_rent_needed_is_that_of_a_plan_with_as_many_replicas() -> None:
+    for settings in (("assume.price=2.50 USD/GPU/h",), ("assume.price=null", "cluster.node=p5")):
+        load = ("plan.tp=4", "workload.rate=30 /s", "limits={}", *settings)
+        few = costs("plan.replicas=1", *load)
+        needed = int(few["replicas_needed"])
+        enough = costs(f"plan.replicas={needed}", f"cluster.nodes={-(-needed * 4 // 8)}", *load)
+        assert few["rent_needed"] == pytest.approx(enough["rent_per_month"])
+        assert enough["rent_needed"] == pytest.approx(enough["rent_per_month"])

@@ -42,7 +42,7 @@ def test_rent_states_what_it_counts() -> None:
     assert rent_words(inputs(), 64) == "Their rent is $117 k a month of 730 h for 64 GPUs"
     assert rent_words(inputs(*BY_NODE), 60).endswith("for 8 whole nodes")
     assert fleet_of(inputs(*BY_NODE), 60).month == fleet_of(inputs(*BY_NODE), 64).month
-    assert rent_words(inputs("cluster.node=hgx-mi300x", "assume.price=null"), 60) == UNKNOWN
+    assert rent_words(inputs("cluster.node=mi355x-8", "assume.price=null"), 60) == UNKNOWN
 
 
 def test_no_more_are_counted_in_a_node_than_there_are() -> None:

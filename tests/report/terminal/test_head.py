@@ -70,7 +70,7 @@ def test_what_varies_is_null_in_the_facts(run: Any) -> None:
     for command, more in (("sweep", asked), ("search", ("--top", "1", *asked))):
         facts = json.loads(run(command, NAME, *more).out)["facts"]
         nulls = {name for name, value in facts.items() if value is None}
-        assert nulls == {"gpus", "nodes", "sequence", "tuning", "price_date"}
+        assert nulls == {"gpus", "nodes", "sequence", "tuning", "price_date", "price_others_usd_per_gpu_h"}
     facts = json.loads(run("sweep", NAME, "--over", "cluster.node=dgx-h100,p5", "--json").out)["facts"]
     assert {facts[name] for name in ("accelerator", "cluster", "gpus", "accelerators", "price_usd_per_gpu_h")} == {None}
 

@@ -125,6 +125,11 @@ RESULTS: dict[str, ResultColumn] = {
         "rent of all replicas for 730 hours: of GPUs in use, of whole nodes where these have the price",
         "lower",
     ),
+    "rent_needed": ResultColumn(
+        "USD",
+        "rent of the GPUs needed at the rate for 730 hours: whole nodes where these have the price",
+        "lower",
+    ),
     "cost_of_batch": ResultColumn("USD", "rent of all replicas until the last answer of an offline batch", "lower"),
     "cost_per_mtoken": ResultColumn("USD", "all rent per million generated tokens", "lower", "USD/Mtoken"),
     "energy_per_token": ResultColumn(

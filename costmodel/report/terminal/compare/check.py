@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input
 from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
@@ -24,7 +25,7 @@ from costmodel.report.terminal.compare.compare import figures_json, inputs, inpu
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import fact_fields, head_below_job, is_cost, job_lines, title
+from costmodel.report.terminal.style.head import fact_fields, head_below_job, job_lines, title
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled
 
@@ -49,7 +50,9 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
 
 def _head(checked: CheckedScenario) -> list[Text]:
     """What was computed, and the price where a cost is held to anything."""
-    return head_below_job(checked.answer.inputs.case, priced=any(is_cost(finding.name) for finding in checked.findings))
+    return head_below_job(
+        checked.answer.inputs.case, priced=any(is_money(finding.name) for finding in checked.findings)
+    )
 
 
 def _scenario(checked: CheckedScenario, *, verbose: bool) -> Iterator[Line]:

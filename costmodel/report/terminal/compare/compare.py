@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
@@ -20,7 +21,6 @@ from costmodel.report.terminal.style.head import (
     fact_fields,
     flag_lines,
     head_lines,
-    is_cost,
     job_lines,
     left_out_words,
     with_facts,
@@ -65,7 +65,7 @@ def diff(found: Difference, title: str) -> list[Line]:
 
 def _heads(found: Difference) -> Iterator[Line]:
     """What was computed on each side, once where both are the same; the price where a cost moved."""
-    priced = any(is_cost(plan_in_words(move.name)) for move in found.figures)
+    priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind
 Text = tuple[str, str, str]  # kind, file, text
-_LISTED = "list prices by the hour, of each accelerator; --price sets another"
+_LISTED = "list prices by the hour, of each accelerator; --price sets another, and of none one with the same is assumed"
 Prices = Mapping[str, "NodePrice | None"]
 Held = Mapping[str, "HeldAgainst"]  # by accelerator, the runs that predictions for it were compared with
 

@@ -11,13 +11,14 @@ from rich.text import Text
 from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.sources import Provenance
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
 from costmodel.explore.explain.pages import Page, all_words, worth_asking
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import TIME_TERMS, figure, is_held, result
-from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title
+from costmodel.report.terminal.style.head import fact_fields, head_of, title
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
@@ -26,7 +27,7 @@ _KNOWN = "from general knowledge, page not re-read"
 
 def tree(case: ResolvedScenario, node: ExplainedFigure, depth: int) -> list[Text]:
     """What was computed; the root with its equation, and what lies beneath it down to a depth."""
-    return [*head_of(case, priced=is_cost(node.name)), Text(), *TreeDrawing(node).lines(depth)]
+    return [*head_of(case, priced=is_money(node.name)), Text(), *TreeDrawing(node).lines(depth)]
 
 
 class TreeDrawing:

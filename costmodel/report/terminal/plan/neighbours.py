@@ -80,7 +80,8 @@ def _row(own: Answer, other: Neighbour, *, priced: bool) -> tuple[str, ...]:
     if other.found.broken:
         words = f"{other.found.broken[0]} {REFUSALS[other.found.broken[0]].title}; {words}"
     figures = other.words, show_time(costs["step_time"]), change, _memory(costs)
-    return *figures, *_price(costs, priced=priced), words
+    price = ("—",) if priced and other.found.broken else _price(costs, priced=priced)
+    return *figures, *price, words
 
 
 def _asked(rows: Sequence[tuple[str, ...]], others: Sequence[Neighbour], width: int) -> Iterator[tuple[str, ...]]:
@@ -116,7 +117,7 @@ def _neighbour(own: Answer, other: Neighbour) -> dict[str, Any]:
     return base | {
         "step_time_s": costs["step_time"],
         "memory_peak_bytes": costs["memory_peak"],
-        "cost_per_mtoken_usd": json_answer.known(costs["cost_per_mtoken"]),
+        "cost_per_mtoken_usd": None if other.found.broken else json_answer.known(costs["cost_per_mtoken"]),
         "moves": name or None,
         "by_s": by,
     }

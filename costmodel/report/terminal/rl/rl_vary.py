@@ -8,8 +8,11 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.results import is_money
 from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.machine.price import Price, price_of
+from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
@@ -18,7 +21,14 @@ from costmodel.report.machine.rl_json import plan, subject
 from costmodel.report.terminal.compare.compare import difference_lines, inputs_json, moved_table
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import origin_lines, subject_words
+from costmodel.report.terminal.style.head import (
+    origin_lines,
+    price_fields,
+    price_lines,
+    price_varies,
+    prices,
+    subject_words,
+)
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_of_all
 from costmodel.report.terminal.style.theme import HEAD, styled
@@ -29,10 +39,11 @@ _NAMES = {machine_name(name): name for name in COLUMNS}
 _TELLING = 5e-4  # relative change below which a figure is the same
 
 
-def _subject(case: RlCase, varied: Sequence[str]) -> list[Line]:
+def _subject(case: RlCase, varied: Sequence[str], *, price: bool = False) -> list[Line]:
     words = subject_words(subject_of(case), varied)
     own = [] if any(path.startswith(("workload", "stack")) for path in varied) else [styled(iteration_words(case))]
-    return [*([styled(words, HEAD)] if words else []), *own, *origin_lines(case)]
+    priced = price_lines(price_of(case)) if price else []
+    return [*([styled(words, HEAD)] if words else []), *own, *priced, *origin_lines(case)]
 
 
 def sweep(found: SweptRl) -> list[Line]:
@@ -40,7 +51,18 @@ def sweep(found: SweptRl) -> list[Line]:
     paths = [axis.path for axis in found.axes]
     names = (*(path.rpartition(".")[2] for path in paths), *(_HEADS.get(name, name) for name in found.shown), "")
     rows = [(*_values(found, trial), *_results(found.shown, trial), _against(trial)) for trial in found.trials]
-    return [*_subject(found.case, paths), CellTable(names, rows, "r" * (len(names) - 1) + "l")]
+    table = CellTable(names, rows, "r" * (len(names) - 1) + "l")
+    priced, own = any(map(is_money, found.shown)), price_varies(paths)
+    head = _subject(found.case, paths, price=priced and not own)
+    return [*head, table, *(prices(map(_price, _answered(found.trials))) if priced and own else [])]
+
+
+def _answered(trials: Sequence[RlTrial]) -> list[RlAnswer]:
+    return [trial.answer for trial in trials if trial.answer is not None]
+
+
+def _price(answer: RlAnswer) -> Price:
+    return price_of(answer.inputs.case)
 
 
 def _values(found: SweptRl, trial: RlTrial) -> list[str]:
@@ -50,8 +72,12 @@ def _values(found: SweptRl, trial: RlTrial) -> list[str]:
 def _results(shown: Sequence[str], trial: RlTrial) -> list[str]:
     if trial.answer is None or trial.answer.refused:
         return ["—"] * len(shown)
-    costs = trial.answer.costs
-    return [result(name, costs[name]) if name in costs else "unknown" for name in shown]
+    costs = trial.costs
+    failing = [not trial.works and is_money(name) for name in shown]
+    return [
+        "—" if fails else result(name, costs[name]) if name in costs else "unknown"
+        for name, fails in zip(shown, failing, strict=True)
+    ]
 
 
 def _against(trial: RlTrial) -> str:
@@ -59,9 +85,10 @@ def _against(trial: RlTrial) -> str:
 
 
 def _row(trial: RlTrial, values: dict[str, Any]) -> dict[str, Any]:
-    known = {} if trial.answer is None or trial.answer.refused else plan(trial.answer)
+    known = {} if trial.answer is None or trial.answer.refused else plan(trial.answer, trial.costs)
     fault = None if trial.fault is None else trial.fault.sentence
-    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault}
+    priced = {} if trial.answer is None else price_fields(_price(trial.answer))
+    return {**values, **known, "works": trial.works, "codes": list(trial.codes), "fault": fault, **priced}
 
 
 def sweep_json(found: SweptRl) -> dict[str, Any]:

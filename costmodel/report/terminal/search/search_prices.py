@@ -6,17 +6,18 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
-from costmodel.report.terminal.style.head import is_cost, price_varies, prices
+from costmodel.report.terminal.style.head import price_varies, prices
 
 
 def shows_cost(found: SearchResult) -> bool:
     """Whether plans are ranked by what they cost, or weighed by it."""
     front = found.tally.front
     weighed = () if front is None else (front.axes.x, front.axes.y)
-    return any(map(is_cost, (found.inputs.case.scenario.objective, *weighed)))
+    return any(map(is_money, (found.inputs.case.scenario.objective, *weighed)))
 
 
 def prices_of(found: SearchResult, plans: Iterable[Ranked]) -> list[Text]:

@@ -16,7 +16,7 @@ from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.serving.serving_formatting import bound_words, chance_of, limits_of_batch
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
-from costmodel.report.terminal.serving.serving_variants import result_head
+from costmodel.report.terminal.serving.serving_variants import PAID, result_head
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 
 _AT_MOST = ("rate_within_slo_per_s", "tokens_per_gpu_within_limits", "cost_within_limits")
@@ -55,6 +55,7 @@ def table_key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     there = [name for name in ("tok/s/GPU", "rent/M out") if name in columns]
     beside = f"times and chance: at the scenario's load, to {chance_of(found.inputs.case)}"
     yield styled(f"  {' and '.join(there)}: at that rate; {beside}", DIM)
+    yield from _rent_words(columns)
     if any(not math.isnan(each.costs["in_time_share"]) for each in found.best):
         yield styled(
             "  in time: requests at that load whose own first token and time per token are within the limits", DIM
@@ -69,6 +70,15 @@ def table_key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):
             yield styled(f"  {_limit_words(limit)}{past}", BAD)
+
+
+def _rent_words(columns: Sequence[str]) -> Iterator[Text]:
+    """What the column of rents counts, and why plans that break a limit have none."""
+    if PAID in columns:
+        yield styled("  GPUs paid: those that the load needs; of a node with a price of its own, all of it", DIM)
+        yield styled("  rent/month: of these for 730 h; rent/M out: of the GPUs in use alone", DIM)
+    elif result_head("rent_needed") in columns:
+        yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
 
 
 def _rates_words(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:

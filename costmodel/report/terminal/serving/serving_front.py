@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
@@ -29,7 +30,7 @@ from costmodel.report.terminal.serving.serving_variants import (
     varied_heads,
 )
 from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.style.head import is_cost, origin_lines, price_lines, price_varies, prices
+from costmodel.report.terminal.style.head import origin_lines, price_lines, price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
@@ -93,7 +94,7 @@ def _next(found: ServingFront) -> Line:
 
 def _prices(found: ServingFront) -> list[Text]:
     """The prices behind a cost that plans are weighed by."""
-    if not any(map(is_cost, (found.x, found.y))):
+    if not any(map(is_money, (found.x, found.y))):
         return []
     variants = found.variants
     if not price_varies(variants.paths):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE
@@ -15,6 +16,7 @@ from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
+    compared,
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, significant
@@ -35,8 +37,11 @@ from costmodel.report.terminal.serving.serving_formatting import (
     without_room,
 )
 from costmodel.report.terminal.serving.serving_variants import (
+    OF_FLEETS,
     best_words,
+    figure_cell,
     head_of,
+    paid_apart,
     replica_words,
     stopped_lines,
     value_lines,
@@ -115,8 +120,10 @@ def _table(found: FoundPlans) -> CellTable:
     heads = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
     rates = rate_columns(found)
     money = () if all(math.isnan(each.costs[rates[-1]]) for each in found.best) else ("rent/M out",)
-    rent = ("rent_per_month",) if objective == "gpus_needed" and money else ()
-    own: tuple[str, ...] = () if objective in (*_SHOWN, *rates) else (objective, *rent)
+    own: tuple[str, ...] = () if objective in (*_SHOWN, *rates) else (compared(found.inputs),)
+    if objective in OF_FLEETS and found.inputs.case.scenario.workload.rate is not None:
+        rented = any(math.isfinite(each.costs["rent_needed"]) for each in found.best)
+        own = ("gpus_needed", *((*paid_apart(found, found.best), "rent_needed") if rented else ()))
     timed = () if all(math.isnan(each.costs["in_time_share"]) for each in found.best) else ("in time",)
     rows = [
         _row(found, position, ranked, degrees, (*money, *own), timed) for position, ranked in enumerate(found.best, 1)
@@ -150,7 +157,7 @@ def _row(
         *(_percents(costs["in_time_share"]) for _ in timed),
         _percents(costs[OWN]),
         significant(costs[throughput]),
-        *(further[name] if name in further else result(name, costs[name]) for name in more),
+        *(further[name] if name in further else figure_cell(found, ranked, name) for name in more),
         ranked.binding,
         f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
     )
@@ -185,9 +192,10 @@ def _prices(found: FoundPlans) -> list[Text]:
     """The prices of plans that have their own, each once; nodes without one."""
     if not price_varies(found.variants.paths):
         return []
-    return prices(
-        price_of(found.variants.of(number).case) for number in dict.fromkeys(each.variant for each in found.best)
-    )
+    cases = [found.variants.of(number).case for number in dict.fromkeys(each.variant for each in found.best)]
+    if found.your_rank and is_money(found.inputs.case.scenario.objective):
+        cases.append(found.inputs.case)  # by whose price your own plan is ranked
+    return prices(map(price_of, cases))
 
 
 def _yours(found: FoundPlans) -> Iterator[Text]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import COLUMNS
@@ -24,14 +25,13 @@ from costmodel.report.terminal.serving.serving_estimate import titled
 from costmodel.report.terminal.serving.serving_formatting import MEMORY, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import figure
-from costmodel.report.terminal.style.head import is_cost
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import styled
 
 
 def trees(answer: ServingAnswer, label: str, nodes: Sequence[ExplainedFigure], depth: int) -> list[Line]:
     """What was computed, of each figure that a label names: its meaning, its equation, and its inputs to a depth."""
-    lines = [*titled(answer, price=any(is_cost(node.name) for node in nodes)), *at_most_lines(answer)]
+    lines = [*titled(answer, price=any(is_money(node.name) for node in nodes)), *at_most_lines(answer)]
     for node in nodes:
         root, *beneath = ServingDrawing(node).lines(depth)
         lines += [Text(), root, *_meant(label, node), *beneath]

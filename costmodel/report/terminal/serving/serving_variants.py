@@ -10,12 +10,14 @@ from rich.text import Text
 
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.evaluate.answer_facts import subject_of, varies
+from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
     ServingVariants,
     VariantPlans,
+    compared,
     reasons,
     share_of,
 )
@@ -30,13 +32,17 @@ from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _SHOWN_ANYWAY = frozenset({"plan.tp", "plan.pp", "plan.replicas"})
+PAID = "GPUs paid"
 _HEADS = {
     "rate_within_slo_per_s": "req/s",
     "cost_within_limits": "rent/M out",
     "tokens_per_gpu_within_limits": "tok/s/GPU",
     "rent_per_month": "a month",
+    "rent_needed": "rent/month",
+    PAID: PAID,
     "gpus_needed": "GPUs needed",
 }
+OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPUs that a load needs have their rent
 _MOST_VALUES = 24  # shown of keys that vary
 
 
@@ -109,9 +115,12 @@ def value_lines(found: FoundPlans) -> list[Line]:
 def value_table(found: FoundPlans, most: int | None = None) -> CellTable:
     """The same as a table of at most so many values."""
     variants, objective = found.variants, found.inputs.case.scenario.objective
-    needed = any(part.best is not None and math.isfinite(part.best.costs["gpus_needed"]) for part in found.parts)
-    counted_too = ("gpus_needed",) if needed else ()
-    figures = {name: result_head(name) for name in dict.fromkeys((objective, *counted_too))}
+    bests = [part.best for part in found.parts if part.best is not None]
+    needed = any(math.isfinite(best.costs["gpus_needed"]) for best in bests)
+    rented = objective in OF_FLEETS and any(math.isfinite(best.costs["rent_needed"]) for best in bests)
+    further = (*(("gpus_needed",) if needed else ()), *((*paid_apart(found, bests), "rent_needed") if rented else ()))
+    first = () if rented else (compared(found.inputs),)
+    figures = {name: result_head(name) for name in dict.fromkeys((*first, *further))}
     rows = [_value_row(found, part, list(figures)) for part in found.parts[:most]]
     names = (*headings(variants.paths), "plans", "fit", "keep", "best plan", *figures.values(), "why not the others")
     align = f"{'k' * len(variants.over)}rrrk{'r' * len(figures)}l"
@@ -127,11 +136,27 @@ def _value_row(found: FoundPlans, part: VariantPlans, figures: Sequence[str]) ->
         return (*values, *nothing, f"✗ {part.fault.code} {part.fault.sentence}")
     against = (f"{code} {percent(share_of(part, code), 2)}" for code, _ in reasons(part))
     best = part.best
-    shown = (
-        "—" if best is None or not math.isfinite(best.costs[name]) else result(name, best.costs[name])
-        for name in figures
-    )
+    shown = ("—" if best is None else figure_cell(found, best, name) for name in figures)
     return (*values, *counts, best_words(best), *shown, " · ".join(itertools.islice(against, 4)))
+
+
+def paid_apart(found: FoundPlans, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
+    """The column of the accelerators that are paid for, where these are not those that the load needs."""
+    known = [plan for plan in plans if not plan.broken and math.isfinite(plan.costs["gpus_needed"])]
+    return (PAID,) if any(_paid(found, plan) != plan.costs["gpus_needed"] for plan in known) else ()
+
+
+def _paid(found: FoundPlans, plan: RankedPlan) -> float:
+    """Accelerators that the rent of those pays for which the load needs."""
+    return fleet_of(found.variants.of(plan.variant), plan.costs["gpus_needed"]).paid
+
+
+def figure_cell(found: FoundPlans, plan: RankedPlan, name: str) -> str:
+    """A result of a plan; a dash where it is not known, as rents of a plan that breaks a limit."""
+    if name == PAID:
+        known = not plan.broken and math.isfinite(plan.costs["gpus_needed"])
+        return f"{_paid(found, plan):,.0f}" if known else "—"
+    return result(name, plan.costs[name]) if math.isfinite(plan.costs[name]) else "—"
 
 
 def result_head(name: str) -> str:

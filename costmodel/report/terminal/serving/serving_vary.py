@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import fleet_of
@@ -42,8 +43,8 @@ from costmodel.report.terminal.serving.serving_variants import replica_words
 from costmodel.report.terminal.serving.vary_columns import HEADS, NARROW, SCALE, WORSE
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
-    is_cost,
     origin_lines,
+    price_fields,
     price_lines,
     price_varies,
     prices,
@@ -77,11 +78,12 @@ def sweep(found: SweptServing, *, chart: bool = False) -> list[Line]:
     if found.best:
         names, align = (*names[:-1], "best plan", ""), align + "l"
         rows = [(*row[:-1], _layout(trial), row[-1]) for row, trial in zip(rows, found.trials, strict=True)]
-    priced, own = any(map(is_cost, found.shown)), price_varies(paths)
+    priced, own = any(map(is_money, found.shown)), price_varies(paths)
     head = subject(found.case, paths, price=priced and not own)
     narrow = [name for name in NARROW if name in names]
     table = [CellTable(names, rows, align, drop=narrow), *_overloaded(found.trials), *_unread(found.trials)]
     drawing: list[Line] = [Text(), drawn_chart(found)] if chart else []
+    table += _partly_paid(found.trials) if "rent_per_month" in found.shown else []
     return [*head, *table, *(_prices(found) if priced and own else []), *_remarked(found.trials), *drawing]
 
 
@@ -91,6 +93,15 @@ def _unread(trials: Sequence[ServingTrial]) -> list[Line]:
     left = len(found) - _MOST_FAULTS
     more = [styled(f"  and {left} more, in the answer of --json")] if left > 0 else []
     return [*(styled(f"  {words}", BAD) for words in [*found][:_MOST_FAULTS]), *more]
+
+
+def _partly_paid(trials: Sequence[ServingTrial]) -> list[Line]:
+    """What rents count, where some are of whole nodes that are not all in use."""
+    answers = [trial.answer for trial in trials if trial.answer is not None and trial.works]
+    fleets = [fleet_of(answer.inputs, answer.costs["gpus"]) for answer in answers]
+    if all(fleet.paid == fleet.gpus for fleet in fleets):
+        return []
+    return [styled("  a month: rent of all replicas' GPUs; of a node with a price of its own, of all its GPUs", DIM)]
 
 
 def _prices(found: SweptServing) -> list[Text]:
@@ -119,10 +130,11 @@ def _results(shown: Sequence[str], trial: ServingTrial) -> list[str]:
     if trial.answer is None or trial.answer.refused or trial.alone is not None or "M001" in trial.codes:
         return ["—"] * len(shown)
     apart = trial.answer.plan.prefill is not None
-    return [
-        _fleet(trial.answer) if apart and name == "replicas" else brief(name, trial.answer.costs[name])
-        for name in shown
-    ]
+    return [_fleet(trial.answer) if apart and name == "replicas" else _brief(name, trial.costs[name]) for name in shown]
+
+
+def _brief(name: str, value: float) -> str:
+    return "—" if is_money(name) and math.isnan(value) else brief(name, value)
 
 
 def _fleet(answer: ServingAnswer) -> str:
@@ -160,10 +172,10 @@ def row(trial: ServingTrial, values: dict[str, str]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if answer is not None and not answer.refused:
         layout = answer.evaluation.layout
-        known = plan(sizes_of(layout), answer.costs)
+        known = plan(sizes_of(layout), trial.costs)
     fault = None if trial.fault is None else trial.fault.sentence
     return {**values, **known, "works": trial.works, "codes": list(trial.codes), "notes": remarks_of([trial]),
-            "fault": fault}  # fmt: skip
+            "fault": fault, **({} if answer is None else price_fields(price_of(answer.inputs.case)))}  # fmt: skip
 
 
 def sweep_json(found: SweptServing) -> dict[str, Any]:

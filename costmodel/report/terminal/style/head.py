@@ -202,11 +202,6 @@ def left_out_words(left: ForeignPrice) -> str:
     return f"{left.text} is the price for {left.of} and was left out"
 
 
-def is_cost(column: str) -> bool:
-    """Whether a result counts with the price."""
-    return column.startswith(("cost_", "rent_", "run_cost"))
-
-
 def prices(found: Iterable[Price]) -> list[Text]:
     """The prices of an answer whose rows have their own, each once, and those that were left out."""
     lines = dict.fromkeys((words, style) for price in found for words, style in _lines(price))
@@ -217,7 +212,18 @@ def prices(found: Iterable[Price]) -> list[Text]:
 
 def price_words(price: Price) -> str:
     """A price in one line."""
-    return f"at {hourly(price)} ({price_source(price)})" if price.known else _unknown(price)
+    if not price.known:
+        return _unknown(price)
+    assumed = f"assumed: {price_source(price)}{others_words(price)}; --price sets another"
+    return f"at {hourly(price)} ({assumed if price.assumed else price_source(price)})"
+
+
+def others_words(price: Price) -> str:
+    """What other offers of the same accelerator cost."""
+    if price.others is None:
+        return ""
+    low, high = (f"{other * _HOUR:,.2f}" for other in price.others)
+    return f"; others {low}" if low == high else f"; others {low} to {high}"
 
 
 def _unknown(price: Price) -> str:
@@ -305,6 +311,8 @@ def price_fields(price: Price) -> dict[str, Any]:
         "price_usd_per_gpu_h": price.each * _HOUR if price.known else None,
         "price_source": price_source(price) if price.known else None,
         "price_date": None if listed is None else listed.date,
+        "price_assumed": price.assumed,
+        "price_others_usd_per_gpu_h": None if price.others is None else [other * _HOUR for other in price.others],
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import short
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.plan_figures import choices
@@ -20,7 +21,7 @@ from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import fact_fields, head_of, is_cost, title, with_facts
+from costmodel.report.terminal.style.head import fact_fields, head_of, title, with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.terminal.vary.vary import finite, short_path
@@ -32,7 +33,10 @@ _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some
 def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
     best = "" if found.case.scenario.plan else "of the best plan, "
-    lines: list[Line] = [*head_of(found.case, priced=is_cost(found.result)), styled(f"{best}{brief_words(found.plan)}")]
+    lines: list[Line] = [
+        *head_of(found.case, priced=is_money(found.result)),
+        styled(f"{best}{brief_words(found.plan)}"),
+    ]
     lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD)]
     return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, bottleneck(found))]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.plan_figures import choices
@@ -21,7 +22,6 @@ from costmodel.report.terminal.style.formatting import listed, result, spaced
 from costmodel.report.terminal.style.head import (
     fact_fields,
     head_of,
-    is_cost,
     price_fields,
     price_lines,
     price_varies,
@@ -38,7 +38,7 @@ def solve(found: SolveResult) -> list[Line]:
     goal = found.target
     wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_cost(goal.column)), styled(wanted, HEAD)]
+    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
     lines += searched(found.case, [found.path]) if found.best else []
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
@@ -55,7 +55,7 @@ def solve(found: SolveResult) -> list[Line]:
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
         lines += trend_lines(found.leads_past)
     own = price_varies([found.path]) and found.path != "assume.price"
-    if is_cost(goal.column) and own and found.price is not None:
+    if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
     if found.evaluated:
         tried = f"{counted} tried from {first} to {last}"

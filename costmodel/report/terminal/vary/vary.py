@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -31,7 +32,6 @@ from costmodel.report.terminal.style.head import (
     fact_fields,
     head_of,
     hourly,
-    is_cost,
     price_fields,
     price_varies,
     prices,
@@ -68,7 +68,7 @@ def short_path(path: str) -> str:
 
 def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
-    varied, priced = [axis.path for axis in found.axes], any(map(is_cost, found.shown))
+    varied, priced = [axis.path for axis in found.axes], any(map(is_money, found.shown))
     each = priced and price_varies(varied)
     lines: list[Line] = [*head_of(found.case, varied, priced=priced)]
     lines += searched(found.case, varied) if found.best else []
@@ -96,8 +96,8 @@ def _combinations(found: Swept, *, priced: bool) -> CellTable:
     for point in found.points:
         set_to = [spaced(setting.partition("=")[2]) for setting in point.settings]
         costs = point.costs
-        main, *others = (result(name, costs.get(name, math.nan)) if costs else "" for name in found.shown)
-        bars = bar(costs.get(first, 0.0) / most, 16) if costs and most > 0 else ""
+        main, *others = (_figure(point, name) for name in found.shown)
+        bars = bar(value / most, 16) if most > 0 and (value := costs.get(first, math.nan)) >= 0 else ""
         price = (hourly(point.facts.price) if point.facts else "",) if priced else ()
         rows.append((*set_to, main, bars, *others, *price, why_words(point), *_planned(point, best=found.best)))
     paths = (short_path(axis.path) for axis in found.axes)
@@ -106,6 +106,13 @@ def _combinations(found: Swept, *, priced: bool) -> CellTable:
     if found.best:
         names, align = [*names, "best plan"], align + "l"
     return CellTable(names, rows, align, drop=("",))
+
+
+def _figure(point: SweepPoint, name: str) -> str:
+    """A result of one point; none of a plan that is refused, a dash for the rent of one that fails."""
+    if point.broken and is_money(name):
+        return "—"
+    return result(name, point.costs.get(name, math.nan)) if point.costs else ""
 
 
 def _planned(point: SweepPoint, *, best: bool) -> tuple[str, ...]:

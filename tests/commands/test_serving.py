@@ -464,10 +464,12 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
             row for row in found["refused"] if all(row[key] == value[key] for key in ("cluster.node", "cluster.nodes"))
         ]
         assert value["candidates"] == value["kept"] + sum(row["plans"] for row in named)
-        assert value["best"]["price_usd_per_gpu_h"] == (None if value["cluster.node"] == "dgx-b200" else 6.88)
+        assumed = value["cluster.node"] == "dgx-b200"
+        assert value["best"]["price_assumed"] is assumed
+        assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(14.24 if assumed else 6.88, abs=0.005)
     assert {row["cluster.node"] for row in found["plans"]} == {"dgx-b200"}
     out = run("search", NAME, *keys, "--why-not").out
-    assert "no price known for dgx-b200" in out
+    assert "at 14.24 USD/GPU/h (assumed: p6-b200, on demand" in out
     assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
     rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
     assert {row["cluster.node"] for row in rows} == {"p5", "dgx-b200"}
@@ -512,7 +514,7 @@ def test_a_degree_that_no_plan_of_a_search_can_have_is_named(run: Any, faults: F
 
 def test_sweep_over_nodes_shows_the_rent_of_each(run: Any) -> None:
     asked = ("sweep", NAME, "--over", "cluster.node=dgx-h100,p5,dgx-h200", "--show", "rent_per_month")
-    for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "no price known for dgx-h200"):
+    for words in ("at 2.50 USD", "at 6.88 USD", "was left out", "at 7.91 USD/GPU/h (assumed: p5en"):
         assert words in run(*asked).out
     over = ("--over", "cluster.node=p5,p5en", "--set", "assume.price=null", "--show", "gpus,nodes,rent_per_month")
     rents = [point["rent_per_month_usd"] for point in json_of(run, "sweep", NAME, *over)["points"]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +30,7 @@ def without_effect(
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     of_engine = (*_of_stack(inputs, columns), *_of_memory(inputs), *_of_defaults(inputs))
+    of_engine = (*of_engine, *_of_cache(inputs, stated))
     of_plan = (*_of_layout(inputs, columns), *_of_experts(inputs, columns, costs))
     rules = (*of_engine, *_of_load(inputs, columns), *_of_reuse(inputs), *of_plan)
     workload = inputs.case.scenario.workload
@@ -59,6 +60,18 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
         yield "stack.memory.group_context", "one accelerator takes stack.memory.context"
     elif all(np.all(layout.ranks > 1) for layout in columns):
         yield "stack.memory.context", "several accelerators take stack.memory.group_context"
+
+
+def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The types of the cache in usual checkpoints, where others decide."""
+    precision = inputs.case.scenario.workload.precision
+    if "workload.cache" in stated:
+        yield "stack.checkpoint_caches", "workload.cache is stated"
+    elif inputs.model.stored_cache is not None:
+        yield "stack.checkpoint_caches", "model.stored_cache is stated"
+    for other in inputs.engine.checkpoint_caches:
+        if other != precision:
+            yield f"stack.checkpoint_caches.{other}", f"workload.precision is {precision}"
 
 
 def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ CASES = {
     "ray": ["stack.executor=ray", "limits={}"],
     "rule": ["stack=sglang", "limits={}", *(f"stack.thumb_rule.{key}" for key in RULE)],
     "narrow": ["workload.weights=int4-g128", "limits={}"],
+    "eight": ["workload.precision=fp8", "limits={}"],
     "context": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 8, dcp: 8}", "limits={}"],
     "fleet": ["workload.rate=90 /s", "limits={}", "assume={growth: {rate: 9 /s, time: 60 s, start: 60 s}}"],
     "spares": ["workload.rate=90 /s", "limits={}", "assume={availability: 95 %, enough_up: 99 %}"],
@@ -59,6 +60,7 @@ VALUES = {
     },
     "one": {"stack.memory.context": "3 GiB"},
     "narrow": {"stack.weights": "[fp8]"},
+    "eight": {"stack.checkpoint_caches": "{fp8: fp8}"},
     "turns": {
         "workload.users": "200", "workload.think_time": "90 s", "workload.turns": "5", "workload.shared_prefix": "500",
         "stack.prefix_cache": "false", "stack.host_cache.ratio": "2", "assume.routing": "least-loaded",

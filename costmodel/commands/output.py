@@ -94,9 +94,10 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
             if path.exists() and not path.is_file():  # a pipe or a device is written to, never replaced
                 path.write_bytes(data)
             else:
+                behind = _behind_links(path)
                 if folder:
-                    path.resolve().parent.mkdir(parents=True, exist_ok=True)
-                _beside(path.resolve(), data, made)
+                    behind.parent.mkdir(parents=True, exist_ok=True)
+                _beside(behind, data, made)
         for path, temporary in made.items():
             os.replace(temporary, path)
     except OSError as error:
@@ -106,6 +107,13 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
         for temporary in made.values():
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+
+
+def _behind_links(path: Path) -> Path:
+    """The path that links at a path lead to; an error of the system where they lead in a loop."""
+    with contextlib.suppress(FileNotFoundError):
+        path.stat()
+    return Path(os.path.realpath(path))
 
 
 def _beside(path: Path, data: bytes, made: dict[Path, str]) -> None:

@@ -91,6 +91,7 @@ def comm(case: LoadedScenario) -> Reply:
 
 def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
     """The answer of `explain` about a figure of the scenario's plan, or a label of an answer about it."""
+    from costmodel.estimate.serving.predict_serving import WITHOUT_ROOM
     from costmodel.explore.serving.explain_serving import explain as explain_figure
     from costmodel.explore.serving.labelled_figures import labelled
     from costmodel.report.terminal.serving import serving_tree as report
@@ -100,7 +101,8 @@ def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
     if meant.page is not None:
         about = meant.page
         return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about))
-    if asked.refused:
+    unknown = "M001" in asked.broken and not any(name in WITHOUT_ROOM for name in meant.figures)
+    if asked.refused or unknown:
         return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
     nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
     return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes))

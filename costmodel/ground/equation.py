@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure, Total
 
@@ -79,7 +81,10 @@ class Equation:
 
     @functools.cached_property
     def contract(self) -> Contract:
-        """The docstring, parsed on first use."""
+        """The docstring, parsed on first use; a fault where Python dropped it."""
+        if sys.flags.optimize > 1:
+            hint = "run without -OO and with PYTHONOPTIMIZE unset; -O works"
+            raise fail("C022", "python -OO removes the docstrings that this answer explains equations with", None, hint)
         return parse_contract(inspect.getdoc(self.function) or "")
 
 

@@ -226,6 +226,32 @@ def test_a_full_disk_is_a_fault_of_the_output() -> None:
     assert "Exception ignored" not in ran.stderr
 
 
+def test_a_loop_of_links_is_a_fault_of_the_output(tmp_path: Path, run: Any, faults: Any) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    (found,) = faults(run("estimate", NAME, "-o", str(first), "--force"))
+    assert (found.code, found.sentence) == ("C002", f"{first} cannot be written: Too many levels of symbolic links")
+    assert first.is_symlink()
+    assert second.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("flag", "command", "code"),
+    [
+        ("-O", "explain quickstart step_time", 0),
+        ("-OO", "explain quickstart step_time", 2),
+        ("-OO", "report quickstart --format html", 2),
+    ],
+)
+def test_python_without_docstrings_explains_nothing(flag: str, command: str, code: int) -> None:
+    started = [sys.executable, flag, "-m", "costmodel", *command.split()]
+    ran = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == code
+    wanted = "error[C022]: python -OO removes the docstrings that this answer explains equations with\n"
+    assert ran.stderr.startswith(wanted) if code else not ran.stderr
+
+
 def test_closed_streams() -> None:
     ran = shell(
         "costmodel explain busbw >&-; echo $?; costmodel estimate - <&-; echo $?; costmodel show x 2>&-; echo $?",

@@ -12,7 +12,7 @@ DATA = {"evidence/measured"}
 SUBJECTS = {
     "commands": "answers every_refusal forms fuzz_imports machine_output nothing_fits prices printed_advice program "
     "remarked_input stored",
-    "documents": "counted fuzz fuzz_words private",
+    "documents": "counted fuzz fuzz_numbers fuzz_words private",
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",
     "estimate": "every_accelerator every_node every_pair public_reports strategy_limits",

@@ -24,6 +24,25 @@ class Document(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", use_attribute_docstrings=False)
 
 
+# By unit: the least that a number above zero may be, and the greatest. They lie far outside what any machine reaches,
+# and products of several stay finite. A kind of quantity may have narrower bounds.
+RANGES: dict[str, tuple[float, float]] = {
+    "1": (1e-12, 1e18),
+    "B": (1e-3, 1e18),
+    "B/s": (1.0, 1e18),
+    "FLOP/s": (1.0, 1e21),
+    "s": (1e-15, 1e12),
+    "1/s": (1e-15, 1e18),
+    "J": (1e-6, 1e21),
+    "J/s": (1e-3, 1e9),
+    "kg": (1e-6, 1e18),
+    "kg/J": (1e-15, 1e-5),
+    "USD": (1e-9, 1e18),
+    "USD/s": (1e-12, 1e8 / 3600),
+    "USD/J": (1e-15, 1e-5),
+}
+_LEAST_FACTOR = 1e-6  # of numbers that divide: factors, and shares that are never zero
+
 _DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
 _OFTEN_IN_PERCENT = 10.0  # numbers up to it may be meant in percent
 _ENDINGS = "k|K|M|G|B|T|Ki|Mi|Gi|(mi|bi|tri)llion|thousand"
@@ -77,7 +96,6 @@ class Quantity:
     unit: str
     low: float = 0.0
     high: float = math.inf
-    above: bool = False
     whole: bool = False
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -103,6 +121,16 @@ class Quantity:
         return f"( *({words}))?" if words else ""
 
     @property
+    def least(self) -> float:
+        """The least that it may be above zero."""
+        return max(self.low, RANGES[measured(self.unit)][0])
+
+    @property
+    def greatest(self) -> float:
+        """The greatest that it may be."""
+        return min(self.high, RANGES[measured(self.unit)][1])
+
+    @property
     def sample(self) -> str:
         """How one is written, for messages."""
         if measured(self.unit) != "1":
@@ -114,21 +142,23 @@ class Quantity:
     def validate(self, value: Any) -> Figure:
         """The number that a value is, if it is such a quantity."""
         number = figure(value, self.unit, self.sample)
-        low, high = self.low, self.high
-        if number < low or (self.above and number <= low) or number > high:
+        low, high = self.low, self.greatest
+        if number < low or number > high or 0 < number < self.least:
             few = self.unit == "1" and not self.whole and 1 <= high <= _OFTEN_IN_PERCENT
             meant = _percent(number, high) if few and not isinstance(value, str) else ""
-            words = {"given": _bare(value), "bounds": self._bounds(value) + meant}
+            words = {"given": _bare(value), "bounds": self._bounds(value, zero=number <= 0 or number > high) + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
         if self.whole and not number.is_integer():
             given = {"given": _bare(value)}
             raise PydanticCustomError("quantity_range", "a whole number is expected here, not {given}", given)
         return number
 
-    def _bounds(self, value: Any) -> str:
+    def _bounds(self, value: Any, *, zero: bool) -> str:
+        """The range in words; zero: from zero where that is allowed, else from the least above it."""
         size, unit = written_unit(value, self.unit) if isinstance(value, str) else (1.0, measured(self.unit))
-        least = f"{'more than' if self.above else 'at least'} {_bound(self.low / size, unit)}"
-        return least if math.isinf(self.high) else f"{least} and at most {_bound(self.high / size, unit)}"
+        least = f"at least {_bound((self.low if zero else self.least) / size, unit)}"
+        least = f"0, or {least}" if not zero and not self.low else least
+        return f"{least} and at most {_bound(self.greatest / size, unit)}"
 
 
 def _bare(value: Any) -> str:
@@ -141,24 +171,24 @@ def _percent(number: float, most: float) -> str:
 
 
 def _bound(value: float, unit: str) -> str:
-    number = f"{value:g}".replace("e+", "e")
+    number, unit = f"{value:g}".replace("e+", "e"), "W" if unit == "J/s" else unit
     return number if unit == "1" or not value else f"{number} {unit.removeprefix('1')}"
 
 
-Count = Annotated[float, Quantity("1", 1, 1e18, whole=True)]
-Multiple = Annotated[float, Quantity("1", 1, 1e18)]
-Positive = Annotated[float, Quantity("1", 0, 1e18, above=True)]
-NonNegative = Annotated[float, Quantity("1", 0, 1e18)]
+Count = Annotated[float, Quantity("1", 1, whole=True)]
+Multiple = Annotated[float, Quantity("1", 1)]
+Positive = Annotated[float, Quantity("1", _LEAST_FACTOR)]
+NonNegative = Annotated[float, Quantity("1")]
 Share = Annotated[float, Quantity("1", 0, 1)]
-Portion = Annotated[float, Quantity("1", 0, 1, above=True)]
-Bytes = Annotated[float, Quantity("B", 0, 1e18)]
-Capacity = Annotated[float, Quantity("B/GPU", 0, 1e18, above=True)]
-Width = Annotated[float, Quantity("B/parameter", 0, 64, above=True)]
-ParameterBytes = Annotated[float, Quantity("B/parameter", 0, 1e18)]
-Rate = Annotated[float, Quantity("B/GPU/s", 1, 1e18)]
-FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1, 1e21)]
-Seconds = Annotated[float, Quantity("s", 0, 1e12)]
-Watts = Annotated[float, Quantity("J/s", 0, 1e9, above=True)]
+Portion = Annotated[float, Quantity("1", _LEAST_FACTOR, 1)]
+Bytes = Annotated[float, Quantity("B")]
+Capacity = Annotated[float, Quantity("B/GPU", 1)]
+Width = Annotated[float, Quantity("B/parameter", 1e-3, 64)]
+ParameterBytes = Annotated[float, Quantity("B/parameter")]
+Rate = Annotated[float, Quantity("B/GPU/s", 1)]
+FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1)]
+Seconds = Annotated[float, Quantity("s")]
+Watts = Annotated[float, Quantity("J/s", 1e-3)]
 Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e6 / 3600)]  # a million USD an hour
 
 

@@ -10,18 +10,13 @@ from costmodel.ground.counts import kind_of
 from costmodel.ground.parsing import counted_in
 from costmodel.ground.units import Figure
 
-_MOST = 1e18
-
-
 def _count(kinds: str, low: float = 1) -> Quantity:
-    return Quantity(kinds, low, _MOST, whole=True)
-
+    return Quantity(kinds, low, whole=True)
 
 class InTokens(Figure):
     """A number of tokens where sequences are expected; the sequence length converts it."""
 
     __slots__ = ()
-
 
 class FromTokens(Figure):
     """A number of sequences that was written as one of tokens."""
@@ -39,7 +34,6 @@ class FromTokens(Figure):
     def __reduce__(self) -> tuple[Any, ...]:
         return FromTokens, (InTokens(self.tokens, self.place), self.sequence)
 
-
 class _Sequences(Quantity):
     """A number of sequences, or of tokens."""
 
@@ -55,7 +49,6 @@ class _Sequences(Quantity):
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return Quantity("sequence token", self.low, self.high, whole=True).__get_pydantic_json_schema__(schema, handler)
 
-
 class _Rent(Quantity):
     """The price of a node, or of an accelerator if its unit names accelerators."""
 
@@ -63,7 +56,6 @@ class _Rent(Quantity):
         if isinstance(value, str) and rented(value) == "accelerator":
             return Quantity("USD/GPU/s", self.low, self.high).validate(value)
         return super().validate(value)
-
 
 def rented(price: str) -> str:
     """What is rented, by the unit of a price; empty where the unit does not name it.
@@ -74,10 +66,9 @@ def rented(price: str) -> str:
     kinds = {kind_of(part.strip()) for part in price.split("/")[1:]}
     return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
 
-
 TOKENS = _count("token")
 Tokens = Annotated[float, TOKENS]
-Sequences = Annotated[float, _Sequences("sequence", 1, _MOST, whole=True)]
+Sequences = Annotated[float, _Sequences("sequence", 1, whole=True)]
 Gpus = Annotated[float, _count("GPU")]
 Replicas = Annotated[float, _count("replica GPU")]
 Stages = Annotated[float, _count("stage GPU")]
@@ -93,13 +84,13 @@ ExpertCount = Annotated[float, _count("expert")]
 Groups = Annotated[float, _count("group")]
 Modules = Annotated[float, _count("module")]
 Parameters = Annotated[float, _count("parameter")]
-SomeParameters = Annotated[float, Quantity("parameter", 0, _MOST, above=True)]
+SomeParameters = Annotated[float, Quantity("parameter", 1e-3)]
 Vocabulary = Annotated[float, _count("row token")]
 Operations = Annotated[float, _count("operation")]
 Communicators = Annotated[float, _count("communicator")]
 Measurements = Annotated[float, _count("measurement")]
-Rows = Annotated[float, Quantity("row", 0, _MOST)]
+Rows = Annotated[float, Quantity("row")]
 PortRate = Annotated[float, Quantity("B/GPU/interface/s", 1, 1e15)]
-NodeRate = Annotated[float, Quantity("B/node/s", 1, _MOST)]
-NodeCapacity = Annotated[float, Quantity("B/node", 0, _MOST, above=True)]
+NodeRate = Annotated[float, Quantity("B/node/s", 1)]
+NodeCapacity = Annotated[float, Quantity("B/node", 1)]
 Rent = Annotated[float, _Rent("USD/node/s", 0, 1e8 / 3600)]

@@ -37,8 +37,8 @@ from costmodel.documents.schemas.count_kinds import (
 )
 from costmodel.ground.units import Figure, show
 
-_NODES = Quantity("node", 1, 1e18, whole=True)
-Hertz = Annotated[float, Quantity("1/s", 0, 1e12, above=True)]
+_NODES = Quantity("node", 1, whole=True)
+Hertz = Annotated[float, Quantity("1/s", 1, 1e12)]
 
 
 _ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74

@@ -5,15 +5,16 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Quantity, Seconds, Share
+from costmodel.documents.schemas.base import Bytes, Document, Quantity, Seconds, Share
 from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS
 
-TokenRate = Annotated[float, Quantity("token/s", 0, 1e18)]
-GpuTokenRate = Annotated[float, Quantity("token/GPU/s", 0, 1e18)]
-Money = Annotated[float, Quantity("USD", 0, 1e18)]
-Joules = Annotated[float, Quantity("J", 0, 1e21)]
-Kilograms = Annotated[float, Quantity("kg", 0, 1e18)]
-TokenPrice = Annotated[float, Quantity("USD/Mtoken", 0, 1e18)]
+LimitRate = Annotated[float, Quantity("FLOP/GPU/s")]
+TokenRate = Annotated[float, Quantity("token/s")]
+GpuTokenRate = Annotated[float, Quantity("token/GPU/s")]
+Money = Annotated[float, Quantity("USD")]
+Joules = Annotated[float, Quantity("J")]
+Kilograms = Annotated[float, Quantity("kg")]
+TokenPrice = Annotated[float, Quantity("USD/Mtoken")]
 
 AT_MOST: Any = Field(default=None, description="Largest value allowed")
 AT_LEAST: Any = Field(default=None, description="Smallest value allowed")
@@ -67,9 +68,9 @@ class BytesLimit(Bound):
 class FlopRateLimit(Bound):
     """Bounds on a rate of computing."""
 
-    at_most: FlopRate | None = AT_MOST
-    at_least: FlopRate | None = AT_LEAST
-    target: FlopRate | None = TARGET
+    at_most: LimitRate | None = AT_MOST
+    at_least: LimitRate | None = AT_LEAST
+    target: LimitRate | None = TARGET
 
 
 class TokenRateLimit(Bound):

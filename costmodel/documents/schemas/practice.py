@@ -17,9 +17,9 @@ from costmodel.documents.schemas.base import (
     as_written,
 )
 
-CarbonIntensity = Annotated[float, Quantity("kg/J", 0, 1e-5)]
-EnergyPrice = Annotated[float, Quantity("USD/J", 0, 1e-5)]
-StoreRate = Annotated[float, Quantity("B/node/s", 1, 1e18)]
+CarbonIntensity = Annotated[float, Quantity("kg/J")]
+EnergyPrice = Annotated[float, Quantity("USD/J")]
+StoreRate = Annotated[float, Quantity("B/node/s", 1)]
 
 
 class NodeStorage(Sourced):

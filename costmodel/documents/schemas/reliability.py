@@ -21,7 +21,7 @@ def _of_nodes(value: Any) -> Any:
 
 
 _MOST = 1 / 3600  # an interruption an hour
-NodeRate = Annotated[float, Quantity("1/node/s", 0, _MOST), BeforeValidator(_of_nodes)]
+NodeRate = Annotated[float, Quantity("1/node/s", 1e-15, _MOST), BeforeValidator(_of_nodes)]
 JobTime = Annotated[float, Quantity("s", 1)]
 JobRate = Annotated[float, Quantity("run/s", 0, _MOST)]
 SoftShare = Annotated[float, Quantity("1", 0, 0.999)]

@@ -20,10 +20,10 @@ from costmodel.documents.schemas.count_kinds import Gpus
 from costmodel.documents.schemas.practice import EnergyPrice, GridReference, PracticeReference
 from costmodel.documents.schemas.reliability import FailuresReference
 
-_SPAN = Quantity("s", 0, 1e9, above=True)
-TokenRate = Annotated[float, Quantity("token/s", 0, 1e18, above=True)]
-StoreRate = Annotated[float, Quantity("B/s", 1, 1e18)]
-Steps = Annotated[float, Quantity("step", 1, 1e18, whole=True)]
+_SPAN = Quantity("s", 1e-3, 1e9)
+TokenRate = Annotated[float, Quantity("token/s", 1)]
+StoreRate = Annotated[float, Quantity("B/s", 1)]
+Steps = Annotated[float, Quantity("step", 1, whole=True)]
 _NODES = Quantity("node", 0, 1e9, whole=True)
 _COVERED = Quantity("1", 0.5, 0.9999)
 _TOKEN_BYTES = Quantity("B/token", 1e-3, 1e12)

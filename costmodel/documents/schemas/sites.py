@@ -7,7 +7,7 @@ from pydantic import Field
 from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds
 
 SiteCount = Annotated[float, Quantity("1", 2, 1e9, whole=True)]
-SiteRate = Annotated[float, Quantity("B/s", 1, 1e18)]
+SiteRate = Annotated[float, Quantity("B/s", 1)]
 InnerSteps = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
 SiteType = Literal["fp32", "bf16", "fp16", "int8", "fp4"]
 

@@ -22,7 +22,7 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded, with_ends
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
@@ -38,6 +38,12 @@ from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
 AnyEvaluation = ServingEvaluation | ApartEvaluation
+WITHOUT_ROOM = {  # results of a plan that does not fit
+    *SIZES,
+    *("replicas", "gpus", "nodes", "rent_per_month", "limits_chance"),
+    *("memory_peak", "memory_share", "cache_pool", "cache_pool_tokens", "kv_bytes_per_token"),
+    *("concurrency_worst", "concurrency_steady", "host_cache_tokens"),
+}
 
 
 @record
@@ -222,6 +228,19 @@ def broken_of(found: ServingAnswer, shown: Collection[str]) -> tuple[str, ...]:
     return tuple(code for code in found.broken if code in missed | OVERLOAD | {"M001"})
 
 
+def known_costs(costs: dict[str, float]) -> dict[str, float]:
+    """The results of a plan; of one that does not fit those of its size and its memory, and NaN for all others.
+
+    Without room for the cache of one request there is no time, no rate, and nothing that such a plan costs a token.
+    """
+    if costs["memory_share"] <= 1:
+        return costs
+    return {
+        name: value if name.removesuffix("_low").removesuffix("_high") in WITHOUT_ROOM else np.nan
+        for name, value in costs.items()
+    }
+
+
 def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
 
@@ -242,7 +261,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         else:
             evaluation = evaluated(inputs, *columns)
             results = evaluation.results
-        costs = results.row()
+        costs = known_costs(results.row())
     if inputs.case.scenario.workload.single_token:
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())

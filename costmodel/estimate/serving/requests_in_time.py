@@ -49,7 +49,7 @@ def request_limits(limits: Iterable[Limit]) -> RequestLimits:
             first.append(limit.value)
         elif limit.kind == "at_most" and limit.column in ("tpot", "tpot_p99"):
             token.append(limit.value)
-        elif limit.kind == "at_least" and limit.column == "tokens_per_s_per_user":
+        elif limit.kind == "at_least" and limit.column == "tokens_per_s_per_user" and limit.value:
             token.append(float(rate_of(1.0, limit.value)))
     return RequestLimits(min(first, default=None), min(token, default=None))
 

@@ -17,7 +17,7 @@ from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.ground.equation import Number
 
 _FROM_ARRIVAL = ("ttft", "ttft_p99", "latency")
-LEAST_RESULT = 1e-9  # stands for a chance, or a rate of tokens, that is nothing
+LEAST_RESULT = 1e-9  # stands for a time, a chance, or a rate of tokens, that is nothing
 
 
 def service_limits(inputs: ServingInputs) -> list[Limit]:
@@ -48,6 +48,9 @@ def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int)
     found = np.zeros(rows)
     for limit in limits:
         value, bound = result(limit.column), limit.value
-        over = share(value, bound) if limit.kind == "at_most" else share(bound, np.maximum(value, LEAST_RESULT))
+        if limit.kind == "at_most":
+            over = share(value, np.maximum(bound, LEAST_RESULT))
+        else:
+            over = share(bound, np.maximum(value, LEAST_RESULT))
         found = np.maximum(found, np.asarray(over))
     return found

@@ -23,6 +23,7 @@ from costmodel.ground.record import record
 LARGEST = 500_000_000  # bytes of a trace as text
 _UNPACKED, _MOST_TIMES = 64_000_000, 200  # bytes that every packed trace may have, and times its size that it may have
 _MICROSECOND = 1e-6
+_LAST = 1e18  # microseconds that an event may start at; clocks since 1970 show 1.8e15
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 COMPUTED = ("matmul", "attention", "memory_bound", "optimizer")
 _STEP, _MARK = "ProfilerStep#", "user_annotation"
@@ -133,7 +134,7 @@ def _timed(event: Mapping[str, Any]) -> bool:
     start, length = event.get("ts"), event.get("dur")
     if not isinstance(start, int | float) or not isinstance(length, int | float):
         return False
-    return math.isfinite(start) and 0 <= length < 1e12
+    return abs(start) < _LAST and 0 <= length < 1e12
 
 
 def _steps(path: str, events: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.predict_serving import ServingAnswer, known_costs
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
@@ -56,7 +56,7 @@ def frame(inputs: ServingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
     """A plan with its results."""
     degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
-    known = {machine_name(name): number(value) for name, value in costs.items() if name not in SIZES}
+    known = {machine_name(name): number(value) for name, value in known_costs(dict(costs)).items() if name not in SIZES}
     return {**degrees, **known, "fits": costs["memory_share"] <= 1}
 
 

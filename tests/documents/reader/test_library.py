@@ -306,7 +306,7 @@ def test_the_library_wants_a_name_and_a_list(given: Any) -> None:
 @pytest.mark.parametrize("leaf", ["accelerator.memory.usable", "accelerator.memory.capacity", "memory.capacity"])
 def test_no_memory_at_all(leaf: str, run: Any, faults: Faults) -> None:
     (found,) = faults(run("estimate", NAME, "--set", f"cluster.node.{leaf}=0 GiB"))
-    assert (found.code, found.sentence) == ("D008", "0 GiB is out of range: more than 0 and at most 1e18 B")
+    assert (found.code, found.sentence) == ("D008", "0 GiB is out of range: at least 1 B and at most 1e18 B")
 
 
 def test_a_source_may_be_called_schema(run: Any, faults: Faults, shadow: Callable[..., Path]) -> None:

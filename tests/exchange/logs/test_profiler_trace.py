@@ -199,3 +199,11 @@ def test_a_packed_trace_is_unpacked_so_far_and_no_farther(tmp_path: Path, monkey
         (tmp_path / "plain.json").write_text(json.dumps(whole()) + " " * 20_000)
         with pytest.raises(CostModelError, match="over 0 MB, and no more is read"):
             profiled_step(str(name), DEGREES)
+
+
+def test_an_event_that_starts_later_than_any_clock_shows_is_left_out(tmp_path: Path) -> None:
+    tree = whole()
+    expected = profiled_step(written(tmp_path, tree), DEGREES)
+    tree["traceEvents"].append(kernel("sm90_xmma_gemm", 10**400, 5))
+    tree["traceEvents"].append(kernel("sm90_xmma_gemm", 50, 10**400))
+    assert profiled_step(written(tmp_path, tree, "late.json"), DEGREES) == expected

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 
 from costmodel.estimate.serving.plan_columns import SIZES
+from costmodel.estimate.serving.predict_serving import predict
+from estimate.serving.cases import case
 
 APART = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
 TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"
@@ -88,3 +91,38 @@ def test_memory_has_what_the_host_would_keep(run: Any) -> None:
     kept = answer(run, "memory", SERVING)["host_cache"]
     assert set(kept) == {"memory_bytes", "rank_bytes", "tokens", "prompt_tokens", "load_s", "recompute_s"}
     assert kept["load_s"] < kept["recompute_s"]
+
+
+OF_A_PLAN_THAT_DOES_NOT_FIT = {  # beside what the plan is, and the ends of the bands
+    *("gpus", "nodes", "rent_per_month_usd", "limits_chance", "memory_peak_bytes", "memory_share", "cache_pool_bytes"),
+    *("cache_pool_tokens", "kv_bytes_per_token", "concurrency_worst", "concurrency_steady"),
+}
+
+
+def test_a_plan_that_does_not_fit_has_the_figures_of_its_memory_alone(run: Any) -> None:
+    (plan,) = answer(run, "estimate", SERVING, "--set", "plan.tp=1")["plans"]
+    known = {name for name, value in plan.items() if value is not None and "_low" not in name and "_high" not in name}
+    assert known == {*SIZES[:6], *OF_A_PLAN_THAT_DOES_NOT_FIT, "fits"}
+    assert not plan["fits"]
+    assert all(value >= 0 for name, value in plan.items() if name in OF_A_PLAN_THAT_DOES_NOT_FIT)
+
+
+def test_prompts_without_room_have_no_time_per_token() -> None:
+    found = predict(case("workload.prompt.mean=1e15"), bands=False)
+    assert "M001" in found.broken
+    assert math.isnan(found.costs["tpot"])
+    assert min(value for value in found.costs.values() if not math.isnan(value)) >= 0
+
+
+def test_a_point_of_a_sweep_that_does_not_fit_has_no_times(run: Any) -> None:
+    small, large = answer(run, "sweep", SERVING, "--over", "plan.tp=1,8")["points"]
+    assert not small["fits"]
+    assert small["tpot_s"] is small["requests_per_s"] is small["cost_per_moutput_usd"] is None
+    assert large["tpot_s"] > 0
+
+
+def test_a_time_of_a_plan_that_does_not_fit_is_not_explained(run: Any) -> None:
+    ran = run("explain", SERVING, "tpot", "--set", "plan.tp=1")
+    assert ran.code == 1
+    assert "M001 does not fit" in ran.out
+    assert run("explain", SERVING, "cache_pool", "--set", "plan.tp=1").code == 0

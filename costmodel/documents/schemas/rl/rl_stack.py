@@ -11,7 +11,7 @@ from costmodel.documents.schemas.scenario import StackReference
 from costmodel.documents.schemas.serving.engine import Engine
 
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(_as_written)]
-CopyRate = Annotated[float, Quantity("B/s", 1, 1e18, above=True)]
+CopyRate = Annotated[float, Quantity("B/s", 1)]
 
 
 class WeightSync(Sourced):

@@ -19,7 +19,7 @@ Scored = Literal["trainer", "engine"]
 Prompts = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Turns = Annotated[float, Quantity("1", 1, 1e6)]
 Environments = Annotated[float, Quantity("replica", 1, 1e9, whole=True)]
-Spread = Annotated[float, Quantity("1", 0, 10, above=True)]  # as of requests to engines
+Spread = Annotated[float, Quantity("1", 1e-6, 10)]  # as of requests to engines
 Iterations = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
 
 

@@ -1,11 +1,11 @@
 """Bounds a serving plan must keep, on any result."""
 
-from typing import Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, NonNegative
+from costmodel.documents.schemas.base import Document, NonNegative, Quantity
 from costmodel.documents.schemas.limits import (
     AT_LEAST,
     AT_MOST,
@@ -21,7 +21,8 @@ from costmodel.documents.schemas.limits import (
     TokenRateLimit,
 )
 from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.documents.schemas.serving.serving_workload import RequestRate
+
+LimitRate = Annotated[float, Quantity("request/s", 0, 1e6)]
 
 B = TypeVar("B", bound=Document)
 
@@ -48,9 +49,9 @@ class CountLimit(Bound):
 class RequestRateLimit(Bound):
     """Bounds on a rate of requests."""
 
-    at_most: RequestRate | None = AT_MOST
-    at_least: RequestRate | None = AT_LEAST
-    target: RequestRate | None = TARGET
+    at_most: LimitRate | None = AT_MOST
+    at_least: LimitRate | None = AT_LEAST
+    target: LimitRate | None = TARGET
 
 
 def _bounded(kind: type[B], result: str) -> B:

@@ -9,7 +9,7 @@ from costmodel.documents.schemas.base import Count, Document, Quantity, Share
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
-Copies = Annotated[float, Quantity("1", 0, 1e18, whole=True)]
+Copies = Annotated[float, Quantity("1", 0, whole=True)]
 _OF_ONE = ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")
 _NO_STAGES = (
     "instances for prefill and for decode have no pp: how a cache passes between pipeline stages of both is not "

@@ -12,9 +12,9 @@ from costmodel.ground.units import Figure
 
 Traffic = Literal["steady", "burst"]
 
-RequestRate = Annotated[float, Quantity("request/s", 0, 1e6, above=True)]
-Tokens = Annotated[float, Quantity("token", 1, 1e18, whole=True)]
-FewTokens = Annotated[float, Quantity("token", 0, 1e18, whole=True)]
+RequestRate = Annotated[float, Quantity("request/s", 1e-9, 1e6)]
+Tokens = Annotated[float, Quantity("token", 1, whole=True)]
+FewTokens = Annotated[float, Quantity("token", 0, whole=True)]
 Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean

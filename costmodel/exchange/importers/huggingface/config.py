@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
@@ -183,7 +182,7 @@ class Config:
         least = -LARGEST if kind == "figure" else 0 if optional else 1
         if isinstance(value, bool) or not isinstance(value, int | float):
             fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}"
-        elif not math.isfinite(value) or not least <= value <= LARGEST:
+        elif not least <= value <= LARGEST:
             fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
         elif kind != "figure" and value != int(value):
             fault = "D008", f"a whole number is expected for {spelling}, not {shown(value)}"

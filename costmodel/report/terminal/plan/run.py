@@ -112,7 +112,7 @@ def _where_it_goes(answer: Answer, found: RunFigures) -> list[Line]:
     parts = {name: value for name, value in run_parts(answer, found).items() if name == "steps" or value}
     rows = []
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
-        time = "" if wall != wall else show_time(value * wall)
+        time = show_time(value * wall) if math.isfinite(wall) else ""
         rows.append((name, time, bar(value / max(parts.values()), 30), percent(value, 3)))
     shown = CellTable(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
     return [Text(), styled("  where the run goes", HEAD), shown]
@@ -132,7 +132,7 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions)
-    counts = "" if count != count else f", {counted(round(count))} in the run"
+    counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""
     rows = [("failures", f"one each {show_time(costs['mtbf'])}{band}{counts}")]
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
     usable = "" if asked.checkpoint.mode == "sync" else f", can be used {write} later"

@@ -1,0 +1,80 @@
+"""Ranges of quantities: what no machine reaches is refused with the range, and zero is taken where it has a meaning."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from costmodel.documents.schemas import base
+from costmodel.documents.schemas.base import RANGES, Quantity
+
+SCENARIOS = Path(__file__).resolve().parents[3] / "docs" / "guide" / "scenarios.md"
+TRAINING, SERVING = "quickstart", "serve-llama-3.1-70b"
+
+
+@pytest.mark.parametrize("unit", RANGES)
+def test_each_unit_has_a_least_above_zero_and_a_greatest(unit: str) -> None:
+    least, greatest = RANGES[unit]
+    kind = Quantity(unit)
+    assert (kind.least, kind.greatest) == (least, greatest)
+    for value in (0.0, least, greatest):
+        assert kind.validate(base.Figure(value)) == value
+    for value in (5e-324, least / 2, greatest * 2, -least, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="range|finite"):
+            kind.validate(base.Figure(value))
+
+
+def test_products_of_extremes_stay_finite() -> None:
+    least = min(low for low, _ in RANGES.values())
+    greatest = max(high for _, high in RANGES.values())
+    assert 0 < least**10 < greatest**10 < float("inf")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "words"),
+    [
+        ("Watts", "0 W", "at least 0.001 W and at most 1e09 W"),
+        ("Rate", "0.5 B/s", "at least 1 B/s and at most 1e18 B/s"),
+        ("Portion", "1e-320", "at least 1e-06 and at most 1"),
+        ("Seconds", "1e-17 s", "0, or at least 1e-15 s and at most 1e12 s"),
+        ("Seconds", "-1 s", "at least 0 and at most 1e12 s"),
+    ],
+)
+def test_a_message_names_the_range(kind: str, text: str, words: str) -> None:
+    with pytest.raises(ValidationError, match="out of range") as found:
+        TypeAdapter(getattr(base, kind)).validate_python(text)
+    assert words in found.value.errors()[0]["msg"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "setting"),
+    [
+        ("run", TRAINING, "run.loader=1e-3 token/s"),
+        ("run", TRAINING, "run.loader=1e-320 token/s"),
+        ("run", TRAINING, "run.failures.rate=0 /1000 node-days"),
+        ("estimate", TRAINING, "cluster.accelerator.power.max=1e-320 W"),
+        ("estimate", TRAINING, "assume.stragglers.slow_part=1e-320"),
+        ("estimate", TRAINING, "assume.stragglers.slow_link=1e-320"),
+    ],
+)
+def test_what_no_machine_has_is_refused(command: str, name: str, setting: str, run: Any, faults: Any) -> None:
+    (found,) = faults(run(command, name, "--set", setting))
+    assert found.code == "D008"
+    assert "out of range: at least" in found.sentence
+
+
+@pytest.mark.parametrize("limit", ["tokens_per_s_per_user.at_least=0 token/s", "requests_per_s.at_least=0"])
+def test_a_limit_of_zero_is_a_limit(limit: str, run: Any) -> None:
+    assert run("estimate", SERVING, "--set", f"limits.{limit}").code == 0
+
+
+def test_the_guide_lists_the_ranges() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| ([\d.e-]+) \| ([\d.e-]+) \|", SCENARIOS.read_text("utf-8"), re.MULTILINE)
+    shown = {unit: (f"{least:g}", f"{greatest:.3g}") for unit, (least, greatest) in RANGES.items()}
+    assert {unit: (low, high) for unit, low, high in rows} == {
+        unit: (low.replace("e+", "e"), high.replace("e+", "e")) for unit, (low, high) in shown.items()
+    }

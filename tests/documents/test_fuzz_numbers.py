@@ -23,7 +23,6 @@ from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.report.machine.answer_fields import plain
 
-
 SAMPLE = 30  # tries of the usual suite, of those without limits, whose remedies take longest
 VALUES = ("0", "5e-324", "1e-3", "1e15", "1e300", "-1", "nan", "inf", "-1e300")
 # What holds keys of each kind, and the commands that read them; later ones are asked for keys that the first lack.
@@ -114,7 +113,9 @@ def fault_of(ran: Any, command: tuple[str, ...]) -> str:
     return ""
 
 
-def test_hostile_numbers_end_with_an_answer_or_a_fault(run: Any, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_hostile_numbers_end_with_an_answer_or_a_fault(
+    run: Any, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     every = tries()
     if not request.config.getoption("--whole"):
         every = random.Random(13).sample([each for each in every if "limits." not in each[3]], SAMPLE)

@@ -10,13 +10,16 @@ from costmodel.ground.counts import kind_of
 from costmodel.ground.parsing import counted_in
 from costmodel.ground.units import Figure
 
+
 def _count(kinds: str, low: float = 1) -> Quantity:
     return Quantity(kinds, low, whole=True)
+
 
 class InTokens(Figure):
     """A number of tokens where sequences are expected; the sequence length converts it."""
 
     __slots__ = ()
+
 
 class FromTokens(Figure):
     """A number of sequences that was written as one of tokens."""
@@ -34,6 +37,7 @@ class FromTokens(Figure):
     def __reduce__(self) -> tuple[Any, ...]:
         return FromTokens, (InTokens(self.tokens, self.place), self.sequence)
 
+
 class _Sequences(Quantity):
     """A number of sequences, or of tokens."""
 
@@ -49,6 +53,7 @@ class _Sequences(Quantity):
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return Quantity("sequence token", self.low, self.high, whole=True).__get_pydantic_json_schema__(schema, handler)
 
+
 class _Rent(Quantity):
     """The price of a node, or of an accelerator if its unit names accelerators."""
 
@@ -56,6 +61,7 @@ class _Rent(Quantity):
         if isinstance(value, str) and rented(value) == "accelerator":
             return Quantity("USD/GPU/s", self.low, self.high).validate(value)
         return super().validate(value)
+
 
 def rented(price: str) -> str:
     """What is rented, by the unit of a price; empty where the unit does not name it.
@@ -65,6 +71,7 @@ def rented(price: str) -> str:
     """
     kinds = {kind_of(part.strip()) for part in price.split("/")[1:]}
     return "accelerator" if "GPU" in kinds else "node" if "node" in kinds else ""
+
 
 TOKENS = _count("token")
 Tokens = Annotated[float, TOKENS]

@@ -65,8 +65,8 @@ class EngineMemoryUse:
 
     @property
     def allowed(self) -> Number:
-        """What the engine may take; less than what is beside the pool where it leaves no pool."""
-        return self.beside + self.pool
+        """What the engine may take, a byte at least; less than what is beside the pool where it leaves no pool."""
+        return np.maximum(self.beside + self.pool, 1.0)
 
     @property
     def least(self) -> Number:

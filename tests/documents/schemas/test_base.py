@@ -24,7 +24,7 @@ def test_each_unit_has_a_least_above_zero_and_a_greatest(unit: str) -> None:
     for value in (0.0, least, greatest):
         assert kind.validate(base.Figure(value)) == value
     for value in (5e-324, least / 2, greatest * 2, -least, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="range|finite"):
+        with pytest.raises(ValueError, match=r"range|finite"):
             kind.validate(base.Figure(value))
 
 

@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 import pytest
+from estimate.serving.cases import case
 
 from costmodel.estimate.serving.plan_columns import SIZES
 from costmodel.estimate.serving.predict_serving import predict
-from estimate.serving.cases import case
 
 APART = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
 TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"

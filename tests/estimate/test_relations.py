@@ -77,6 +77,7 @@ def _of_training(rng: random.Random) -> tuple[str, ...]:
         f"workload.global_batch={rng.choice([256, 512, 1024])}",
         f"plan.recompute={rng.choice(['none', 'selective', 'full'])}",
         "workload.tokens=1 T",
+        "assume.price=2.50 USD/GPU/h",
     )
 
 
@@ -193,7 +194,7 @@ MONEY = {f"{name}{end}": 2.0 for name in ("cost_per_mtoken", "run_cost") for end
 RUN = {f"{name}{end}": 2.0 for name in ("run_time", "run_cost") for end in ("", "_low", "_high")}
 RENT = {
     **dict.fromkeys(("cost_per_mtoken", "cost_per_minput", "cost_per_moutput", "cost_per_mcached"), 2.0),
-    **dict.fromkeys(("cost_within_limits", "rent_per_month", "cost_of_batch"), 2.0),
+    **dict.fromkeys(("cost_within_limits", "rent_per_month", "rent_needed", "cost_of_batch"), 2.0),
 }
 WAITS = ("ttft", "ttft_p99", "tpot")
 ROOMY = ("cluster.accelerator.memory.capacity=200 GiB", "cluster.accelerator.memory.usable=190 GiB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -107,6 +108,11 @@ def one_row(structure: Structure, **sizes: float) -> Block:
     """A block of a single plan; sizes that most plans do not have are one if they are left out."""
     values = {**dict.fromkeys(OF_ITSELF_ONE, 1.0), **sizes}
     return Block(structure, *(np.array([values[name]], dtype=np.float64) for name in SIZES))
+
+
+def rows_of(blocks: Sequence[Block]) -> Block:
+    """The plans of blocks that share a structure, as one block."""
+    return Block(blocks[0].structure, *(np.concatenate([getattr(each, name) for each in blocks]) for name in SIZES))
 
 
 def local_sequence(sequence: Number, block: Block) -> Number:

@@ -6,16 +6,19 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, plan_block
-from costmodel.estimate.training.constraints.plan_constraints import refusals
+from costmodel.estimate.shared.masks import any_of
+from costmodel.estimate.shared.plan_batch import rows_of
+from costmodel.estimate.training.constraints.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
@@ -23,9 +26,10 @@ from costmodel.explore.search.changes import Remedy, of_money, of_quality
 from costmodel.ground.errors import CostModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.estimate.shared.plan_batch import Block, Structure
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
 _ON_HOST = "L043"
@@ -85,16 +89,48 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
         yield replace(_remedy((settings,), costs, left=left), note=note)
 
 
-def _of_the_plan(answer: Answer, tried_paths: Iterable[str]) -> list[Remedy]:
+def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
     """Of each key of the plan the fastest value with which it keeps everything; the fastest key first."""
-    found = []
+    alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
     for path in tried_paths:
-        tried = [(value, *_asked(answer, path, value, figures=True)) for value in values(answer, path)]
-        works = [(costs["step_time"], value, costs) for value, left, costs in tried if not left]
-        if works:
-            _, value, costs = min(works, key=lambda each: each[0])
-            found.append(_remedy(((f"{path}={value_text(value)}",),), costs, price="time"))
+        for place, value in enumerate(values(answer, path)):
+            block = _with_value(answer, path, value)
+            if block is not None:
+                alike.setdefault(block.structure, []).append((path, value, place, block))
+    works: dict[str, list[tuple[float, int, Any, dict[str, float]]]] = {}
+    for asked in alike.values():
+        for row, costs in _kept_rows(answer.inputs, rows_of([block for *_, block in asked])):
+            path, value, place, _ = asked[row]
+            works.setdefault(path, []).append((costs["step_time"], place, value, costs))
+    found = []
+    for path in (path for path in tried_paths if path in works):
+        _, _, value, costs = min(works[path], key=lambda each: each[:2])
+        found.append(_remedy(((f"{path}={value_text(value)}",),), costs, price="time"))
     return sorted(found, key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+
+
+def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
+    """The plan with another value of one of its keys; nothing where there is no such plan."""
+    written = {name: getattr(answer.plan, name) for name in answer.plan.model_fields_set}
+    try:
+        plan = Plan.model_validate({**written, path.partition(".")[2]: value})
+        return plan_block(answer.inputs, plan)[0]
+    except (CostModelError, ValidationError):
+        return None
+
+
+def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict[str, float]]]:
+    """The rows of a block that keep everything, with their results; times are computed of those alone that fit."""
+    places = np.flatnonzero(valid_rows(inputs, block))
+    if len(places) and not inputs.groups:
+        memory = memory_of(inputs, block.at(places))
+        places = places[np.broadcast_to(memory.worst <= inputs.usable, (len(places),))]
+    if not len(places):
+        return
+    costs = evaluate(inputs, block.at(places)).costs
+    broken = any_of(mask for _, mask in unacceptable(inputs, costs))
+    for row in np.flatnonzero(~np.broadcast_to(broken, (len(places),))):
+        yield int(places[row]), costs.row(int(row))
 
 
 def _fused(answer: Answer) -> Iterator[Remedy]:
@@ -166,7 +202,8 @@ def _remedy(
 ) -> Remedy:
     if left:
         return Remedy(alternatives, price, left=left)
-    return Remedy(alternatives, price, costs["memory_peak"], costs["memory_share"], costs["step_time"])
+    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
+    return Remedy(alternatives, price, *figures)
 
 
 def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
@@ -206,5 +243,9 @@ def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool) -> Tried:
     left = refusals(inputs, block)
     if left or not figures:
         return left, {}
+    if not inputs.groups:
+        share = float(np.max(memory_of(inputs, block).worst)) / float(inputs.usable)
+        if share > 1:  # its times would be worth nothing
+            return ("M001",), {"memory_share": share}
     costs = evaluate(inputs, block).costs
     return tuple(dict.fromkeys(code for code, mask in unacceptable(inputs, costs) if mask.any())), costs.row()

@@ -282,6 +282,17 @@ def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
     return tuple(sorted(check.code for check in asked if check.refused(inputs, block).any()))
 
 
+def valid_rows(inputs: TrainingInputs, block: Block) -> Mask:
+    """The plans of a block that no reason speaks against, as `refusals` has them of one plan."""
+    whole = ~leaves_rest(block.dp, 1.0)
+    found = np.zeros(len(block), dtype=bool)
+    if whole.any():
+        rows = block.at(whole)
+        wrong = any_of(check.refused(inputs, rows) for check in CHECKS if check.code not in OF_A_SEARCH)
+        found[whole] = ~np.broadcast_to(wrong, (len(rows),))
+    return found
+
+
 def _never_fitted(efficiency: Efficiency) -> bool:
     """Whether no kernel of an accelerator has a residual of timings: its constants are priors or of training steps."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]

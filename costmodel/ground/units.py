@@ -159,6 +159,15 @@ def show_time(value: float, digits: int = 3) -> str:
     return f"{significant(value / 86400, digits)} days"
 
 
+def time_unit(value: float) -> float:
+    """Seconds of the unit in which a duration is shown.
+
+    >>> time_unit(17.14), time_unit(0.02), time_unit(605)
+    (1.0, 0.001, 60.0)
+    """
+    return next((size for limit, _, size in _SPANS if abs(value) < limit), 86400.0)
+
+
 def gib(value: float, digits: int = 3) -> str:
     """Bytes in GiB, the unit of nvidia-smi."""
     return significant(value / 2**30, digits)

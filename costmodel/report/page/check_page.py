@@ -86,7 +86,15 @@ def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
         rows.append(BarRow(name, pieces, f"{kept:.0f} of {every:.0f}, {share}" if every else share))
     legend = (("good", "kept"), ("bad", "not kept"))
     words = f"{sum(all(held) for _, held in found)} of {len(found)} scenarios keep everything."
-    return Bars("kept", "What is kept, by scenario", words, rows, "", lambda value: f"{value:g}", legend=legend)
+    return Bars(
+        "kept",
+        "What is kept, by scenario",
+        words,
+        rows,
+        "what is held to: number",
+        lambda value: f"{value:g}",
+        legend=legend,
+    )
 
 
 def _shown_value(value: float | None) -> Value:

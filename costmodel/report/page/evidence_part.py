@@ -13,7 +13,7 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
 from costmodel.evidence.validate.validate import Compared
-from costmodel.ground.units import percent, show_memory, show_time
+from costmodel.ground.units import percent, show_memory, show_time, time_unit
 from costmodel.report.page.content import Cell, Headline, HtmlPage, PageTable, Part, Value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
@@ -82,6 +82,7 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
     ]  # fmt: skip
     ends = [value for point in points for value in (point.x, point.y)] or [1.0]
     low, high = min(ends) / 1.3, max(ends) * 1.3
+    unit = 2.0**30 if quantity.startswith("memory") else time_unit(high) if text_of is show_time else 1.0
     same = PlotLine([(low, low), (high, high)], "quiet", "the same")
     legend = [("first", "within tolerance"), ("second", "outside")]
     seen = {point.role for point in points}
@@ -89,8 +90,8 @@ def measured_figure(figures: Sequence[Compared]) -> Plot:
         "measured",
         f"Measured and predicted {quantity}",
         f"{len(points)} runs; on the line both are the same.",
-        PlotAxis(f"measured {quantity}", text_of, True, (low, high)),
-        PlotAxis(f"predicted {quantity}", text_of, True, (low, high)),
+        PlotAxis(f"measured {quantity}", text_of, True, (low, high), unit),
+        PlotAxis(f"predicted {quantity}", text_of, True, (low, high), unit),
         points,
         [same],
         [entry for entry in legend if entry[0] in seen],

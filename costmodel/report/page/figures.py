@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from costmodel.ground.record import record
-from costmodel.report.page.marks import LINE, Bar, Mark, Rule, SvgFigure, Words, length, shortened
+from costmodel.ground.units import time_unit
+from costmodel.report.page.marks import LINE, TICK, TITLE, Bar, Mark, Rule, SvgFigure, Words, length, shortened
 from costmodel.report.page.scale import Scale, rounded
 
 NARROW = 480.0  # below it labels stand above their bars
-_BAR, _GAP, _AXIS = 16.0, 9.0, 26.0
+_BAR, _GAP, _AXIS = 16.0, 9.0, 40.0
 _MOST_LABEL = 0.36  # of the width
 _STRONG = 1.12
 
@@ -87,10 +88,8 @@ class Bars:
             marks.append(Rule(place, top, place, bottom, "axis" if value == 0 else "grid"))
             words = rounded(self.tick(value))
             anchor = "start" if place < length(words) / 2 else "middle"
-            marks.append(Words(place, bottom + 14, words, anchor, "soft"))
-        if scale.end - scale.start > 180:
-            marks.append(Words(scale.end + 8, bottom + 14, shortened(self.axis, 120), "start", "soft"))
-        return marks
+            marks.append(Words(place, bottom + 14, words, anchor, TICK))
+        return [*marks, Words(scale.start, bottom + 30, self.axis, "start", TITLE)]
 
     def _limit(self, scale: Scale, top: float, bottom: float) -> list[Mark]:
         if self.limit is None:
@@ -99,7 +98,7 @@ class Bars:
         place = scale(value)
         right = place > (scale.start + scale.end) / 2
         line = Rule(place, top - 2, place, bottom + 2, "limit")
-        return [line, Words(place, bottom + 30, words, "end" if right else "start", "strong")]
+        return [line, Words(place, bottom + 44, words, "end" if right else "start", "strong")]
 
     def _legend(self, width: float) -> tuple[list[Mark], float]:
         marks: list[Mark] = []
@@ -149,7 +148,13 @@ class FigureEntry:
 
 
 def amounts(
-    key: str, title: str, description: str, entries: Sequence[FigureEntry], axis: str, text_of: Callable[[float], str]
+    key: str,
+    title: str,
+    description: str,
+    entries: Sequence[FigureEntry],
+    axis: str,
+    text_of: Callable[[float], str],
+    unit: float = 1.0,
 ) -> Bars:
     """Amounts from nought, each with a bar of its own."""
     rows = [
@@ -160,7 +165,7 @@ def amounts(
         )
         for entry in entries
     ]
-    return Bars(key, title, description, rows, axis, text_of)
+    return Bars(key, title, description, rows, axis, text_of, unit=unit)
 
 
 def waterfall(
@@ -171,7 +176,7 @@ def waterfall(
     total: FigureEntry,
     text_of: Callable[[float], str],
 ) -> Bars:
-    """Amounts that each start where the one before ended, and what they come to."""
+    """Times that each start where the one before ended, and what they come to."""
     rows, at = [], 0.0
     for entry in entries:
         tip = f"{entry.label}: {text_of(entry.value)}"
@@ -180,4 +185,4 @@ def waterfall(
         at += entry.value
     whole = Piece(0.0, total.value, total.role, f"{total.label}: {text_of(total.value)}", total.name, total.value)
     rows.append(BarRow(total.label, [whole], text_of(total.value), strong=True))
-    return Bars(key, title, description, rows, "", text_of)
+    return Bars(key, title, description, rows, "time", text_of, unit=time_unit(total.value))

@@ -10,6 +10,7 @@ from costmodel.ground.record import record
 
 LETTER = 6.9  # width of a letter at the size that figures are written in; a guess for all fonts
 LINE = 15.0
+TICK, TITLE = "soft tick", "soft axis-title"  # roles of words on an axis
 
 
 @record

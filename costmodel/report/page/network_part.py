@@ -10,7 +10,7 @@ from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.transfer_nodes import UNITS, key_of
 from costmodel.ground.plan_sizes import EXCHANGING
-from costmodel.ground.units import counted, percent, show, show_time
+from costmodel.ground.units import counted, percent, show, show_time, time_unit
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import Figures, seconds
@@ -57,8 +57,9 @@ def network_figure(facts: PlanFacts) -> Bars:
     """Of every group all its time on a link, and what of it is exposed."""
     rows = list(_network_rows(facts))
     longest = max(rows, key=lambda row: row.pieces[0].end).label
-    return Bars("network", "Time on the network by group", f"The group that sends longest is {longest}.", rows, "",
-                seconds, legend=(("raw", "hidden behind compute"), ("network", "exposed")))  # fmt: skip
+    return Bars("network", "Time on the network by group", f"The group that sends longest is {longest}.", rows, "time",
+                seconds, legend=(("raw", "hidden behind compute"), ("network", "exposed")),
+                unit=time_unit(max(row.pieces[0].end for row in rows)))  # fmt: skip
 
 
 def _network_rows(facts: PlanFacts) -> Iterator[BarRow]:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 
 from costmodel.ground.record import record
-from costmodel.report.page.marks import LINE, Bar, Curve, Dot, Mark, Rule, SvgFigure, Words, length, shortened
+from costmodel.ground.units import time_unit
+from costmodel.report.page.marks import (
+    LINE,
+    TICK,
+    TITLE,
+    Bar,
+    Curve,
+    Dot,
+    Mark,
+    Rule,
+    SvgFigure,
+    Words,
+    length,
+    shortened,
+)
 from costmodel.report.page.scale import Scale, around, rounded
 
 _TALL, _BELOW = 300.0, 44.0
@@ -23,16 +37,21 @@ class PlotAxis:
     logarithmic: bool = False
     ends: tuple[float, float] | None = None
     unit: float = 1.0  # in which ticks are round
-    at: Sequence[float] = ()  # ticks, where these are few and known
+    at: Mapping[float, str] = field(default_factory=dict)  # values that were asked for, as they were written
+
+    @property
+    def words(self) -> str:
+        """What stands beside the axis."""
+        return f"{self.title}, logarithmic" if self.logarithmic else self.title
 
     def tick(self, value: float) -> str:
-        """What stands at a round value."""
-        return rounded(self.text_of(value))
+        """What stands at a value: as it was written, or else round."""
+        return self.at.get(value) or rounded(self.text_of(value))
 
     def ticks(self, scale: Scale, count: int) -> list[float]:
-        """Round values on the axis, or those that are known."""
+        """The values that were asked for, or else round ones."""
         if self.at:
-            return list(self.at)
+            return sorted(self.at)
         if self.unit == 1.0:
             return scale.ticks(count)
         inner = Scale(scale.low / self.unit, scale.high / self.unit, scale.start, scale.end, scale.logarithmic)
@@ -80,7 +99,8 @@ class Plot:
 
     def __call__(self, width: float) -> SvgFigure:
         """The figure, so wide."""
-        legend, top = _legend(self.legend, width)
+        hollow = {point.role for point in self.points if point.hollow}
+        legend, top = _legend(self.legend, width, hollow)
         top += LINE + 6
         low, high = self._ends(self.y, [point.y for point in self.points], 1)
         bottom = top + _TALL
@@ -88,9 +108,9 @@ class Plot:
         steps = self.y.ticks(y, 5)
         left = max(length(self.y.tick(step)) for step in steps) + 10 if steps else 40.0
         x = Scale(*self._ends(self.x, [point.x for point in self.points], 0), left, width - 14, self.x.logarithmic)
-        marks: list[Mark] = [*legend, Words(0, top - 8, self.y.title, role="soft")]
+        marks: list[Mark] = [*legend, Words(0, top - 8, self.y.words, role=TITLE)]
         marks += [Rule(left, y(step), width - 14, y(step)) for step in steps]
-        marks += [Words(left - 6, y(step) + 4, self.y.tick(step), "end", "soft") for step in steps]
+        marks += [Words(left - 6, y(step) + 4, self.y.tick(step), "end", TICK) for step in steps]
         marks += self._below(x, bottom, width)
         for line in self.lines:
             marks += _line(line, x, y)
@@ -117,8 +137,8 @@ class Plot:
             free = place + length(words) / 2 + 8
             marks.append(Rule(place, bottom, place, bottom + 5, "axis"))
             anchor = "end" if place + length(words) / 2 > width else "middle"
-            marks.append(Words(place, bottom + 18, words, anchor, "soft"))
-        return [*marks, Words(x.end, bottom + 36, self.x.title, "end", "soft")]
+            marks.append(Words(place, bottom + 18, words, anchor, TICK))
+        return [*marks, Words(x.end, bottom + 36, self.x.words, "end", TITLE)]
 
     def _points(self, x: Scale, y: Scale, width: float) -> list[Mark]:
         marks: list[Mark] = []
@@ -148,7 +168,7 @@ def _line(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
     return marks
 
 
-def _legend(entries: Sequence[tuple[str, str]], width: float) -> tuple[list[Mark], float]:
+def _legend(entries: Sequence[tuple[str, str]], width: float, hollow: Collection[str] = ()) -> tuple[list[Mark], float]:
     """Dots and words in lines, and where they end."""
     marks: list[Mark] = []
     x, y = 0.0, 10.0
@@ -156,7 +176,7 @@ def _legend(entries: Sequence[tuple[str, str]], width: float) -> tuple[list[Mark
         wide = 16 + length(words) + 12
         if x and x + wide > width:
             x, y = 0.0, y + LINE + 3
-        marks += [Dot(x + 5, y, 5, role), Words(x + 15, y + 4, words)]
+        marks += [Dot(x + 5, y, 5, role, hollow=role in hollow), Words(x + 15, y + 4, words)]
         x += wide
     return marks, y + 12 if entries else 0.0
 
@@ -206,10 +226,13 @@ class Timeline:
             marks.append(Bar(at, y, wide, tall, span.role, span.tip, "", span.start))
             if wide > length(span.label) + 2:
                 marks.append(Words((at + until) / 2, y + 13, span.label, "middle", "in"))
-        for value in scale.ticks(max(2, int((scale.end - left) / 110))):
+        unit = time_unit(self.ends[1])
+        inner = Scale(self.ends[0] / unit, self.ends[1] / unit, left, width - 4)
+        for value in (tick * unit for tick in inner.ticks(max(2, int((scale.end - left) / 110)))):
             marks.append(Rule(scale(value), bottom, scale(value), bottom + 5, "axis"))
             last = scale(value) > scale.end - 30
             marks.append(
-                Words(scale(value), bottom + 18, rounded(self.text_of(value)), "end" if last else "middle", "soft")
+                Words(scale(value), bottom + 18, rounded(self.text_of(value)), "end" if last else "middle", TICK)
             )
-        return SvgFigure(self.key, self.title, self.description, width, bottom + 26, marks)
+        marks.append(Words(scale.end, bottom + 34, "time", "end", TITLE))
+        return SvgFigure(self.key, self.title, self.description, width, bottom + 42, marks)

@@ -230,7 +230,7 @@ def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
         )
         for trial in found.trials
     ]
-    return trial_figure("sweep", name, axis, trials, partial(result, name))
+    return trial_figure("sweep", name, COLUMNS[name].unit, axis, trials, partial(result, name))
 
 
 def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[str], *, weak: bool) -> HtmlPage:
@@ -268,13 +268,13 @@ def _efficiency(case: RlCase, rows: Sequence[RlScaleRow], row: RlScaleRow, trace
 def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:
     """The time of an iteration on every size, with its band."""
     trials = [_trial(row.trial, f"{row.ranks:.0f}", "iteration_time", row.ranks) for row in rows]
-    return trial_figure("scale", "iteration_time", "accelerators", trials, partial(result, "iteration_time"))
+    return trial_figure("scale", "iteration_time", "s", "accelerators", trials, partial(result, "iteration_time"))
 
 
 def _trial(trial: RlTrial, words: str, name: str, at: float) -> TrialValue:
     costs = trial.costs
     value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-    return TrialValue(words, value, trial.works, at, low, high)
+    return TrialValue(words, words.partition(" ")[0], value, trial.works, at, low, high)
 
 
 def _settings(trial: RlTrial, count: int) -> list[str]:

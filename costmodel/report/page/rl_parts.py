@@ -12,7 +12,7 @@ from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.rl.search_splits import FoundSplits
-from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant
+from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant, time_unit
 from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.network_part import transfer_value
@@ -127,8 +127,8 @@ def memory_figure(answer: RlAnswer) -> Bars:
     legend = [(role, ", ".join(names)) for role, names in seen.items()]
     words = f"The fuller phase needs {show_memory(found.peak)} of {show_memory(found.usable)}."
     limit = (found.usable, f"usable {gib(found.usable)} GiB")
-    return Bars("memory", "Memory of an accelerator by phase", words, rows, "GiB",
-                lambda value: f"{value / 2**30:.0f}", limit, legend, 2.0**30)  # fmt: skip
+    return Bars("memory", "Memory of an accelerator by phase", words, rows, "memory, GiB",
+                gib, limit, legend, 2.0**30)  # fmt: skip
 
 
 def network_part(answer: RlAnswer, traces: Traces) -> Part:
@@ -190,8 +190,8 @@ def splits_figure(found: FoundSplits) -> Plot:
 
 
 def _time_axis(words: str, values: list[float]) -> PlotAxis:
-    """An axis of time, round in minutes where it has so many."""
-    return PlotAxis(words, seconds, unit=60.0 if max(values, default=0.0) > _TEN_MINUTES else 1.0)
+    """An axis of time, round in the unit that its values are shown in."""
+    return PlotAxis(f"{words} time", seconds, unit=time_unit(max(values, default=1.0)))
 
 
 def splits_data(found: FoundSplits) -> dict[str, Any]:

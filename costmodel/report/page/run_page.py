@@ -104,4 +104,4 @@ def wall_figure(shares: Mapping[str, float], steps: str) -> Bars:
         if value
     ]
     words = f"{percent(shares[steps])} of the wall time are {steps} that count."
-    return amounts("run", "Where the wall time goes", words, entries, "", percent)
+    return amounts("run", "Where the wall time goes", words, entries, "share of the wall time", percent, 0.01)

@@ -12,6 +12,8 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _WITHIN_A_DECADE = (1.0, 2.0, 5.0)
 _WITHIN_ONE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _ONE_DECADE, _MANY_DECADES = 1.2, 4.0
+_DIGITS = 3  # of a figure on an axis
+_LEAST_SPAN = 0.04  # of the largest value, so that three digits distinguish ticks
 _NOUGHTS = re.compile(r"(\d)\.0+(?!\d)|(\.\d*?[1-9])0+(?!\d)")
 
 
@@ -46,18 +48,23 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
     >>> ticks(0, 16.15, 4), ticks(34.9, 44.8, 4)
     ([0.0, 5.0, 10.0, 15.0], [35.0, 37.5, 40.0, 42.5])
+    >>> ticks(100.5, 109.9, 4)
+    [102.0, 104.0, 106.0, 108.0]
     """
     if not high > low:
         return [low]
-    step = _step((high - low) / max(1, count))
+    step = _step((high - low) / max(1, count), max(abs(low), abs(high)))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(place * step, 12) + 0.0 for place in range(first, last + 1)]
 
 
-def _step(rough: float) -> float:
-    """The round step that is nearest from above."""
+def _step(rough: float, largest: float) -> float:
+    """The round step that is nearest from above; 2 for 2.5 where three digits do not state its multiples."""
+    finest = 10.0 ** (math.floor(math.log10(largest)) - _DIGITS + 1)
+    rough = max(rough, finest)
     decade = 10.0 ** math.floor(math.log10(rough))
-    return next(step * decade for step in _STEPS if step * decade >= rough * (1 - 1e-9))
+    step = next(step * decade for step in _STEPS if step * decade >= rough * (1 - 1e-9))
+    return 2 * decade if step == 2.5 * decade and decade < 1.5 * finest else step
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -92,5 +99,5 @@ def around(values: Iterable[float], *, logarithmic: bool = False, margin: float 
     if logarithmic:
         factor = max((high / low) ** margin, 1.15)
         return low / factor, high * factor
-    room = (high - low) * margin or abs(high) * margin or 1.0
+    room = max((high - low) * margin, (_LEAST_SPAN * abs(high) - (high - low)) / 2) or 1.0
     return low - room, high + room

@@ -20,10 +20,10 @@ from costmodel.report.page.content import Cell, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
-from costmodel.report.page.values import TERM_WORDS, seconds
+from costmodel.report.page.values import TERM_WORDS, round_unit, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
-from costmodel.report.terminal.style.formatting import is_held, result
+from costmodel.report.terminal.style.formatting import result
 
 _DOTS = 200  # plans of a ranking that are drawn
 _DIGITS = 7  # of figures of ranked plans
@@ -101,16 +101,16 @@ def front_figure(found: SearchResult) -> Plot:
         "front",
         f"{x} against {y}",
         f"{len(points)} plans; {COLUMNS[x].better} {x} and {COLUMNS[y].better} {y} are better.",
-        _axis_of(x),
-        _axis_of(y),
+        _axis_of(x, [point.x for point in points]),
+        _axis_of(y, [point.y for point in points]),
         points,
         legend=[entry for entry in legend if entry[0] in seen],
     )
 
 
-def _axis_of(name: str) -> PlotAxis:
-    """An axis of a result, memory in round GiB."""
-    unit = 2.0**30 if COLUMNS[name].unit == "B" and is_held(name) else 1.0
+def _axis_of(name: str, values: Sequence[float]) -> PlotAxis:
+    """An axis of a result, round in the unit that it is shown in."""
+    unit = round_unit(name, COLUMNS[name].unit, max(values, default=1.0))
     words = f"{name}, {COLUMNS[name].better} is better"
     return PlotAxis(words, lambda value: result(name, value, bare=True), unit=unit)
 

@@ -18,7 +18,7 @@ from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
-from costmodel.ground.units import gib, percent, show_memory, significant
+from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
 from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
@@ -157,7 +157,7 @@ def token_figure(answer: ServingAnswer) -> Bars:
     terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
     entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
     stated = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
-    return amounts("token", "Where a token's time goes", stated, entries, "", seconds)
+    return amounts("token", "Where a token's time goes", stated, entries, "time", seconds, time_unit(entries[0].value))
 
 
 def load_part(facts: ServingFacts) -> Part:
@@ -199,7 +199,7 @@ def load_figure(facts: ServingFacts) -> Plot:
         "load",
         "Throughput against latency",
         f"{len(trials)} loads from {points[0].tip}; up and left is better.",
-        PlotAxis("time per token", seconds),
+        PlotAxis("time per token", seconds, unit=time_unit(max(point.x for point in points))),
         PlotAxis("token/s for each accelerator", lambda value: result("tokens_per_s_per_gpu", value)),
         points,
         [line],
@@ -235,7 +235,7 @@ def memory_figure(answer: ServingAnswer) -> Bars:
         at += value
     total = float(answer.evaluation.memory.total)
     return Bars("memory", "Memory of the fullest accelerator", f"{show_memory(at)} of {show_memory(total)}.",
-                [BarRow("fullest", pieces, f"{gib(at)} GiB")], "GiB", lambda value: f"{value / 2**30:.0f}",
+                [BarRow("fullest", pieces, f"{gib(at)} GiB")], "memory, GiB", gib,
                 (total, f"{gib(total)} GiB"), [(memory_role(name), name) for name in held], 2.0**30)  # fmt: skip
 
 

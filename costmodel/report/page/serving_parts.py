@@ -17,7 +17,7 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
-from costmodel.ground.units import percent, show_time, significant
+from costmodel.ground.units import percent, show_time, significant, time_unit
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
@@ -140,9 +140,11 @@ def plans_figure(found: FoundPlans) -> Plot:
             points.append(PlotPoint(x, y, role, words, f"plan {place}", "best" if place == 1 else "", 5))
     legend = [("first", "keeps the limits"), ("second", "breaks a limit")]
     seen = {point.role for point in points}
+    unit = time_unit(max((point.x for point in points), default=1.0))
+    x_axis = PlotAxis("time per token", seconds, unit=unit)
     y_axis = PlotAxis("token/s for each accelerator within limits", lambda value: significant(value, 3))
     return Plot("plans", "Plans: latency and throughput", f"{len(points)} plans; up and left is better.",
-                PlotAxis("time per token", seconds), y_axis, points,
+                x_axis, y_axis, points,
                 legend=[entry for entry in legend if entry[0] in seen])  # fmt: skip
 
 
@@ -253,8 +255,10 @@ def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]
         costs = trial.costs
         value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
         at = math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axes[0])
-        shown.append(TrialValue(" ".join(_values(trial, len(axes))), value, trial.works, at, low, high))
-    return trial_figure("trials", name, " ".join(axes), shown, partial(result, name))
+        shown.append(
+            TrialValue(" ".join(_values(trial, len(axes))), _values(trial, 1)[0], value, trial.works, at, low, high)
+        )
+    return trial_figure("trials", name, COLUMNS[name].unit, " ".join(axes), shown, partial(result, name))
 
 
 def _values(trial: ServingTrial, count: int) -> list[str]:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 
 from costmodel.estimate.shared.results import machine_name
-from costmodel.ground.units import percent, show_time
+from costmodel.ground.units import percent, show_time, time_unit
 from costmodel.report.page.content import Value
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held, result
 
 TERM_WORDS = {key: words for words, key in TIME_TERMS}
 TERM_ROLES = {
@@ -35,6 +35,15 @@ MEMORY_ROLES = {
     "runtime": "runtime",
     "fragmentation": "raw",
 }
+
+
+def round_unit(name: str, unit: str, highest: float) -> float:
+    """The unit in which a result of this size is shown, so that round values on an axis read round."""
+    if unit == "s":
+        return time_unit(highest)
+    if unit == "B" and is_held(name):
+        return 2.0**30
+    return 0.01 if unit == "1" else 1.0
 
 
 def term_role(name: str) -> str:

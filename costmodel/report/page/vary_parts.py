@@ -14,12 +14,13 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
-from costmodel.ground.units import counted, percent
+from costmodel.ground.units import counted, percent, significant
 from costmodel.report.page.content import Cell, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
 from costmodel.report.page.trace import Traces
+from costmodel.report.page.values import round_unit
 from costmodel.report.terminal.documents.tree import written_words
 from costmodel.report.terminal.plan.plan_settings import settings_of_block
 from costmodel.report.terminal.style.formatting import result, spaced
@@ -29,12 +30,13 @@ from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, wh
 
 _KNOBS = 12
 _LINES = 4  # lines of one figure
-_TICKS = 8
 
 
 def signed(share: float) -> str:
     """A change in percent with its sign."""
-    return f"{share * 100:+.2g} %".replace("-", "−") if abs(share) >= 5e-6 else "0 %"
+    if not math.isfinite(share):
+        return "no end"
+    return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"
 
 
 def tornado_part(found: Sensitivity, traces: Traces | None = None) -> Part:
@@ -103,19 +105,22 @@ def knobs_figure(result: str, knobs: Sequence[Knob]) -> Bars:
     rows = [
         BarRow(
             settable(knob),
-            [
-                Piece(0.0, knob.low, "lower", f"{knob.path} lower: {signed(knob.low)}", f"{knob.path}.low", knob.low),
-                Piece(
-                    0.0, knob.high, "higher", f"{knob.path} higher: {signed(knob.high)}", f"{knob.path}.high", knob.high
-                ),
-            ],
-            f"±{percent(knob.spread)}",
+            [_turned(knob, "lower", knob.low), _turned(knob, "higher", knob.high)],
+            f"{signed(knob.low)}, {signed(knob.high)}",
         )
         for knob in knobs[:_KNOBS]
     ]
     first = f"{settable(knobs[0])} moves it most." if knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
-    return Bars("sensitivity", f"What moves {result}", first, rows, "", signed, legend=legend)
+    return Bars("sensitivity", f"What moves {result}", first, rows, f"change of {result}", signed, legend=legend,
+                unit=0.01)  # fmt: skip
+
+
+def _turned(knob: Knob, role: str, share: float) -> Piece:
+    """What a figure moves by when it is turned to one side; no bar where the result has no end."""
+    tip = f"{knob.path} {role} by {percent(knob.spread)}: {signed(share)}"
+    end = share if math.isfinite(share) else 0.0
+    return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
 
 
 def sweep_part(found: Swept) -> Part:
@@ -162,8 +167,9 @@ def sweep_figure(found: Swept) -> Plot | Bars:
         entries = [FigureEntry(" ".join(map(_setting, point.settings)), point.costs[name], "first", point.settings[0])
                    for point in known]  # fmt: skip
         return amounts(
-            "sweep", name, words, entries or [FigureEntry("none", 0.0, "first")], "", lambda value: result(name, value)
-        )
+            "sweep", name, words, entries or [FigureEntry("none", 0.0, "first")], name,
+            lambda value: result(name, value), _unit(name, known),
+        )  # fmt: skip
     roles = ("first", "second", "third", "fourth")
     legend = [(role, " ".join(map(_setting, rest))) for role, rest in zip(roles, groups, strict=False) if rest]
     lines, points = [], []
@@ -174,9 +180,16 @@ def sweep_figure(found: Swept) -> Plot | Bars:
             PlotPoint(_at(point, first), point.costs[name], role, _tip(point, name), " ".join(point.settings))
             for point in members
         ]
-    x = PlotAxis(short_path(first), tick_words, _spread(points), at=_few(points))
-    y = PlotAxis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value))
+    written = {_at(point, first): spaced(point.settings[0].partition("=")[2]) for point in known}
+    x = PlotAxis(short_path(first), tick_words, _spread(points), at=written)
+    y = PlotAxis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value),
+                 unit=_unit(name, known))  # fmt: skip
     return Plot("sweep", f"{name} over {short_path(first)}", words, x, y, points, lines, legend)
+
+
+def _unit(name: str, points: Sequence[SweepPoint]) -> float:
+    """The unit in which the values of a result are shown."""
+    return round_unit(name, COLUMNS[name].unit, max((point.costs[name] for point in points), default=1.0))
 
 
 def _tip(point: SweepPoint, name: str) -> str:
@@ -193,12 +206,6 @@ def _spread(points: list[PlotPoint]) -> bool:
     """Whether the values lie so far apart that a logarithmic axis shows them better."""
     xs = [point.x for point in points]
     return min(xs) > 0 and max(xs) / min(xs) >= 8
-
-
-def _few(points: list[PlotPoint]) -> list[float]:
-    """The values themselves as ticks, where they are few."""
-    xs = sorted({point.x for point in points})
-    return xs if len(xs) <= _TICKS else []
 
 
 def _setting(setting: str) -> str:
@@ -249,5 +256,5 @@ def scale_figure(found: Scaled) -> Plot:
     y = PlotAxis(
         "token/s for each accelerator", lambda value: result(name, value, bare=True), ends=(0.0, highest * 1.08)
     )
-    x = PlotAxis("accelerators", counted, logarithmic=True, at=_few(points))
+    x = PlotAxis("accelerators", counted, logarithmic=True, at={point.x: counted(point.x) for point in points})
     return Plot("scale", "Throughput of each accelerator over their number", bend(found), x, y, points, lines)

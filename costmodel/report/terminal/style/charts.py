@@ -9,7 +9,7 @@ from costmodel.report.terminal.style.scatter import WIDE, ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from costmodel.report.terminal.style.layout import WidthDrawing
 
@@ -36,8 +36,13 @@ def line(
     titles: tuple[str, str],
     shown: tuple[Callable[[float], str], Callable[[float], str]],
     beside: Sequence[tuple[float, float]] = (),
+    written: Mapping[float, str] | None = None,
 ) -> WidthDrawing:
-    """Points joined by dots, and others marked by circles; x by its logarithm where it spans much."""
+    """Points joined by dots, and others marked by circles; x by its logarithm, which its title states, where it spans
+    much.
+
+    written: values of x, at which ticks stand, as they were asked for
+    """
     xs = [x for x, _ in points]
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)
     place: Callable[[float], float] = math.log2 if by_log else lambda x: x
@@ -48,7 +53,8 @@ def line(
     def stated(x: float) -> str:
         return shown[0](2.0**x if by_log else x)
 
-    return scatter(marks, titles, (stated, shown[1]))
+    ticks = [(place(x), text) for x, text in (written or {}).items()]
+    return scatter(marks, (f"{titles[0]}{', logarithmic' if by_log else ''}", titles[1]), (stated, shown[1]), ticks)
 
 
 def _between(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -32,9 +32,13 @@ def scatter(
     points: Sequence[ScatterPoint],
     titles: tuple[str, str],
     shown: tuple[Callable[[float], str], Callable[[float], str]],
+    ticks: Sequence[tuple[float, str]] = (),
 ) -> WidthDrawing:
-    """The points, with the y axis on the left and the x axis below; `shown` formats the values."""
-    return WidthDrawing(lambda width: _lines(points, titles, shown, width))
+    """The points, with the y axis on the left and the x axis below; `shown` formats the values.
+
+    ticks: values of x and what stands at them; else they divide the axis evenly
+    """
+    return WidthDrawing(lambda width: _lines(points, titles, shown, width, ticks))
 
 
 def _lines(
@@ -42,6 +46,7 @@ def _lines(
     titles: tuple[str, str],
     shown: tuple[Callable[[float], str], Callable[[float], str]],
     width: int | None,
+    stated: Sequence[tuple[float, str]],
 ) -> list[Text]:
     (low_x, high_x), (low_y, high_y) = _range([p.x for p in points]), _range([p.y for p in points])
     labels = {row: shown[1](low_y + (high_y - low_y) * (HIGH - 1 - row) / (HIGH - 1)) for row in range(0, HIGH, _TICKS)}
@@ -55,10 +60,12 @@ def _lines(
     for row, cell in enumerate(cells):
         edge = f"{labels[row]:>{margin}} ┤" if row in labels else f"{'':>{margin}} │"
         lines.append(drawn(f"  {edge}{''.join(cell)}".rstrip()))
-    places = [round(tick * (wide - 1) / _TICKS) for tick in range(_TICKS + 1)]
+    even = [round(tick * (wide - 1) / _TICKS) for tick in range(_TICKS + 1)]
+    ticks = [(place, shown[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in even]
+    ticks = sorted((_place(x, low_x, high_x, wide), text) for x, text in stated) or ticks
+    places = [place for place, _ in ticks]
     axis = "".join("┬" if column in places else "─" for column in range(wide))
     lines.append(drawn(f"  {'':>{margin}} └{axis}"))
-    ticks = [(place, shown[0](low_x + (high_x - low_x) * place / (wide - 1))) for place in places]
     lines.append(drawn(f"  {'':>{margin}}  {_under(ticks, wide)}"))
     return [*lines, *laid([styled(f"  {titles[0]:>{margin + 2 + wide}}")], width)]
 

@@ -156,7 +156,12 @@ def _chart(found: Swept) -> WidthDrawing:
     points = [(x, y) for x, y in placed if isinstance(x, float) and math.isfinite(y)]
     if len(found.axes) != 1 or len(points) < 2:
         raise fail("C010", "a chart needs one axis of numbers with two answers or more", None, "leave --chart out")
-    return line(points, (path, column), (tick_words, partial(result, column)))
+    written = {
+        x: spaced(point.settings[0].partition("=")[2])
+        for (x, y), point in zip(placed, found.points, strict=True)
+        if isinstance(x, float) and math.isfinite(y)
+    }
+    return line(points, (path, column), (tick_words, partial(result, column)), written=written)
 
 
 def tick_words(value: float) -> str:

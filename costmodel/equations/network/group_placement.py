@@ -1,4 +1,4 @@
-"""Groups of ranks laid over scale-up domains: how many they reach across, and who shares one."""
+"""Groups of ranks laid over scale-up domains: how many they reach across, who shares one, and what stays idle."""
 
 from __future__ import annotations
 
@@ -171,3 +171,60 @@ def fewest_inside(ranks: Number, first: Number, domains: Number, inside: Number)
     """
     fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
     return np.where(domains > 1, fewest, ranks)
+
+
+@equation
+def ranks_in_whole_groups(domain: Number, ranks: Number) -> Number:
+    """Accelerators of a domain that groups fill which lie in it whole.
+
+    ⌊D / n⌋ n; D of groups larger than it
+
+    Args:
+        domain: accelerators in a scale-up domain, D [1]
+        ranks: ranks in a group, n [1]
+
+    Returns:
+        accelerators, the rest of the domain is idle [1]
+
+    Example:
+        >>> float(ranks_in_whole_groups(72.0, 16.0))
+        64.0
+
+    Source:
+        composition
+    """
+    return np.where(ranks > domain, domain, np.floor(domain / ranks) * ranks)
+
+
+@equation
+def groups_beside(domains: Number, domain: Number, larger: Number, count: Number, ranks: Number) -> Number:
+    """Groups that lie whole in a domain beside so many larger ones, which a scheduler places first.
+
+    by first fit: F ⌊(D − k m) / n⌋ + ⌊(D − r m) / n⌋ + (d − F − 1) ⌊D / n⌋ with k = ⌊D / m⌋, F = ⌊c / k⌋, r = c − F k
+
+    Args:
+        domains: scale-up domains, d [1]
+        domain: accelerators in each, D [1]
+        larger: ranks in a larger group, m [1]
+        count: how many larger ones, c [1]
+        ranks: ranks in a group, n [1]
+
+    Returns:
+        groups; less than 0 where the larger ones alone have no room [1]
+
+    Example:
+        >>> float(groups_beside(2.0, 72.0, 48.0, 2.0, 16.0))
+        2.0
+
+    Source:
+        composition
+
+    Monotone: increasing in domains; decreasing in count
+    """
+    each = np.floor(domain / larger)
+    full = np.floor(count / np.maximum(each, 1))
+    left = np.floor((domain - each * larger) / ranks)
+    last = np.floor((domain - (count - full * each) * larger) / ranks)
+    most = full * left + np.where(domains > full, last + (domains - full - 1) * np.floor(domain / ranks), 0)
+    lacking = (each < 1) | (count > each * domains)
+    return np.where(lacking & (count > 0), -1.0, most)

@@ -19,8 +19,8 @@ from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
 
-def domain_of(case: LoadedScenario, ranks: Number) -> Number:
-    """Accelerators of a scale-up domain that the job has; of a rack of nodes as many of each rack if it can."""
+def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Number:
+    """Accelerators of a scale-up domain that the job has; even: of a rack of nodes as many of each rack if it can."""
     node = case.node
     whole: Number = node.scale_up.domain
     counted = node.scale_up.accelerators or node.built
@@ -28,7 +28,7 @@ def domain_of(case: LoadedScenario, ranks: Number) -> Number:
         with term("domain"):
             whole = domain_in_use(whole, node.accelerators, counted)
     size = float(whole)
-    taken = _taken(size, int(node.accelerators), int(ranks))
+    taken = _taken(size, int(node.accelerators), int(ranks), even=even)
     if taken == size:
         return whole
     place = getattr(node.scale_up.domain, "place", None)
@@ -36,10 +36,12 @@ def domain_of(case: LoadedScenario, ranks: Number) -> Number:
 
 
 @functools.lru_cache(maxsize=64)
-def _taken(domain: float, each: int, ranks: int) -> float:
+def _taken(domain: float, each: int, ranks: int, *, even: bool) -> float:
     """Ranks that a job has in a domain: a part of a node that divides its accelerators; of a rack whole nodes."""
     if domain <= each:
         return float(math.gcd(int(domain), each))
+    if not even:
+        return float(min(domain // each * each, ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)
     taken = max(count for count in nodes if math.gcd(count, ranks) == count)
     return domain if taken != ranks and taken + taken <= domain else float(taken)

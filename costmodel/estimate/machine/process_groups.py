@@ -14,8 +14,10 @@ from costmodel.equations.network.group_placement import (
     fewest_inside,
     first_inside,
     group_place,
+    ranks_in_whole_groups,
     ranks_inside,
 )
+from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, Structure, single_rank
@@ -108,11 +110,16 @@ AXES = {size.key: size.counted for size in PLAN_SIZES if size.counted}
 AXES |= {"embedding": "dp", "replicas": "dp", "ends": "tp", "edp": "dp", "sites": "dp"}
 
 
-def group(inputs: Machine, name: str, ranks: Number, stride: Number) -> Group:
-    """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin."""
+def group(inputs: Machine, name: str, ranks: Number, stride: Number, whole: Number = 1.0) -> Group:
+    """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin.
+
+    whole: ranks that a scheduler places together in one domain; what they leave of it is idle
+    """
     with term(f"{name} group"):
-        extent = ranks * stride
-        return _place_group(inputs, name, ranks, stride, group_place(extent, stride, inputs.domain), extent)
+        extent, domain = ranks * stride, inputs.domain
+        if np.any(remainder(domain, whole) != 0):
+            domain = ranks_in_whole_groups(domain, whole)
+        return _place_group(domain, name, ranks, stride, group_place(extent, stride, domain), extent)
 
 
 def embedding_group(inputs: Machine, pp: Group) -> Group:
@@ -121,13 +128,13 @@ def embedding_group(inputs: Machine, pp: Group) -> Group:
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
         apart = np.maximum(pp.stride * (pp.ranks - 1), 1.0)
         place = group_place(pp.extent, pp.stride, inputs.domain)
-        return _place_group(inputs, "embedding", ranks, apart, place, ranks * apart)
+        return _place_group(inputs.domain, "embedding", ranks, apart, place, ranks * apart)
 
 
-def _place_group(inputs: Machine, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
-    domains = domains_spanned(ranks, stride, inputs.domain, place)
-    first = first_inside(stride, inputs.domain, place)
-    inside = ranks_inside(ranks, stride, inputs.domain, first, domains)
+def _place_group(domain: Number, name: str, ranks: Number, stride: Number, place: Number, extent: Number) -> Group:
+    domains = domains_spanned(ranks, stride, domain, place)
+    first = first_inside(stride, domain, place)
+    inside = ranks_inside(ranks, stride, domain, first, domains)
     fewest = fewest_inside(ranks, first, domains, inside)
     return Group(name, ranks, stride, inside, fewest, domains, extent)
 

@@ -21,6 +21,7 @@ from costmodel.estimate.rl.rank_split import ClusterPart, RankSplit, rank_split
 from costmodel.estimate.rl.trainer_steps import HeldStep, Packing, TrainerSteps
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.shared.assumptions import AssumptionLog
@@ -181,10 +182,8 @@ def _engines(
         memory, origin = case.stack.sharing.memory, f"stacks/{case.stack.name}"
         claimed = log.choose("plan.rollout.memory", rollout.memory, memory, origin)
         engine = engine.model_copy(update={"memory": engine.memory.model_copy(update={"share": claimed})})
-    ranks = float(rollout.tp * rollout.dp_attention)
-    replicas = max(1.0, float(math.floor(split.rollout.ranks / ranks)))
     sizes = {"tp": rollout.tp, "pp": 1.0, "ep": rollout.ep, "dp_attention": rollout.dp_attention}
-    own = filled(ServingPlan, **sizes, replicas=replicas)
+    own = filled(ServingPlan, **sizes)
     repeated = math.floor(workload.prompt * (1 - 1 / workload.samples)) if engine.prefix_cache else 0.0
     of_answers = float(lengths.mean), float(lengths.output_variation)
     longest = Figure(workload.prompt + lengths.limit)
@@ -192,11 +191,15 @@ def _engines(
         workload.prompt, Figure(float(repeated)), of_answers, workload.answers, longest, workload.precision
     )
     inputs = inputs_of(case.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
-    columns = (own.tp, 1.0, own.ep, own.dp_attention, replicas, inputs.budget)
-    layout = PlanColumns(*(np.array([float(value)]) for value in columns))
+    columns = (own.tp, 1.0, own.ep, own.dp_attention, 1.0, inputs.budget)
+    layout = filled_with(inputs, PlanColumns(*(np.array([float(value)]) for value in columns)))
     refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
     with np.errstate(all="ignore"):
         use = memory_use(inputs, layout)
+    replicas = float(layout.replicas[0])
+    idle = split.rollout.ranks - replicas * number(layout.ranks)
+    if idle > 0:
+        log.note("idle GPUs of engines", f"{idle:g}", f"{replicas:g} engines of {number(layout.ranks):g} GPUs")
     answers = float(math.ceil(workload.answers / replicas))
     held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
     log.note("answers at a time", show(min(answers, max(held, 1.0)), "1"), "of an engine: its cache and its limit")

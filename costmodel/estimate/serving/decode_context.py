@@ -21,9 +21,10 @@ from costmodel.equations.serving.step.decode_context import (
 )
 from costmodel.equations.serving.step.prefill import chunk_count, reread_tokens
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Group, Transfer, group
+from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.model.mixers.table import token_bytes
 from costmodel.estimate.model.shards import Shard, shard
+from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.kv_cache import cache_width
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -119,7 +120,7 @@ def prompt_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) 
 
 def _ranks(inputs: ServingInputs, layout: PlanColumns) -> Group:
     """Neighbours inside tp, which hold the same heads of keys and values."""
-    return group(inputs, "dcp", layout.dcp, 1.0)
+    return engine_group(inputs, layout, "dcp", layout.dcp)
 
 
 def _widths(layout: PlanColumns, part: Shard) -> tuple[Number, Number, Number]:

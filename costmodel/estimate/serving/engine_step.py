@@ -19,7 +19,7 @@ from costmodel.equations.network.topology import carried_over
 from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
-from costmodel.estimate.machine.process_groups import Group, group
+from costmodel.estimate.machine.process_groups import Group
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.mixers.table import mixer_traffic, summed_inside
@@ -30,6 +30,7 @@ from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time
 from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
+from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.launches import eager_launches, launch_wait
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -157,7 +158,7 @@ def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Num
 
 
 def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
-    tp = group(inputs, "tp", layout.tp, 1.0)
+    tp = engine_group(inputs, layout, "tp", layout.tp)
     total = StepTime()
     for kind in inputs.model.layers:
         with term("layer"):
@@ -301,7 +302,7 @@ def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
     if np.all(layout.pp == 1):
         return StepTime(memory_bound=lookup)
     with term("pp send"):
-        stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+        stages = engine_group(inputs, layout, "pp", layout.pp, layout.stage_ranks)
         message = activation_message(rows, stream_width(inputs.model), inputs.types.wide)
         sent = (layout.pp - 1.0) * send_time(inputs, message, stages)
     return StepTime(memory_bound=lookup, pp=np.where(layout.pp > 1, sent, 0.0))

@@ -13,6 +13,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.apart_columns import ApartRates, SeenApart, apart_columns
 from costmodel.estimate.serving.cached_prompts import cached_cost_apart
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
+from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instance_pairs import InstancePairs
 from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
@@ -78,6 +79,7 @@ def evaluate_apart(
 
     compared: with replicas that do both, which takes longer than all else
     """
+    prefill, decode = with_straddling(inputs, prefill, decode)
     memories = memory_use(inputs, prefill), memory_use(inputs, decode)
     with term("prompt"):
         prompt = prompt_time(inputs, prefill)

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.conversation_fleet import Places, Values, enough
 from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of
 from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
+from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.engine_step import StepTime
 from costmodel.estimate.serving.host_loading import host_columns
 from costmodel.estimate.serving.limits_chance import OWN
@@ -111,6 +112,7 @@ def evaluate(
     counted: whether replicas for conversations are counted by what turns find on so many, which takes longest; else by
         what they find on the plan's own, which shows whether these are enough
     """
+    (layout,) = with_straddling(inputs, layout)
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     found = _conversing(inputs, layout)

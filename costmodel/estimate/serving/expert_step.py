@@ -11,12 +11,14 @@ from costmodel.documents.schemas.feed_forward import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.network.collectives import Operation, activation_message
+from costmodel.equations.network.group_placement import domains_filled
 from costmodel.equations.serving.step.decode_step import expert_layer_bytes, experts_read
 from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
 from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Group, Transfer, group
+from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
 from costmodel.estimate.model.routed_experts import expert_hidden, expert_matmuls, reached
+from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_copies import placed
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -53,13 +55,15 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
 
 
 def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
-    """Whether tokens go to the ranks of their experts alone: they lie on many domains, each on one rank."""
+    """Whether tokens go to the ranks of their experts alone: they lie on many nodes, each on one rank."""
     dispatch = inputs.engine.dispatch
     if dispatch is None:
         return np.zeros(len(layout), dtype=bool)
-    ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
+    ranks = engine_group(inputs, layout, "ep", layout.stage_ranks)
     held = (layout.ep == layout.stage_ranks) & (layout.dp_attention > 1)
-    return np.asarray((ranks.domains >= dispatch.from_domains) & held, dtype=bool)
+    with term("nodes of experts"):
+        nodes = np.maximum(ranks.domains, domains_filled(ranks.ranks, inputs.gathered_within))
+    return np.asarray((nodes >= dispatch.from_domains) & held, dtype=bool)
 
 
 def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
@@ -76,7 +80,7 @@ def expert_transfers(
     """There and back for one layer: dispatch and combine where experts lie on many domains, else gather and scatter."""
     if np.all(layout.dp_attention == 1):
         return
-    ranks = group(inputs, "ep", layout.stage_ranks, 1.0)
+    ranks = engine_group(inputs, layout, "ep", layout.stage_ranks)
     far = dispatches(inputs, layout)
     near = np.where((layout.dp_attention > 1) & ~far, 1.0, 0.0)
     message = activation_message(tokens, expert_hidden(inputs.model.hidden, experts), inputs.types.wide)

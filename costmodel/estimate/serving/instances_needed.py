@@ -48,6 +48,8 @@ def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     halves = (pairs.prefill, pairs.decode)
     near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
     columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas"]
+    if pairs.decode.straddles is not None:
+        columns.append(pairs.decode.straddles)
     first, which = distinct([*columns, near, *numbered_factors(pairs.decode)])
     names = ("prompt", "transfer", "steps", "most", "held")
     parts: dict[str, Any] = {name: rows_of(getattr(pairs, name), first, len(pairs.decode)) for name in names}

@@ -22,6 +22,7 @@ class PlanColumns:
     """Equal-length float columns.
 
     time_factor: on all times of the hardware and the engine, for the ends of bands; left out, 1
+    straddles: 1 where domains have no room for every engine whole, so that ranks follow one another; left out, 0
     """
 
     tp: Rows
@@ -33,6 +34,7 @@ class PlanColumns:
     redundant_experts: Rows = field(default_factory=lambda: np.zeros(1))  # of a layer; left out, none
     dcp: Rows = field(default_factory=lambda: np.ones(1))  # left out, every rank keeps whole sequences
     time_factor: Rows | None = None
+    straddles: Rows | None = None
 
     def __post_init__(self) -> None:
         for name, none in RARE.items():
@@ -91,7 +93,7 @@ class PlanColumns:
 
 
 SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
-_PARTS = (*SIZES, "time_factor")
+_PARTS = (*SIZES, "time_factor", "straddles")
 
 
 def longer(time: Number, factor: Number | None) -> Number:

@@ -18,6 +18,7 @@ from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
 from costmodel.estimate.serving.checkpoint_precision import needs_other_checkpoint
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
+from costmodel.estimate.serving.engine_placement import filled_with, with_straddling
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded, with_ends
@@ -100,26 +101,38 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
     taken = sum(half.replicas * (half.tp * half.dp_attention) for half in counted.values())
     left, group = float(inputs.ranks - taken), float(sum(half.tp * half.dp_attention for half in free.values()))
     count = max(float(np.floor(left / group)), 1.0)
+    while count > 1 and not _have_room(inputs, plan, dict.fromkeys(free, count)):
+        count -= 1
     idle = left - count * group
     origin = f"{left:g} GPUs over {group:g}" + (f", {idle:g} idle" if idle > 0 else "")
     assumed = tuple(Assumption(f"plan.{name}.replicas", f"{count:g}", origin) for name in free)
-    return plan.model_copy(
-        update={name: half.model_copy(update={"replicas": count}) for name, half in free.items()}
-    ), assumed
+    return _counted(plan, dict.fromkeys(free, count)), assumed
+
+
+def _counted(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
+    """The plan with so many instances of each kind that is named."""
+    halves = {name: getattr(plan, name).model_copy(update={"replicas": count}) for name, count in counts.items()}
+    return plan.model_copy(update=halves)
+
+
+def _have_room(inputs: ServingInputs, plan: ServingPlan, counts: dict[str, float]) -> bool:
+    """Whether so many instances lie whole in their domains."""
+    halves = halves_of(inputs, _counted(plan, counts))
+    return halves is not None and with_straddling(inputs, *halves)[0].straddles is None
 
 
 def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tuple[Assumption, ...]]:
     """A plan as columns of one row; without a number of replicas as many as the accelerators hold."""
-    ranks = float(replica_ranks(plan))
-    replicas: float | None = plan.replicas
-    assumed: tuple[Assumption, ...] = ()
-    if replicas is None:
-        replicas = max(float(np.floor(inputs.ranks / ranks)), 1.0)
-        origin = f"{number_of(float(inputs.ranks), 'GPU')} over {ranks:g} of a replica"
-        assumed = (Assumption("plan.replicas", f"{replicas:g}", origin),)
     rare = (plan.redundant_experts or 0.0, plan.dcp)
-    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, replicas, inputs.budget, *rare)
-    return PlanColumns(*(np.array([value], dtype=np.float64) for value in values)), assumed
+    values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, plan.replicas or 1.0, inputs.budget, *rare)
+    layout = PlanColumns(*(np.array([value], dtype=np.float64) for value in values))
+    if plan.replicas is not None:
+        return layout, ()
+    layout, every, ranks = filled_with(inputs, layout), float(inputs.ranks), float(replica_ranks(plan))
+    replicas = float(layout.replicas[0])
+    idle = every - replicas * ranks
+    origin = f"{number_of(every, 'GPU')} over {ranks:g} of a replica" + (f", {idle:g} idle" if idle > 0 else "")
+    return layout, (Assumption("plan.replicas", f"{replicas:g}", origin),)
 
 
 def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
@@ -277,6 +290,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N047")
     if any(item.value == WITHOUT_EFFECT for item in stated):
         remarked.append("N051")
+    if not refused and evaluation.layout.straddles is not None:
+        remarked.append("N053")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
+from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.load import Engines, bounds_of, with_blocking, with_link
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -59,4 +60,4 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
 
 def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
     """The same, for several loads; None where it depends on the load, as turns of conversations do."""
-    return None if np.any(inputs.load.history) else capacity_of(inputs, layout)
+    return None if np.any(inputs.load.history) else capacity_of(inputs, *with_straddling(inputs, layout))

@@ -34,8 +34,9 @@ class ReplicaKinds:
 
 
 def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
-    """Sizes that decide how replicas cut the model; dcp only where any has it."""
-    return CUTS if layout.shares_context else _UNSHARED
+    """Sizes that decide how replicas cut the model, and their place on domains; dcp only where any has it."""
+    cuts = CUTS if layout.shares_context else _UNSHARED
+    return cuts if layout.straddles is None else (*cuts, "straddles")
 
 
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:

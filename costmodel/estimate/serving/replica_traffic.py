@@ -10,10 +10,11 @@ import numpy as np
 
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
-from costmodel.estimate.machine.process_groups import Transfer, group
+from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.residual_streams import stream_width
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
+from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.operating_point import micro_batch
@@ -49,7 +50,7 @@ def _of(
     inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
     """Of so many tokens, of which the busiest attention group has so many of its own."""
-    tp = group(inputs, "tp", layout.tp, 1.0)
+    tp = engine_group(inputs, layout, "tp", layout.tp)
     message = activation_message(own, inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0
     for kind in inputs.model.layers:
@@ -64,7 +65,7 @@ def _of(
         for each in expert_transfers(inputs, layout, kind.experts, tokens, prompts=prompts):
             named = "ep" if np.any(np.asarray(layout.ep) > 1) else "experts"  # which are cut by width without ep
             yield replace(each, count=layers * each.count, group=replace(each.group, name=named))
-    stages = group(inputs, "pp", layout.pp, layout.stage_ranks)
+    stages = engine_group(inputs, layout, "pp", layout.pp, layout.stage_ranks)
     message = activation_message(own, stream_width(inputs.model), inputs.types.wide)
     yield Transfer(stages, "send", message, send_time(inputs, message, stages), layout.pp - 1.0)
 

@@ -17,6 +17,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
@@ -93,6 +94,17 @@ class ServingInputs(Machine):
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
+
+    @property
+    def domain(self) -> Number:
+        """Accelerators of a scale-up domain, which engines fill one after another."""
+        return domain_of(self.case, self.ranks, even=False)
+
+    @property
+    def gathered_within(self) -> Number:
+        """Accelerators whose experts get tokens by a gather: those of a node, or of a domain without a switch."""
+        switched = self.case.node.scale_up.topology == "switch"
+        return min(self.case.node.accelerators, self.domain) if switched else self.domain
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
@@ -183,7 +195,7 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
         and inputs.engine.dispatch
         and inputs.engine.dispatch.two_batches
     ):
-        log.note("stack.dispatch.two_batches", "without effect", "experts on one domain are gathered")
+        log.note("stack.dispatch.two_batches", "without effect", "tokens for experts on one node are gathered")
     if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
         log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
@@ -247,9 +259,9 @@ def _converted(case: ServingCase) -> tuple[Assumption, ...]:
 
 
 def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
-    """Whether experts of a plan with several groups of attention lie on more than one domain."""
+    """Whether experts of a plan with several groups of attention lie on so many nodes that tokens are dispatched."""
     dispatch = inputs.engine.dispatch
     parts = [each for each in (plan, plan.prefill, plan.decode) if each is not None]
     most = max(each.tp * each.dp_attention if each.dp_attention > 1 else 0 for each in parts)
-    with term("domains of experts"):
-        return dispatch is not None and bool(most > inputs.domain * (dispatch.from_domains - 1))
+    with term("nodes of experts"):
+        return dispatch is not None and bool(most > inputs.gathered_within * (dispatch.from_domains - 1))

@@ -180,4 +180,10 @@ REMARKS = {
         "The scenario states keys that change no figure of this plan. costmodel estimate lists each with its reason, "
         "as 'without effect' among what is assumed.",
     ),
+    "N053": Reason(
+        "engines straddle domains",
+        "The scale-up domains have no room for every engine whole in one. Some engines then lie on two domains and "
+        "their collectives go over the network; all times are those of such an engine. Fewer replicas, or another "
+        "number of ranks, stay inside.",
+    ),
 }

@@ -16,8 +16,9 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.constraints import invalid
+from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.evaluate_layouts import evaluate
-from costmodel.estimate.serving.plan_columns import RARE
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
@@ -132,8 +133,10 @@ def plan_settings(found: OverVariants, ranked: RankedPlan) -> dict[str, str]:
 def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
     """Whether the plan without a number of replicas would have others than these."""
     plan = inputs.case.scenario.plan
-    each = math.prod(sizes.get(name, 1.0) for name in _DEGREES[:-1])
-    return plan is not None and plan.replicas is None and sizes["replicas"] != max(float(inputs.ranks) // each, 1.0)
+    if plan is None or plan.replicas is not None:
+        return False
+    layout = PlanColumns(*(np.array([sizes.get(name, RARE.get(name, 1.0))]) for name in SIZES))
+    return sizes["replicas"] != float(filled_with(inputs, layout).replicas[0])
 
 
 def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.deployment_rent import by_whole_nodes
+from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
@@ -45,13 +46,14 @@ def most_accelerators(inputs: ServingInputs) -> float:
     return most
 
 
-def most_replicas(inputs: ServingInputs, each: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replicas of so many accelerators that a plan has at most, one at least."""
-    most = np.floor(most_accelerators(inputs) / each)
+def with_most_replicas(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
+    """The same with as many replicas as a plan has at most, one at least."""
+    layout = filled_with(inputs, layout, most_accelerators(inputs))
+    most = np.asarray(layout.replicas)
     for limit in stated_limits(inputs.case.scenario.limits):
         if limit.column == "replicas" and limit.kind == "at_most":
             most = np.minimum(most, np.floor(limit.value))
-    return np.asarray(np.maximum(most, 1.0))
+    return replace(layout, replicas=np.maximum(most, 1.0))
 
 
 def counts_fleets(inputs: ServingInputs) -> bool:

@@ -11,11 +11,12 @@ import numpy as np
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.schemas.serving.serving_limits import GAPS
 from costmodel.estimate.serving.constraints import invalid_halves
+from costmodel.estimate.serving.engine_placement import prefill_beside
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import apart_is_modelled
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.serving.fleet_size import most_accelerators, most_replicas
+from costmodel.explore.serving.fleet_size import most_accelerators, with_most_replicas
 from costmodel.ground.errors import CostModelError, fail
 
 BUDGETS = (2048.0, 8192.0, 16384.0)  # tried beside what the engine picks
@@ -82,7 +83,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
         return PlanColumns(tp, pp, ep, groups, many, budget, copies, dcp)
     if not len(tp):
         raise _no_room(inputs)
-    return PlanColumns(tp, pp, ep, groups, most_replicas(inputs, each), budget, copies, dcp)
+    return with_most_replicas(inputs, PlanColumns(tp, pp, ep, groups, np.ones(len(tp)), budget, copies, dcp))
 
 
 def _listed(inputs: ServingInputs, name: str) -> list[float]:
@@ -148,4 +149,4 @@ def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, Plan
         for tp, ep, groups, copies, dcp, count in (columns[:6], columns[6:])
     )
     prefill, decode = halves
-    return prefill, decode
+    return prefill_beside(inputs, prefill, decode), decode

@@ -109,10 +109,10 @@ class DispatchForm(Sourced):
 
 
 class EngineDispatch(Sourced):
-    """How tokens reach experts that lie on many domains; else, they are gathered and results scattered."""
+    """How tokens reach experts that lie on many nodes; else, they are gathered and results scattered."""
 
     from_domains: Count = Field(
-        description="Domains of accelerators that experts lie on, at least, for tokens to go to their experts alone"
+        description="Nodes or domains that experts lie on, at least, for tokens to go to their experts alone"
     )
     element: DispatchType = Field(description="Type that tokens are sent in; results return in the type of activations")
     two_batches: bool = Field(

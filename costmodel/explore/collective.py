@@ -21,10 +21,16 @@ from costmodel.estimate.machine.least_time import least_time
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import slowest_link
 from costmodel.estimate.machine.process_groups import Group, group
+<<<<<<< HEAD
 from costmodel.estimate.training.complete_documents import check_links
+=======
+from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+>>>>>>> e6030db4 (fits: widen bands outside the range of a fit, and say so (N054))
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.explore.measured_collective import MeasuredCollective, measured_collective, same_group, soundness
 from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
+from costmodel.ground.equation import Number
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -78,6 +84,7 @@ class CollectiveAnswer:
     rows: tuple[SizeRow, ...]
     stand_in: str  # the collective whose fit counts inside a domain, where the operation has none of its own
     remarks: tuple[str, ...]
+    outside: tuple[OutsideFit, ...]  # ranks and sizes outside the fit inside a domain
     measured: MeasuredCollective | None
     sound: Soundness | None
 
@@ -113,7 +120,28 @@ def collective(
     fitted = inputs.fitted_by(operation) if float(members.inside) > 1 or operation == "send" else operation
     stand_in = fitted if fitted != operation else ""
     shape = (ranks, float(members.inside), float(members.domains))
-    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, found, sound)
+    beyond = _outside(inputs, operation, members, rows)
+    return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound)
+
+
+def _fit_of(inputs: TrainingInputs, operation: Operation, algorithm: str) -> CollectiveFit:
+    """The fit that the part of an algorithm inside a domain is of."""
+    alone = {str(name): fit for name, fit in inputs.case.efficiency.alone.items()}
+    return alone.get(algorithm, inputs.collective(operation))
+
+
+def _outside(
+    inputs: TrainingInputs, operation: Operation, members: Group, rows: Sequence[SizeRow]
+) -> tuple[OutsideFit, ...]:
+    """What lies outside the fits of a collective inside one domain: its ranks, its least and its largest size."""
+    if operation == "send" or members.domains > 1:
+        return ()
+    name = operation.replace("_", "-")
+    found: list[OutsideFit] = []
+    for row in (rows[0], rows[-1]):
+        fit = _fit_of(inputs, operation, row.algorithm)
+        found += outside(fit.fitted, name, 1.0, ranks=float(members.inside), bytes=row.size)
+    return tuple(dict.fromkeys(found))
 
 
 def _operation(name: str) -> Operation:
@@ -204,7 +232,10 @@ def _row(inputs: Machine, size: float, members: Group, operation: Operation, wan
         ways = _wanted(alone_times(inputs, size, members, operation), wanted)
     best, far, send = ways[0], bool(members.domains > 1), operation == "send"
     busbw = partial(bus_bandwidth, size, float(members.ranks), operation=operation)
-    spread = float(np.asarray(residual(*_fits(inputs, operation, far=far))))
+    spread: Number = residual(*_fits(inputs, operation, far=far))
+    if not far and not send:
+        spread = widened(spread, _fit_of(inputs, operation, best.name).fitted, ranks=members.inside, bytes=size)
+    spread = float(np.asarray(spread))
     least = min(least_time(inputs, size, members, operation, best.name), best.total)
     return SizeRow(
         size=size,

@@ -1,5 +1,9 @@
 """Fitted constants of accelerators and fabrics, each with its residual on the data it was fitted on."""
 
+import functools
+import math
+import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -20,6 +24,7 @@ from costmodel.documents.schemas.base import (
     Watts,
 )
 from costmodel.documents.schemas.count_kinds import Measurements, Tokens
+from costmodel.ground.parsing import parse
 
 
 class SourcedFit(Sourced):
@@ -37,7 +42,36 @@ class Fitted(Document):
     out_of: Literal["sample", "fit", "prior"] | None = Field(
         default=None, description="sample: on what was held out; fit: on its own; prior: judged, not fitted"
     )
-    range: str | None = Field(default=None, description="Shapes it was fitted on")
+    range: str | None = Field(
+        default=None, description="Sizes it was fitted on: ranks 2 to 8, bytes 512 B to 8 MB; or seq 1,024 and more"
+    )
+
+    @property
+    def bounds(self) -> Mapping[str, tuple[float, float]]:
+        """The least and the greatest of each size it was fitted on."""
+        return _bounds(self.range or "")
+
+
+_SIZE = r"([\d.,]*\d)( ?[kMGT]?i?B)?"
+_BOUNDS = re.compile(rf"\b([a-z]+) {_SIZE} (?:to {_SIZE}|and more)")
+
+
+@functools.lru_cache(maxsize=256)
+def _bounds(text: str) -> Mapping[str, tuple[float, float]]:
+    """Sizes in the words that `costmodel calibrate` writes.
+
+    >>> dict(_bounds("ranks 2 to 4, bytes 1.02 kB to 268 MB, seq 1,024 and more"))
+    {'ranks': (2.0, 4.0), 'bytes': (1020.0, 268000000.0), 'seq': (1024.0, inf)}
+    """
+    return {
+        name: (_size(low, unit), _size(high, last) if high else math.inf)
+        for name, low, unit, high, last in _BOUNDS.findall(text)
+    }
+
+
+def _size(digits: str, unit: str) -> float:
+    plain = digits.replace(",", "")
+    return parse(plain + unit, "B") if unit else float(plain)
 
 
 class MatmulFit(SourcedFit):

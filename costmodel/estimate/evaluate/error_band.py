@@ -8,6 +8,7 @@ To these comes how far sources of runs lie apart, unless the slowdown was fitted
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,9 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
 from costmodel.estimate.run.whole_run import run_band
+from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.results import COLUMNS, Costs
+from costmodel.estimate.shared.results import COLUMNS, Costs, number
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
@@ -144,6 +146,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if fit is not None:
         attention = residual(fit, common.attention[inputs.stack.kernels.attention])
+        attention = widened(attention, fit.fitted, seq=inputs.layer_sequence)
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)
     if step.on_host:
@@ -179,9 +182,9 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
         return spread
     work = flop_of_shapes(inputs)
     error: Number = 0.0
-    for (name, _, _), flop in work.items():
+    for (name, n, k), flop in work.items():
         with term(name):
-            error = combined_error(error, term_error(spread, flop))
+            error = combined_error(error, term_error(widened(spread, fitted, n=n, k=k), flop))
     return share(error, summed(*work.values()))
 
 
@@ -212,7 +215,30 @@ def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
     common = inputs.case.common
     name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
     inside = residual(inputs.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
-    return np.where(transfer.group.domains > 1, residual(inputs.network, common.network), inside)
+    fitted, group = inputs.collectives[name].fitted, transfer.group
+    inside = widened(inside, fitted, ranks=group.inside, bytes=transfer.message)
+    return np.where(group.domains > 1, residual(inputs.network, common.network), inside)
+
+
+def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[OutsideFit]:
+    """What a step of one plan computes outside the range of a fit, where it takes a noticeable share of the time."""
+    whole, fit = number(working(step)), inputs.rates.attention
+    if fit is not None:
+        part = number(share(step.terms["attention"], whole))
+        yield from outside(fit.fitted, "attention", part, seq=number(inputs.layer_sequence))
+    products, work = number(share(step.terms["matmul"], whole)), flop_of_shapes(inputs)
+    every = number(summed(*work.values()))
+    for (name, n, k), flop in work.items():
+        yield from outside(inputs.rates.linear.fit.fitted, f"product {name}", products * number(flop) / every, n=n, k=k)
+    for transfer in step.transfers:
+        if number(transfer.count) <= 0 or number(transfer.group.domains) > 1:
+            continue
+        same = [each for each in step.transfers if each.axis == transfer.axis]
+        exposed = number(step.terms[transfer.axis]) / number(summed(*(each.total_time for each in same)))
+        name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
+        sizes = {"ranks": number(transfer.group.inside), "bytes": number(transfer.message)}
+        part = exposed * number(transfer.total_time) / whole
+        yield from outside(inputs.collectives[name].fitted, transfer.operation.replace("_", "-"), part, **sizes)
 
 
 def residual(*fits: Fit | None) -> Number:

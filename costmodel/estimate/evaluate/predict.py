@@ -9,12 +9,13 @@ import numpy as np
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.error_band import banded, outside_fits
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
+from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
@@ -195,6 +196,9 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N038")
     if over_peak(evaluation.costs).any():
         remarked = (*remarked, "N011")
+    beyond = () if refused else outside_assumptions(outside_fits(inputs, evaluation.step))
+    if beyond:
+        remarked = (*remarked, "N054")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
     lean = inputs.optimizer.in_backward and inputs.optimizer.paged
     if "M001" in broken and inputs.ranks == 1 and inputs.case.scenario.workload.tuning == "full" and not lean:
@@ -206,8 +210,13 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
+<<<<<<< HEAD
     counting = (*idle, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
     return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
+=======
+    counting = relevant_assumptions(spoken, block, leaves_domain=leaves_domain)
+    return Answer(inputs, plan, evaluation, (*beyond, *counting), refused, tuple(broken), remarked)
+>>>>>>> e6030db4 (fits: widen bands outside the range of a fit, and say so (N054))
 
 
 def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:

@@ -1,4 +1,4 @@
-"""Engines on scale-up domains: against engines that are placed one after another, and answers that do not depend on it."""
+"""Engines on scale-up domains against engines that are placed one after another."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.estimate.machine.algorithm_table import ALGORITHMS
+from costmodel.estimate.machine.algorithm_table import ALGORITHMS, FITTED
 from costmodel.explore.measured_collective import signed_error
 from costmodel.ground.units import percent, show, show_time, significant
 from costmodel.report.terminal.style.answer import head
@@ -40,7 +40,7 @@ def collective(answer: CollectiveAnswer) -> list[Line]:
     lines: list[Line] = [
         styled(f"{_spelled(answer.operation)} on {machine_words(case)}", HEAD),
         styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}"),
-        *(styled(remark, WARN) for remark in answer.remarks),
+        *(styled(remark, WARN) for remark in _remarks(answer)),
         Text(),
         _table(answer),
         styled("  algbw, busbw: alone, as nccl-tests measures it; in step: busbw in a training step. All in GB/s."),
@@ -49,6 +49,11 @@ def collective(answer: CollectiveAnswer) -> list[Line]:
         *_chart(answer),
     ]
     return [*lines, Text(), typed("Measure:", measuring(answer))]
+
+
+def _remarks(answer: CollectiveAnswer) -> tuple[str, ...]:
+    """Those on the flags, and what lies outside the fits."""
+    return (*answer.remarks, *(f"N054 outside a fit: {each.words}, so the band is wider" for each in answer.outside))
 
 
 def _spelled(operation: str) -> str:
@@ -91,7 +96,8 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
         yield "one send, over the slowest link between the two"
     else:
         for name in dict.fromkeys(row.algorithm for row in answer.rows):
-            yield f"{_WHY[name]}{_against(answer, name)}"
+            why = "by the fit of the library's own choice" if name == FITTED and answer.outside else _WHY[name]
+            yield f"{why}{_against(answer, name)}"
     if answer.stand_in:
         yield f"inside as {_spelled(answer.stand_in)}: no {_spelled(answer.operation)} was fitted"
 
@@ -161,7 +167,7 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
         "node": answer.case.node.name,
         "measure": measuring(answer),
         "inside_as": answer.stand_in or None,
-        "remarks": list(answer.remarks),
+        "remarks": list(_remarks(answer)),
         "measured": _measured_json(answer),
         "sizes": [
             {

@@ -1,0 +1,83 @@
+"""Sizes outside the range that a fit was made on: the wider error there, and what an answer states of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.equations.run.uncertainty import doublings_outside, spread_outside
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
+from costmodel.ground.units import show
+
+NOTICEABLE = 0.01  # share of the time of an answer from which on a term outside its fit is remarked
+_UNITS = {"bytes": "B"}
+_ROUNDED = 0.01  # by which the written ends of a range differ from the sizes that were measured
+
+
+@record
+class OutsideFit:
+    """A size outside the range of a fit, and the share of the answer's time that is computed there."""
+
+    what: str
+    size: str
+    fitted: str
+    share: float
+
+    @property
+    def words(self) -> str:
+        """What an answer states.
+
+        >>> OutsideFit("all-reduce", "72 ranks", "2 to 4", 0.5).words
+        'all-reduce over 72 ranks; fitted on 2 to 4'
+        """
+        return f"{self.what} {'over' if self.size.endswith('ranks') else 'of'} {self.size}; fitted on {self.fitted}"
+
+    def assumption(self) -> Assumption:
+        """As a line among what is assumed."""
+        return Assumption(f"{self.what} outside its fit", self.size, f"fitted on {self.fitted}; wider band")
+
+
+def outside_assumptions(found: Iterable[OutsideFit]) -> tuple[Assumption, ...]:
+    """Lines of what lies outside fits, each once."""
+    return tuple(dict.fromkeys(each.assumption() for each in found))
+
+
+def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
+    """The spread of a fit at sizes of which some may lie outside its range; a single rank has nothing to exchange."""
+    beyond = {name: _beyond(fitted, name, size) for name, size in sizes.items()}
+    if not any(np.any(np.asarray(each) > 0) for each in beyond.values()):
+        return spread
+    with term("outside the fit"):
+        others: Number = 0.0
+        for name, each in beyond.items():
+            others = others if name == "ranks" else np.maximum(others, each)
+        return spread_outside(spread, beyond.get("ranks", 0.0), others)
+
+
+def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> Iterable[OutsideFit]:
+    """Each size of a term that lies outside the range of its fit, where the term takes a noticeable share of time."""
+    for name, size in sizes.items():
+        if fitted is None or share < NOTICEABLE or not np.any(np.asarray(_beyond(fitted, name, size)) > 0):
+            continue
+        low, high = fitted.bounds[name]
+        unit = _UNITS.get(name, "1")
+        word = "" if unit == "B" else f" {name}"
+        ends = f"{show(low, unit)} and more" if np.isinf(high) else f"{show(low, unit)} to {show(high, unit)}"
+        yield OutsideFit(what, f"{show(size, unit)}{word}", ends, share)
+
+
+def _beyond(fitted: Fitted | None, name: str, size: Number) -> Number:
+    """Doublings by which a size lies outside; none where the fit states no range of it."""
+    bounds = None if fitted is None else fitted.bounds.get(name)
+    if bounds is None:
+        return 0.0
+    low, high = bounds
+    amount = np.asarray(size, dtype=np.float64)
+    with untraced():
+        found = np.asarray(doublings_outside(np.maximum(amount, np.finfo(float).tiny), low, high))
+    counts = (amount > 1 if name == "ranks" else amount > 0) & (found > np.log2(1 + _ROUNDED))
+    return np.where(counts, found, 0.0)

@@ -19,6 +19,7 @@ from costmodel.documents.schemas.base import OWN
 from costmodel.documents.schemas.efficiency import (
     AttentionFit,
     CollectiveFit,
+    Fitted,
     HostUpdateFit,
     MatmulFit,
     MemoryFit,
@@ -41,7 +42,7 @@ from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import COLUMNS, Costs, number
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
-from costmodel.estimate.training.flop_count import cores, flop_of_shapes
+from costmodel.estimate.training.flop_count import CORE, cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.memory.memory_band import absorbed, memory_band
 from costmodel.estimate.training.time.layer_kernels import slowed_core
@@ -184,8 +185,13 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
     error: Number = 0.0
     for (name, n, k), flop in work.items():
         with term(name):
-            error = combined_error(error, term_error(widened(spread, fitted, n=n, k=k), flop))
+            error = combined_error(error, term_error(_of_shape(spread, fitted, name, n, k), flop))
     return share(error, summed(*work.values()))
+
+
+def _of_shape(spread: Number, fitted: Fitted | None, name: str, n: float, k: float) -> Number:
+    """Spread of one product; the batched ones of an unfused core are known by runs, which have their own error."""
+    return spread if name == CORE else widened(spread, fitted, n=n, k=k)
 
 
 def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
@@ -228,10 +234,10 @@ def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Outside
         yield from outside(fit.fitted, "attention", part, seq=number(inputs.layer_sequence))
     products, work = number(share(step.terms["matmul"], whole)), flop_of_shapes(inputs)
     every = number(summed(*work.values()))
-    for (name, n, k), flop in work.items():
+    for (name, n, k), flop in ((shape, flop) for shape, flop in work.items() if shape[0] != CORE):
         yield from outside(inputs.rates.linear.fit.fitted, f"product {name}", products * number(flop) / every, n=n, k=k)
     for transfer in step.transfers:
-        if number(transfer.count) <= 0 or number(transfer.group.domains) > 1:
+        if number(transfer.total_time) <= 0 or number(transfer.group.domains) > 1:
             continue
         same = [each for each in step.transfers if each.axis == transfer.axis]
         exposed = number(step.terms[transfer.axis]) / number(summed(*(each.total_time for each in same)))

@@ -157,7 +157,9 @@ def _spread(inputs: RlInputs, found: Iteration) -> Number:
     generated: Number = 0.0
     if inputs.engines is not None:
         engine = inputs.engines.inputs.engine.spread
-        own = engine.experts if inputs.case.model.has_experts else engine.tpot
+        own: Number = engine.experts if inputs.case.model.has_experts else engine.tpot
+        if inputs.engines.inputs.beyond:
+            own = combined_error(own, inputs.engines.inputs.beyond)
         generated = combined_error(own, spread.generation)
     parts = (trained * found.training, generated * found.phases["generation"])
     whole = found.training + found.phases["generation"]

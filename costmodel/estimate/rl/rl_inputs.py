@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,10 +22,15 @@ from costmodel.estimate.rl.trainer_steps import HeldStep, Packing, TrainerSteps
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
+from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.estimate.serving.step_batch import Batch
+from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spread_beyond
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number
+from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure, show
 
@@ -203,6 +208,13 @@ def _engines(
     answers = float(math.ceil(workload.answers / replicas))
     held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
     log.note("answers at a time", show(min(answers, max(held, 1.0)), "1"), "of an engine: its cache and its limit")
+    if not refused and outside_any_fit(inputs, layout):
+        with untraced(), np.errstate(all="ignore"):
+            rows = np.array([min(answers, max(held, 1.0))])
+            step = step_time(inputs, layout, Batch(rows, longest * np.ones(1)))
+        terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
+        log.assumed += outside_assumptions(beyond_fits(inputs, layout, terms))
+        inputs = replace(inputs, beyond=spread_beyond(inputs, layout, terms))
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
     return RolloutEngines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed

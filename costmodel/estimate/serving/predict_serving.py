@@ -28,8 +28,14 @@ from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
+from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spread_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
+<<<<<<< HEAD
 from costmodel.estimate.serving.without_effect import without_effect
+=======
+from costmodel.estimate.serving.without_effect import WITHOUT_EFFECT, without_effect
+from costmodel.estimate.shared.fit_ranges import OutsideFit, outside_assumptions
+>>>>>>> 02eb782f (fits: name what lies outside a fit in training, services and RL)
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
@@ -261,6 +267,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
+    beyond: tuple[OutsideFit, ...] = ()
     if halves is not None:
         refused = tuple(dict.fromkeys(code for code, mask in invalid_halves(inputs, *halves) if mask.any()))
         columns: tuple[PlanColumns, ...] = halves
@@ -269,6 +276,10 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())
         columns = (layout,)
     with np.errstate(all="ignore") if refused else nullcontext():
+        if outside_any_fit(inputs, columns[-1]):
+            costs = evaluated(inputs, *columns, compared=False).results.row()
+            beyond = beyond_fits(inputs, columns[-1], costs)
+            inputs = replace(inputs, beyond=spread_beyond(inputs, columns[-1], costs))
         if bands:
             evaluation, results = evaluated_with_bands(inputs, *columns)
         else:
@@ -279,7 +290,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     idle = () if refused else tuple(without_effect(inputs, columns, costs))
-    found = (*idle, *assumed, *inputs.assumed, *assumed_headroom(inputs))
+    found = (*idle, *outside_assumptions(beyond), *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
@@ -292,6 +303,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N051")
     if not refused and evaluation.layout.straddles is not None:
         remarked.append("N053")
+    if not refused and beyond:
+        remarked.append("N054")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 

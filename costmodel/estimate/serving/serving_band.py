@@ -51,6 +51,8 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
     first: Number = spread.ttft
     if never_fitted(inputs) or not inputs.types.measured:
         token, first = (_of_kernels(inputs, each) for each in (token, first))
+    if inputs.beyond:
+        token, first = (combined_error(each, inputs.beyond) for each in (token, first))
     return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
 
 

@@ -94,6 +94,7 @@ class ServingInputs(Machine):
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
+    beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
 
     @property
     def domain(self) -> Number:

@@ -10,13 +10,23 @@ from typing import Protocol
 
 import numpy as np
 
-from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnReduceFit
 from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.serving.serving_results import BANDED_TERMS
-from costmodel.equations.run.uncertainty import ninetieth_percentile, residual_spread, tenth_percentile
+from costmodel.equations.run.uncertainty import (
+    combined_error,
+    ninetieth_percentile,
+    residual_spread,
+    tenth_percentile,
+    term_error,
+)
+from costmodel.estimate.serving.engine_placement import engine_group
+from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.equation import Number, term
+from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
+from costmodel.estimate.shared.results import number
+from costmodel.ground.equation import Number, term, untraced
 
 
 class _Fit(Protocol):
@@ -25,6 +35,50 @@ class _Fit(Protocol):
     @property
     def fitted(self) -> Fitted | None:
         """Their residual."""
+
+
+def beyond_fits(inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]) -> tuple[OutsideFit, ...]:
+    """What a step of one plan computes outside the range of a fit, where it takes a noticeable share of a token."""
+    return tuple(found for found, _ in _outside(inputs, layout, costs))
+
+
+def outside_any_fit(inputs: ServingInputs, layout: PlanColumns) -> bool:
+    """Whether any collective of a plan has other ranks than those its fit was made on."""
+    everything = dict.fromkeys(("tpot", "tp_exposed", "ep_exposed"), 1.0)
+    return any(True for _ in _outside(inputs, layout, everything))
+
+
+def spread_beyond(inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]) -> float:
+    """Spread of a token by these terms, each with the wider error of its fit there."""
+    error: Number = 0.0
+    with untraced():
+        for found, spread in _outside(inputs, layout, costs):
+            error = combined_error(error, term_error(spread, found.share))
+    return number(error)
+
+
+def _outside(
+    inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
+) -> Iterator[tuple[OutsideFit, Number]]:
+    """Terms outside their fits, and the spread of each there."""
+    for name, fit, ranks in _exchanges(inputs, layout):
+        part, fitted = costs[name] / costs["tpot"], fit.fitted
+        spread = _widest(fit)
+        if spread is None:
+            spread = _widest(inputs.case.common.collectives["all_gather"])
+        what = "all-reduce" if name == "tp_exposed" else "exchange of experts"
+        for found in outside(fitted, what, part, ranks=ranks):
+            yield found, widened(0.0 if spread is None else spread, fitted, ranks=ranks)
+
+
+def _exchanges(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, OwnReduceFit | CollectiveFit, float]]:
+    """Collectives of a step inside a domain: the term of a token, its fit, and the ranks."""
+    tp, experts = (engine_group(inputs, layout, *each) for each in (("tp", layout.tp), ("ep", layout.stage_ranks)))
+    if np.all(tp.domains == 1):
+        own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
+        yield "tp_exposed", own or inputs.collectives["all_reduce"], number(tp.ranks)
+    if np.all(experts.domains == 1) and layout.grouped and not np.all(dispatches(inputs, layout)):
+        yield "ep_exposed", inputs.collectives["all_gather"], number(experts.ranks)
 
 
 def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str, Number]) -> dict[str, Number]:
@@ -50,6 +104,8 @@ def _spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, 
     own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
     reduced = _widest(*(() if own is None else (own,)), inputs.collectives["all_reduce"])
     inside = np.asarray(layout.tp) <= inputs.domain
+    if reduced is not None:
+        reduced = widened(reduced, (own or inputs.collectives["all_reduce"]).fitted, ranks=layout.tp)
     yield "tp_exposed", None if reduced is None else np.where(inside, reduced, np.nan)
     for name in ("transfer_time", "transfer_exposed"):
         yield name, _widest(network)

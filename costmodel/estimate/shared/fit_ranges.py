@@ -14,8 +14,10 @@ from costmodel.ground.record import record
 from costmodel.ground.units import show
 
 NOTICEABLE = 0.01  # share of the time of an answer from which on a term outside its fit is remarked
+_LEAST = 1e-9  # of a size, which is divided by
 _UNITS = {"bytes": "B"}
-_ROUNDED = 0.01  # by which the written ends of a range differ from the sizes that were measured
+_NEAR = 0.5  # doublings: a size that is less than 1.4 times outside counts as inside
+_SATURATING = frozenset({"m", "n", "k"})  # sizes of products, which only run slower where they are small
 
 
 @record
@@ -75,9 +77,9 @@ def _beyond(fitted: Fitted | None, name: str, size: Number) -> Number:
     bounds = None if fitted is None else fitted.bounds.get(name)
     if bounds is None:
         return 0.0
-    low, high = bounds
+    low, high = bounds[0], np.inf if name in _SATURATING else bounds[1]
     amount = np.asarray(size, dtype=np.float64)
     with untraced():
-        found = np.asarray(doublings_outside(np.maximum(amount, np.finfo(float).tiny), low, high))
-    counts = (amount > 1 if name == "ranks" else amount > 0) & (found > np.log2(1 + _ROUNDED))
+        found = np.asarray(doublings_outside(np.maximum(amount, _LEAST), low, high))
+    counts = (amount > 1 if name == "ranks" else amount > 0) & (found > _NEAR)
     return np.where(counts, found, 0.0)

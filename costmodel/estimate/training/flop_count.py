@@ -34,6 +34,8 @@ COUNTED = ("model-causal", "model-full")
 MEGATRON = ("korthikanti", "megatron-2021")
 COUNTS_RECOMPUTE = "megatron-2021"  # the whole of it, whatever a plan recomputes
 
+CORE = "core"  # the products of attention that is not fused
+
 
 @record
 class StepFlop:
@@ -186,4 +188,4 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
                 yield each.name, each.n, each.k, kind.count * matmul_flop(experts.top_k, each.n, each.k)
         if part.mixer is not None and inputs.rates.attention is None:
             core = core_flop(kind, part.mixer, 1.0, inputs.layer_sequence, part.mixer.heads, causal=False)
-            yield "core", inputs.layer_sequence, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)
+            yield CORE, inputs.layer_sequence, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)

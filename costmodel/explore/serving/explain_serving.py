@@ -17,7 +17,7 @@ from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evalu
 from costmodel.estimate.serving.figure_bands import banded, end_factors
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import filled, halves_of, layout_of, own_plan, routed
+from costmodel.estimate.serving.predict_serving import answer, filled, halves_of, layout_of, own_plan, routed
 from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
@@ -50,6 +50,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     if quantity in BETWEEN_TOKENS and inputs.case.scenario.workload.single_token:
         sentence = f"{quantity} is not known: an answer is one token, and none follows it"
         raise fail("C004", sentence, inputs.case.place("workload.output"), "a longer workload.output has it")
+    inputs = answer(inputs, own_plan(inputs), bands=False).inputs
     with trace():
         found = _evaluated(asking_chance(inputs))
         of_lines = quantity in LINES

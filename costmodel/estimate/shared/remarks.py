@@ -180,16 +180,16 @@ REMARKS = {
         "The scenario states keys that change no figure of this plan. costmodel estimate lists each with its reason, "
         "as 'without effect' among what is assumed.",
     ),
-    "N054": Reason(
-        "outside a fit",
-        "A kernel or collective that takes 1 % of the time or more has sizes outside those its fit was made on; the "
-        "assumptions name them. Its error counts once more for each doubling of the ranks, and up to twice more for "
-        "other sizes, so the band is wider.",
-    ),
     "N053": Reason(
         "engines straddle domains",
         "The scale-up domains have no room for every engine whole in one. Some engines then lie on two domains and "
         "their collectives go over the network; all times are those of such an engine. Fewer replicas, or another "
         "number of ranks, stay inside.",
+    ),
+    "N054": Reason(
+        "outside a fit",
+        "A kernel or collective that takes 1 % of the time or more has sizes outside those its fit was made on; the "
+        "assumptions name them. Its error counts once more for each doubling of the ranks, and up to twice more for "
+        "other sizes, so the band is wider.",
     ),
 }

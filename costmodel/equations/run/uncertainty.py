@@ -91,7 +91,7 @@ def spread_outside(spread: Number, ranks_doublings: Number, size_doublings: Numb
         farther outside, so that these count without end. Products larger than those of a fit are off by no more, 6
         to 10 %, smaller ones by 17 % and more
     Source:
-        aiconfigurator-kernels
+        kernel-fit
 
     Monotone: increasing in spread, ranks_doublings, size_doublings
     """

@@ -233,17 +233,19 @@ def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Outside
         part = number(share(step.terms["attention"], whole))
         yield from outside(fit.fitted, "attention", part, seq=number(inputs.layer_sequence))
     products, work = number(share(step.terms["matmul"], whole)), flop_of_shapes(inputs)
-    every = number(summed(*work.values()))
+    every = summed(*work.values())
     for (name, n, k), flop in ((shape, flop) for shape, flop in work.items() if shape[0] != CORE):
-        yield from outside(inputs.rates.linear.fit.fitted, f"product {name}", products * number(flop) / every, n=n, k=k)
+        yield from outside(
+            inputs.rates.linear.fit.fitted, f"product {name}", products * number(share(flop, every)), n=n, k=k
+        )
     for transfer in step.transfers:
         if number(transfer.total_time) <= 0 or number(transfer.group.domains) > 1:
             continue
         same = [each for each in step.transfers if each.axis == transfer.axis]
-        exposed = number(step.terms[transfer.axis]) / number(summed(*(each.total_time for each in same)))
+        part = number(share(transfer.total_time, summed(*(each.total_time for each in same))))
         name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
         sizes = {"ranks": number(transfer.group.inside), "bytes": number(transfer.message)}
-        part = exposed * number(transfer.total_time) / whole
+        part = part * number(share(step.terms[transfer.axis], whole))
         yield from outside(inputs.collectives[name].fitted, transfer.operation.replace("_", "-"), part, **sizes)
 
 

@@ -41,7 +41,7 @@ def _taken(domain: float, each: int, ranks: int, *, even: bool) -> float:
     if domain <= each:
         return float(math.gcd(int(domain), each))
     if not even:
-        return float(min(domain // each * each, ranks))
+        return float(min(max(range(each, int(domain) + 1, each)), ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)
     taken = max(count for count in nodes if math.gcd(count, ranks) == count)
     return domain if taken != ranks and taken + taken <= domain else float(taken)

@@ -21,12 +21,8 @@ from costmodel.estimate.machine.least_time import least_time
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import slowest_link
 from costmodel.estimate.machine.process_groups import Group, group
-<<<<<<< HEAD
-from costmodel.estimate.training.complete_documents import check_links
-=======
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
-from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
->>>>>>> e6030db4 (fits: widen bands outside the range of a fit, and say so (N054))
+from costmodel.estimate.training.complete_documents import check_links
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.explore.measured_collective import MeasuredCollective, measured_collective, same_group, soundness
 from costmodel.explore.short_form import DEFAULT_NODE, ScenarioFlags, case_of_flags
@@ -124,15 +120,13 @@ def collective(
     return CollectiveAnswer(case, operation, *shape, tuple(rows), stand_in, remarks, beyond, found, sound)
 
 
-def _fit_of(inputs: TrainingInputs, operation: Operation, algorithm: str) -> CollectiveFit:
+def _fit_of(inputs: Machine, operation: Operation, algorithm: str) -> CollectiveFit:
     """The fit that the part of an algorithm inside a domain is of."""
     alone = {str(name): fit for name, fit in inputs.case.efficiency.alone.items()}
     return alone.get(algorithm, inputs.collective(operation))
 
 
-def _outside(
-    inputs: TrainingInputs, operation: Operation, members: Group, rows: Sequence[SizeRow]
-) -> tuple[OutsideFit, ...]:
+def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]) -> tuple[OutsideFit, ...]:
     """What lies outside the fits of a collective inside one domain: its ranks, its least and its largest size."""
     if operation == "send" or members.domains > 1:
         return ()

@@ -210,13 +210,8 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-<<<<<<< HEAD
-    counting = (*idle, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    counting = (*idle, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
     return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
-=======
-    counting = relevant_assumptions(spoken, block, leaves_domain=leaves_domain)
-    return Answer(inputs, plan, evaluation, (*beyond, *counting), refused, tuple(broken), remarked)
->>>>>>> e6030db4 (fits: widen bands outside the range of a fit, and say so (N054))
 
 
 def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:

@@ -30,12 +30,8 @@ from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spread_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
-<<<<<<< HEAD
 from costmodel.estimate.serving.without_effect import without_effect
-=======
-from costmodel.estimate.serving.without_effect import WITHOUT_EFFECT, without_effect
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside_assumptions
->>>>>>> 02eb782f (fits: name what lies outside a fit in training, services and RL)
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT

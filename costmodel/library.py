@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.reader.resolved_scenario import load_any as load
+from costmodel.documents.schemas.default_values import SAFE
+from costmodel.explore.safety import preferring
 from costmodel.ground.errors import CostModelError as CostModelError
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
@@ -90,12 +92,10 @@ class Result:
         return console.export_html(inline_styles=True, code_format=_HTML)
 
 
-def _case(scenario: Scenario, settings: Iterable[str]) -> LoadedScenario:
-    if isinstance(scenario, str):
-        return load(scenario, settings)
-    if tuple(settings):
+def _case(scenario: Scenario, settings: Iterable[str], safe: float | None = SAFE) -> LoadedScenario:
+    if not isinstance(scenario, str) and tuple(settings):
         raise TypeError("settings go with the name of a scenario; give them to load")
-    return scenario
+    return preferring(load(scenario, settings) if isinstance(scenario, str) else scenario, safe)
 
 
 def _served(case: LoadedScenario, reply: Callable[..., Reply], *args: Any, **options: Any) -> Result:
@@ -174,11 +174,13 @@ def search(
     over: Iterable[str] = (),
     pareto: str = "",
     workers: int | None = None,
+    safe: float | None = SAFE,
 ) -> Result:
     """The best plans of the scenario's space, ranked by its objective.
 
     `found` is a `SearchResult`; of a scenario that serves `FoundPlans`, with `pareto` a `ServingFront`.
-    over: leaves that vary too, as `--over` writes them. pareto: two results, for the front between them.
+    over: leaves that vary too, as `--over` writes them. pareto: two results, for the front between them. safe: the
+    chance to fit, or to meet all limits, that plans should have; None ranks them by their expected figures alone.
 
     Example:
         >>> search("quickstart", 3).frame()["rank"].tolist()
@@ -186,7 +188,7 @@ def search(
     """
     from costmodel.explore.search.ranges import axes
 
-    case, varied = _case(scenario, settings), axes(over)
+    case, varied = _case(scenario, settings, safe), axes(over)
     if case.kind == "serving":
         return _served_search(case, top, varied, pareto, workers=workers is not None)
     if case.kind == "rl":

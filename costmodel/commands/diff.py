@@ -73,6 +73,7 @@ def diff(
     Next: costmodel check SCENARIO --against BASELINE
     """
     from costmodel.documents.reader.resolved_scenario import load_any
+    from costmodel.explore.safety import preferring
 
     ranks, stated = _ranks(plans), bool(plans)
     before, changed = question.scenario, not question.is_plain
@@ -83,7 +84,8 @@ def diff(
         raise fail("C013", "there is nothing to compare with", None, hint)
     if before == "-" and after in ("", "-"):
         raise fail("C013", "standard input is read once", None, "put one of the two into a file")
-    sides = (before, load_any(before)), (after or before, replace(question, scenario=after or before).loaded())
+    other = replace(question, scenario=after or before).loaded()
+    sides = (before, preferring(load_any(before), other.asked.safe)), (after or before, other)
     first, second = map(_rank_words, ranks)
     title = f"{before}{first} → {after or ('changed' if changed else before)}{second}"
     return _answer(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)

@@ -127,7 +127,7 @@ def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
 
     rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
     lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
-    return Reply(lines, result, rows, yes=found.kept > 0, stopped=found.stopped, others=forms)
+    return Reply(lines, result, rows, yes=found.works, stopped=found.stopped, others=forms)
 
 
 def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> Reply:

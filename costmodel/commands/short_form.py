@@ -152,12 +152,16 @@ class Question:
     def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
         from costmodel.documents.reader.resolved_scenario import load_any
+        from costmodel.documents.schemas.default_values import SAFE
+        from costmodel.explore.flag_keys import OFF
+        from costmodel.explore.safety import preferring
 
         if self.write is not None:
             allowed(self.write, force=False)
         loads = any(path.startswith("workload.") for path in varied)  # of which a scenario has one
         named = self.scenario is not None and not self.is_flags and not loads
         case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
+        case = preferring(case, None if self.flags.get("safe") == OFF else SAFE)
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
@@ -252,7 +256,8 @@ def _flags(
     ] = None,
     price: Annotated[str | None, _flag(_MACHINE, "price", "Rent of a GPU, e.g. 2.50USD/GPU/h", "PRICE")] = None,
     safe: Annotated[
-        str | None, _flag(_KEYS, "safe", "Minimum chance to fit (serving: and to meet limits)", "SHARE")
+        str | None,
+        _flag(_KEYS, "safe", "Minimum chance to fit (serving: and to meet limits); searches prefer 90 %", "SHARE|off"),
     ] = None,
 ) -> None:
     """The flags, as the table of `explore.short_form` has them."""
@@ -306,7 +311,7 @@ def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | No
         most = found.tally.refused.most_common(1)
         why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
         raise fail("C004", f"no plan of the search is valid{why}", Place(case.file), _WHY)
-    which = "the best" if found.best else "the nearest to fit"
+    which = "the nearest to fit" if not found.best else "the best" if found.is_safe else "the surest to fit"
     origin = f"{which} of {number_of(found.tally.candidates, 'plan')} of costmodel search"
     return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
 

@@ -23,8 +23,10 @@ KEYS = {
         "safe": "limits.limits_chance.at_least",
     },
 }
+_RL = {**_COMMON, "safe": "limits.fit_chance.at_least"}
+OFF = "off"  # of --safe: plans count whatever their chance
 
 
 def keys_of(kind: str) -> dict[str, str]:
-    """The keys that flags set in a scenario of a workload; reinforcement learning has those of the machine alone."""
-    return _COMMON if kind == "rl" else KEYS.get(kind, KEYS["training"])
+    """The keys that flags set in a scenario of a workload; reinforcement learning has the machine's, and safe."""
+    return _RL if kind == "rl" else KEYS.get(kind, KEYS["training"])

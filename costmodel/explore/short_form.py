@@ -27,7 +27,7 @@ from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
-from costmodel.explore.flag_keys import KEYS, keys_of
+from costmodel.explore.flag_keys import KEYS, OFF, keys_of
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
@@ -214,7 +214,8 @@ def _frame(kind: str) -> Mapping:
 def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
     """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
     keys = keys_of(kind)
-    found = [flag_assignment(name, path, flags.given[name]) for name, path in keys.items() if name in flags.given]
+    given = {name: text for name, text in flags.given.items() if (name, text) != ("safe", OFF)}
+    found = [flag_assignment(name, path, given[name]) for name, path in keys.items() if name in given]
     if flags.gpu is not None:
         changes, assumed = node_of_gpu(flags.gpu, flags.node)
         return [*changes, *found], assumed

@@ -127,13 +127,16 @@ def percent(value: float, digits: int = 3) -> str:
 
 
 def rounded_percent(value: float, decimals: int = 0) -> str:
-    """A chance to a fixed number of decimals; one below the whole has as many as show that.
+    """A chance to a fixed number of decimals; one below 90 % or below the whole has as many as show that.
 
     >>> rounded_percent(0.789), rounded_percent(0.9997), rounded_percent(0.99999, 1), rounded_percent(1.0, 1)
     ('79%', '99.97%', '99.999%', '100.0%')
+    >>> rounded_percent(0.8996), rounded_percent(0.9), rounded_percent(0.95)
+    ('89.96%', '90%', '95%')
     """
+    below = next((bound for bound in (0.9, 1.0) if value < bound), math.inf)
     shown = (f"{value:.{more}%}" for more in range(decimals, _FINEST - 3))
-    return next((each for each in shown if value < 1 and not each.startswith("100")), f"{value:.{decimals}%}")
+    return next((each for each in shown if float(each[:-1]) < 100 * below), f"{value:.{decimals}%}")
 
 
 def _scaled(value: float, unit: str, digits: int) -> str:

@@ -157,7 +157,7 @@ def test_search_ranks_what_keeps_the_limits_first(run: Any) -> None:
 
 
 def test_search_gives_the_figures_of_estimate(run: Any) -> None:
-    best = json_of(run, "search", NAME, "--top", "1")["plans"][0]
+    best = json_of(run, "search", NAME, "--top", "1", "--safe", "off")["plans"][0]
     options = ["--set", f"plan.tp={best['tp']}", "--set", f"stack.budget={best['budget']}"]
     alone = json_of(run, "estimate", NAME, *options)["plans"][0]
     same = {name for name, value in alone.items() if name in best and isinstance(value, float)}

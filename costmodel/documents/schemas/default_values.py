@@ -2,6 +2,8 @@
 
 from costmodel.ground.record import record
 
+SAFE = 0.9  # chance that a search prefers by default
+
 
 @record
 class Assumption:
@@ -19,3 +21,4 @@ class FlagQuestion:
     words: tuple[str, ...] = ()
     assumed: tuple[Assumption, ...] = ()
     remarks: tuple[str, ...] = ()  # what flags replace in a scenario, and which have no effect
+    safe: float | None = None  # chance to fit, or to meet all limits, that searches prefer; None: they do not ask

@@ -13,7 +13,13 @@ from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.equations.run.economics import rate, run_cost, share
-from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
+from costmodel.equations.run.uncertainty import (
+    chance_within,
+    combined_error,
+    end_spread,
+    ninetieth_percentile,
+    tenth_percentile,
+)
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.rl.iteration import Iteration, iteration
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
@@ -137,6 +143,7 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
         "training_ranks": split.trainer.ranks,
         "memory_peak": memory.peak,
         "memory_share": share(memory.peak, memory.usable),
+        "fit_chance": _fit_chance(memory),
         "iteration_cost": run_cost(total, split.ranks, price),
     }
     whole = math.nan if workload.iterations is None else workload.iterations * total
@@ -148,6 +155,14 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
         costs[f"{name}_low"] = tenth_percentile(costs[name], spread)
         costs[f"{name}_high"] = ninetieth_percentile(costs[name], spread)
     return costs
+
+
+def _fit_chance(memory: RlMemory) -> Number:
+    """The chance that an update fits; what engines claim is a share of the memory, which fits or does not."""
+    if memory.generating > memory.usable:
+        return 0.0
+    with term("memory of an update"):
+        return chance_within(max(memory.updating, 1.0), memory.usable, memory.spread)
 
 
 def _spread(inputs: RlInputs, found: Iteration) -> Number:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import term_error
 from costmodel.estimate.rl.generation import RolloutEngines
 from costmodel.estimate.rl.trainer_steps import HeldStep
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.memory.memory_band import memory_spread
 from costmodel.estimate.training.time.forward_pass import frozen_copy
 from costmodel.ground.record import record
 
 STAY = ("weights", "optimizer")  # of a trained model, between its passes
+FURTHER = ("critic states", "reference", "reward model")  # of models beside the policy
 LATE = ("gradients", "gathered", "buckets", "context", "activations", "recompute", "logits", "update", "fragmentation")
 
 
@@ -30,6 +37,7 @@ class RlMemory:
     parts: tuple[MemoryPart, ...]
     usable: float
     colocated: bool
+    spread: float = 0.0  # of what an update takes, relative: engines claim a stated share
 
     @property
     def generating(self) -> float:
@@ -70,7 +78,23 @@ def rl_memory(
         parts.append(
             MemoryPart("engine runtime", number(use.runtime), _beside(runtime, use.runtime, colocated, sleeps))
         )
-    return RlMemory(tuple(parts), float(trainer.inputs.usable), colocated)
+    found = RlMemory(tuple(parts), float(trainer.inputs.usable), colocated)
+    return replace(found, spread=_spread(trainer, models, found.updating))
+
+
+def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> float:
+    """Relative spread of the bytes of an update: that of the trainer's lines, with the states of further models."""
+    stage = _fullest(trainer)
+    lines = {name: number(trainer.ledger.line(name, stage)) for name in LINES}
+    lines["weights"] += sum(part.updating for part in _trained(trainer, models, kept=False, beside=False)
+                            if part.name in FURTHER)  # fmt: skip
+    error = term_error(memory_spread(trainer.inputs, lines, LINES), sum(lines.values()))
+    return number(share(error, max(updating, 1.0)))
+
+
+def _fullest(trainer: HeldStep) -> int:
+    """The stage of the trainer that holds most."""
+    return max(range(3), key=lambda position: number(trainer.ledger.peaks[position]))
 
 
 def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float:
@@ -83,7 +107,7 @@ def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float
 def _trained(trainer: HeldStep, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
     """Policy, critic and judges on the worst stage of the trainer."""
     ledger, block = trainer.ledger, trainer.block
-    stage = max(range(3), key=lambda position: number(ledger.peaks[position]))
+    stage = _fullest(trainer)
     line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}
     states = sum(line[name] for name in STAY)
     parts = [MemoryPart(f"policy {name}", line[name] if kept else 0.0, line[name]) for name in STAY]

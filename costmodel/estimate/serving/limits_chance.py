@@ -57,6 +57,16 @@ def asking_chance(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": OWN})))
 
 
+def demanding_chance(inputs: ServingInputs, share: float) -> ServingInputs:
+    """The same with a limit on this chance beside those that are stated."""
+    scenario = inputs.case.scenario
+    chance = type(scenario.limits.limits_chance)(at_least=share)
+    limits = scenario.limits.model_copy(update={OWN: chance})
+    limits.model_fields_set.add(OWN)
+    case = replace(inputs.case, scenario=scenario.model_copy(update={"limits": limits}))
+    return replace(inputs, case=case)
+
+
 def is_asked(inputs: ServingInputs, *columns: str) -> bool:
     """Whether plans are compared by this chance, or bounded by it; or compared by other columns, or bounded by them."""
     scenario = inputs.case.scenario

@@ -125,19 +125,23 @@ class Engines:
         parts = (self.steps, self.bounds, self.held)
         return Engines(self.inputs, self.layout.at(places), *rows_of(parts, places, len(self.layout)))
 
-    def greatest(self, over: Callable[[Engines, Column], Number], near: float = NEAR) -> Column:
+    def greatest(
+        self, over: Callable[[Engines, Column], Number], near: float = NEAR, within: tuple[Column, Column] | None = None
+    ) -> Column:
         """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
 
-        Both are looked for by their logarithms.
+        Both are looked for by their logarithms. within: ends between which that number is known to lie
         """
 
         def excess(engines: Engines) -> Callable[[Column], Values]:
             return lambda log: np.log(over(engines, np.exp(log)))
 
-        least, most = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least)
+        least, most, first = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least), FIRST
+        if within is not None:
+            least, most, first = np.log(within[0]), np.minimum(most, np.log(within[1])), 0.5
         with np.errstate(all="ignore"):
             found = last_within(
-                excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near, first=FIRST
+                excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near, first=first
             )
             return np.exp(found)
 

@@ -12,7 +12,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import OWN, is_asked, limits_chance
 from costmodel.estimate.serving.load import LEAST, Column, Engines, of_each
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
-from costmodel.estimate.serving.step_factor import ARRIVING, NEAR_ENOUGH, USERS, reached, result_at
+from costmodel.estimate.serving.step_factor import ARRIVING, NEAR_ENOUGH, PLAN, USERS, KnownLoads, reached, result_at
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.solvers import NEAR
@@ -21,6 +21,8 @@ from costmodel.ground.solvers import NEAR
 def rate_within_limits(quick: Engines, engines: Engines) -> Number:
     """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
     inputs, limits = quick.inputs, service_limits(quick.inputs)
+    plans = len(quick.layout)
+    known, quick = KnownLoads(plans), replace(quick, held={**quick.held, PLAN: np.arange(plans, dtype=np.float64)})
 
     def over(some: Engines, many: Column) -> Column:
         """The result that is nearest to its limit, or beyond it, over that limit."""
@@ -31,9 +33,11 @@ def rate_within_limits(quick: Engines, engines: Engines) -> Number:
                 return result_at(some, many, state, name)
             loaded = replace(some, held={**some.held, ARRIVING: state.rate})
             room = share(some.held["saturation_per_s"], state.rate)
-            return limits_chance(inputs, limits, named, room, partial(reached, loaded))
+            return limits_chance(inputs, limits, named, room, partial(reached, loaded, known=known))
 
-        return over_limits(limits, named, len(some.layout))
+        found = over_limits(limits, named, len(some.layout))
+        known.settle(np.asarray(some.held[PLAN]).astype(np.intp), found > 1)
+        return found
 
     if not limits:
         return engines.rate(engines.bounds.least)

@@ -11,6 +11,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.serving_economics import enough_of_each, replicas_needed, spare_rate, spare_replicas
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ENOUGH_UP, ServingInputs
 from costmodel.ground.equation import Number, term
@@ -26,7 +27,7 @@ def headroom_of(inputs: ServingInputs) -> float:
     stated = inputs.case.scenario.assume.headroom
     if stated is not None:
         return float(stated)
-    return 0.0 if service_limits(inputs) else USUAL_HEADROOM
+    return 0.0 if any(limit.column != OWN for limit in service_limits(inputs)) else USUAL_HEADROOM
 
 
 def share_of_saturation(inputs: ServingInputs) -> float:

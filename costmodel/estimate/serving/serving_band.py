@@ -49,11 +49,16 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
     spread = inputs.engine.spread
     token: Number = spread.experts if inputs.model.has_experts else spread.tpot
     first: Number = spread.ttft
-    if never_fitted(inputs) or not inputs.types.measured:
+    if is_unmeasured(inputs):
         token, first = (_of_kernels(inputs, each) for each in (token, first))
     if inputs.beyond:
         token, first = (combined_error(each, inputs.beyond) for each in (token, first))
     return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
+
+
+def is_unmeasured(inputs: ServingInputs) -> bool:
+    """Whether no kernels of the accelerator were measured with these types: its bands are those of other parts."""
+    return never_fitted(inputs) or not inputs.types.measured
 
 
 def _of_power(inputs: ServingInputs) -> Number:

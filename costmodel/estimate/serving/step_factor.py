@@ -7,15 +7,16 @@ in flight at which the result, f times as long, is at its bound are looked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.serving.serving_results import RESULTS
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import Reached
-from costmodel.estimate.serving.load import Column, Engines
+from costmodel.estimate.serving.load import LEAST, Column, Engines
 from costmodel.estimate.serving.requests_in_time import (
     IN_TIME,
     RequestLimits,
@@ -28,12 +29,14 @@ from costmodel.estimate.serving.steady_state import SteadyState, prompts_between
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.equation import Number, untraced
+from costmodel.ground.solvers import Places
 
 # Results that a load moves
 LOADED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency", "tokens_per_s_per_user", *IN_TIME)
 NEAR_ENOUGH = 1e-5  # of a factor whose logarithm is compared with an error of some hundredths
 ARRIVING, USERS = "arriving", "users"  # loads of a replica, beside results that do not depend on them
-BOUND = "bound"  # which of several bounds a row is about
+BOUND, PLAN = "bound", "plan"  # which of several bounds a row is about, and which of several plans
+_MARGIN = 1e-3  # by which a search may be off that another one starts from
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
@@ -86,10 +89,43 @@ def _falls(column: str) -> bool:
     return column in IN_TIME or RESULTS[column].unit == "1/s"
 
 
-def reached(engines: Engines, bounds: Sequence[tuple[str, float]]) -> list[Reached | None]:
+@dataclass(eq=False)
+class KnownLoads:
+    """Sequences in flight at which bounds are reached, between which they lie at rates that are looked at later: at a
+    higher rate they are more. A row for each bound, and a column for each of the plans, which carry their number.
+    """
+
+    plans: int
+    low: dict[int, Column] = field(default_factory=dict)
+    high: dict[int, Column] = field(default_factory=dict)
+    last: dict[int, Column] = field(default_factory=dict)
+
+    def within(self, place: int, rows: Places) -> tuple[Column, Column]:
+        """Both ends of a bound for some of the plans."""
+        low, high = self.low.get(place), self.high.get(place)
+        ends = (
+            np.full(len(rows), LEAST) if low is None else low[rows],
+            np.full(len(rows), np.inf) if high is None else high[rows],
+        )
+        return ends[0] * (1 - _MARGIN), ends[1] * (1 + _MARGIN)
+
+    def found(self, place: int, rows: Places, many: Column) -> None:
+        """Remember what was found of a bound for some of the plans."""
+        self.last.setdefault(place, np.full(self.plans, np.nan))[rows] = many
+
+    def settle(self, rows: Places, too_high: NDArray[np.bool_]) -> None:
+        """The rates that these plans were looked at are beyond the highest that is sought, or not."""
+        for place, last in self.last.items():
+            for ends, which, none in ((self.high, too_high, np.inf), (self.low, ~too_high, LEAST)):
+                ends.setdefault(place, np.full(self.plans, none))[rows[which]] = last[rows[which]]
+
+
+def reached(
+    engines: Engines, bounds: Sequence[tuple[str, float]], known: KnownLoads | None = None
+) -> list[Reached | None]:
     """Where results of a replica under its load reach their bounds; None for one that grows as the steps do.
 
-    Each bound has rows of its own, so that one search finds all.
+    Each bound has rows of its own, so that one search finds all. known: what earlier searches at other rates found
     """
     loads = {ARRIVING, USERS} & {*engines.held}
     sought = [place for place, (column, _) in enumerate(bounds) if loads and column in LOADED]
@@ -115,9 +151,17 @@ def reached(engines: Engines, bounds: Sequence[tuple[str, float]]) -> list[Reach
         return found
 
     with untraced(), np.errstate(all="ignore"):
-        factor, results = grown(several, several.greatest(over, NEAR_ENOUGH))
+        within, rows = None, np.empty(0, dtype=np.intp)
+        if known is not None:
+            rows = np.asarray(engines.held[PLAN]).astype(np.intp)
+            ends = [known.within(place, rows) for place in sought]
+            within = np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+        many = several.greatest(over, NEAR_ENOUGH, within)
+        factor, results = grown(several, many)
     for part, place in enumerate(sought):
         own = slice(part * count, (part + 1) * count)
+        if known is not None:
+            known.found(place, rows, many[own])
         found[place] = Reached(*(np.asarray(each)[own] for each in (factor, results[place])))
     return found
 

@@ -209,6 +209,11 @@ REFUSALS = {
     "M002": Reason(
         "memory limit", "The peak memory exceeds the limit of the scenario, or the chance to fit is below its limit."
     ),
+    "M004": Reason(
+        "may not fit",
+        "The expected peak is within the usable memory, but the chance that it fits is below the one that the search "
+        "prefers: 90 %, or as --safe states. --safe off ranks these plans too.",
+    ),
     "M003": Reason("host too small", "The offloaded states exceed the memory or the drives of the node's host."),
     "R001": Reason(
         "checkpoints overlap",

@@ -70,8 +70,8 @@ REMARKS = {
     ),
     "N023": Reason(
         "at risk",
-        "The predicted peak is within usable memory, but its P90 is not: at least one run in ten is expected to "
-        "need more. Rankings show the chance to fit; use --safe 90% to require it.",
+        "May run out of memory: the predicted peak is within usable memory, but its P90 is not. Searches prefer other "
+        "plans; --safe 90% refuses this one.",
     ),
     "N024": Reason(
         "plan and search disagree",

@@ -19,6 +19,7 @@ from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
+from costmodel.explore.safety import preferred_chance
 from costmodel.ground.errors import fail
 from costmodel.ground.units import Figure
 
@@ -38,6 +39,8 @@ class FoundSplits:
     examples: dict[str, RlAnswer] = field(default_factory=dict)
     yours: RlAnswer | None = None
     your_rank: int = 0
+    safe: float | None = None  # chance to fit that the search prefers
+    expected: RlAnswer | None = None  # the best plan whatever its chance to fit
     steps: TrainerSteps = field(default_factory=TrainerSteps, repr=False)
 
     @property
@@ -45,19 +48,31 @@ class FoundSplits:
         """Whether any plan works."""
         return any(each.works for each in self.best)
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether the best plan fits with the chance that the search prefers."""
+        return self.safe is None or any(each.works and not self.is_risky(each) for each in self.best)
+
+    def is_risky(self, each: RlAnswer) -> bool:
+        """Whether a plan does not fit with the chance that the search prefers."""
+        return self.safe is not None and each.costs["fit_chance"] < self.safe
+
 
 def search(case: RlCase, top: int = 10) -> FoundSplits:
     """The best plans, one for each split."""
-    since, found = time.perf_counter(), FoundSplits(case)
+    since, found = time.perf_counter(), FoundSplits(case, safe=preferred_chance(case))
     own = case.scenario.plan
     base = own or RlPlan()
     if own is not None:
         found.yours = answer(case, own, found.steps)
     ranked = [each for split in _splits(case, base) if (each := _best_of_split(found, base, split)) is not None]
-    ranked.sort(key=lambda each: _key(case, each))
+    ranked.sort(key=lambda each: _order(found, each))
     if found.yours is not None and not found.yours.refused:
-        found.your_rank = 1 + sum(_key(case, each) < _key(case, found.yours) for each in ranked)
+        found.your_rank = 1 + sum(_order(found, each) < _order(found, found.yours) for each in ranked)
     found.best = ranked[:top]
+    first = found.best[0] if found.works else None
+    if found.expected is not None and first is not None and _key(case, found.expected) >= _key(case, first):
+        found.expected = None
     found.elapsed = time.perf_counter() - since
     return found
 
@@ -68,6 +83,12 @@ def _key(case: RlCase, each: RlAnswer) -> tuple[bool, float]:
         wanted = "workload.iterations" + ("" if case.scenario.objective == "run_time" else " and a price")
         raise fail("C004", f"{case.scenario.objective} is not known", case.place("objective"), f"set {wanted}")
     return not each.works, value
+
+
+def _order(found: FoundSplits, each: RlAnswer) -> tuple[bool, float, float]:
+    """What orders plans: whether they work, the chance to fit where it is below the preferred one, the objective."""
+    fails, value = _key(found.case, each)
+    return fails, -each.costs["fit_chance"] if found.is_risky(each) else -1.0, value
 
 
 def _held(case: RlCase) -> set[str]:
@@ -96,7 +117,7 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
 
 
 def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAnswer | None:
-    """The best pair of plans of one split that works, else the nearest; nothing where none is valid."""
+    """The best pair of plans of one split that works and is safe, else the surest or nearest; None if none is valid."""
     case = found.case
     trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
     first = base.model_copy(update={"rollout": split})
@@ -112,14 +133,27 @@ def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAn
     if not trained:
         return None
     nearest: RlAnswer | None = None
+    surest: RlAnswer | None = None
     pairs = sorted(itertools.product(enumerate(trained), enumerate(fast)), key=lambda pair: pair[0][0] + pair[1][0])
     for (_, one), (place, other) in pairs[:_PAIRS]:
         plan = one.inputs.plan.model_copy(update={"rollout": other.inputs.plan.rollout})
         tried = one if place == 0 else _tried(found, plan)
         if tried.works:
-            return tried
+            _expect(found, tried)
+            if not found.is_risky(tried):
+                return tried
+            if surest is None or tried.costs["fit_chance"] > surest.costs["fit_chance"]:
+                surest = tried
         nearest = tried if nearest is None and not tried.refused else nearest
-    return nearest
+    return surest or nearest
+
+
+def _expect(found: FoundSplits, tried: RlAnswer) -> None:
+    """Remember the best plan whatever its chance to fit."""
+    if found.safe is not None and (
+        found.expected is None or _key(found.case, tried) < _key(found.case, found.expected)
+    ):
+        found.expected = tried
 
 
 def _generation(each: RlAnswer) -> float:

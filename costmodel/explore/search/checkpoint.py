@@ -24,11 +24,11 @@ from costmodel.explore.search.accumulator import Accumulator, SearchQuery
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
-from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.work_units import ScenarioVariants
 from costmodel.ground.errors import Place, fail
 
-SCHEMA = "costmodel/parts/v3"
+SCHEMA = "costmodel/parts/v4"
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
 WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait for the disk
 
@@ -91,6 +91,7 @@ def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) ->
         "a document": case.named_digests,
         "--over": [(axis.path, axis.values) for axis in variants.over],
         "--top": wanted.size,
+        "--safe": wanted.safe,
         "--pareto": wanted.axes,
         "--keep": plans,
     }
@@ -203,8 +204,8 @@ def written_tally(tally: Accumulator) -> dict[str, Any]:
     return {
         **counts,
         "refused": dict(tally.refused),
-        "thinned": tally.front is not None and tally.front.thinned,
-        "rows": {name: [asdict(row) for row in best.rows] for name, best in _lists(tally)},
+        "thinned": [name for name, best in tally.lists() if isinstance(best, Front) and best.thinned],
+        "rows": {name: [asdict(row) for row in best.rows] for name, best in tally.lists()},
     }
 
 
@@ -213,21 +214,14 @@ def read_tally(state: dict[str, Any], tally: Accumulator) -> None:
     for name in _COUNTS:
         setattr(tally, name, state[name])
     tally.refused = Counter(state["refused"])
-    for name, best in _lists(tally):
+    for name, best in tally.lists():
         read = [{**row, "structure": _structure(row["structure"]), "remarked": ()} for row in state["rows"][name]]
         best.rows = [Ranked(**row) for row in read]
-    if tally.front:
-        tally.front.thinned = state["thinned"]
+        if isinstance(best, Front):
+            best.thinned = name in state["thinned"]
 
 
-_COUNTS = ("candidates", "evaluated", "fit", "kept", "better_than_yours")
-
-
-def _lists(tally: Accumulator) -> Iterator[tuple[str, Any]]:
-    for name in ("top", "nearest", "closest", "front"):
-        best = getattr(tally, name)
-        if best is not None:
-            yield name, best
+_COUNTS = ("candidates", "evaluated", "fit", "kept", "safe", "better_than_yours")
 
 
 def _structure(written: dict[str, Any]) -> Structure:

@@ -12,6 +12,7 @@ from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search.accumulator import NOT_SAFE
 from costmodel.explore.search.search import NO_PRECISION, SearchResult
 from costmodel.explore.search.search_space import candidates, grids
 from costmodel.ground.plan_sizes import SIZES
@@ -37,12 +38,14 @@ def examples(found: SearchResult) -> dict[str, Example]:
         for block in itertools.chain.from_iterable(map(candidates, grids(inputs))):
             if wanted <= shown.keys():
                 return shown
-            for code, refused in _refused(inputs, block, wanted - shown.keys()):
+            for code, refused in _refused(inputs, block, wanted - shown.keys(), found.safe):
                 shown.setdefault(code, _example(inputs, refused, code, variant))
     return shown
 
 
-def _refused(inputs: TrainingInputs, block: Block, missing: set[str]) -> Iterator[tuple[str, Block]]:
+def _refused(
+    inputs: TrainingInputs, block: Block, missing: set[str], safe: float | None
+) -> Iterator[tuple[str, Block]]:
     """The rows of a block by their first reason."""
     for check in CHECKS:
         broken = check.refused(inputs, block)
@@ -52,7 +55,9 @@ def _refused(inputs: TrainingInputs, block: Block, missing: set[str]) -> Iterato
     if not len(block) or not missing.difference(check.code for check in CHECKS):
         return
     keep = np.ones(len(block), dtype=bool)
-    for code, broken in unacceptable(inputs, evaluate(inputs, block).costs):
+    costs = evaluate(inputs, block).costs
+    risky = () if safe is None else ((NOT_SAFE, costs.column("fit_chance") < safe),)
+    for code, broken in (*unacceptable(inputs, costs), *risky):
         if (keep & broken).any():
             yield code, block.at(keep & broken)
         keep &= ~broken

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
@@ -13,6 +14,7 @@ from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery
 from costmodel.explore.search.bands import first_faster, with_bands
 from costmodel.explore.search.changes import Remedy
@@ -36,7 +38,8 @@ class SearchResult:
     """The result of a search; if stopped, for the candidates so far.
 
     chances: that the first of the best plans is faster than each, where they are ranked by speed. remedies: of a search
-    without a working or valid plan, see `with_remedies`; of several scenarios, for the nearest one.
+    without a working or valid plan, see `with_remedies`; of several scenarios, for the nearest one. safe: the chance
+    to fit that it prefers, where no limit states one.
     """
 
     inputs: TrainingInputs
@@ -47,16 +50,32 @@ class SearchResult:
     stopped: bool = False
     chances: Sequence[float] = ()
     remedies: Sequence[Remedy] = ()
+    safe: float | None = None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the best plans have the chance to fit that the search prefers."""
+        return self.safe is None or self.tally.safe > 0
+
+    @property
+    def expected(self) -> Ranked | None:
+        """The best plan whatever its chance to fit, where that is better than the first of those that are safe."""
+        if not self.best or not self.tally.risky.rows:
+            return None
+        top, other = self.tally.top, self.tally.risky.rows[0]
+        return other if other.score < top.sign * self.best[0].costs[top.objective] * (1 - SAME_SCORE) else None
 
     @property
     def best(self) -> list[Ranked]:
-        """The best plans, best first."""
+        """The best plans, best first; where none is safe, the surest first."""
         return self.tally.top.rows
 
     @property
     def your_rank(self) -> int | None:
-        """The rank of the scenario's own plan, when it is valid and fits."""
-        if self.yours is None or self.yours.refused or self.yours.broken:
+        """The rank of the scenario's own plan, when it is valid and fits, surely where the search prefers that."""
+        if self.yours is None or self.yours.refused or self.yours.broken or not self.is_safe:
+            return None
+        if self.safe is not None and self.yours.evaluation.costs.row()["fit_chance"] < self.safe:
             return None
         return self.tally.better_than_yours + 1
 
@@ -162,7 +181,8 @@ def search(
     variants.checked()
     _rankable(variants)
     _varied(case, over)
-    wanted = SearchQuery(size, axes=axes(pareto, case.scenario.objective) if pareto else None)
+    safe = preferred_chance(case)
+    wanted = SearchQuery(size, axes=axes(pareto, case.scenario.objective) if pareto else None, safe=safe)
     tally = wanted.tally(case.scenario.objective)
     inputs = training_inputs(case)
     yours, bar = _yours(inputs, tally.top.sign, tally.top.objective)
@@ -171,13 +191,13 @@ def search(
     if lacking:
         refused = lacking * (candidates(variants) // len(precisions[0].values))
         tally.candidates, tally.refused[NO_PRECISION] = tally.candidates + refused, refused
-    tally.top.rows = _own_ahead(tally.top, yours)
-    for best in (tally.top, tally.nearest, tally.closest, tally.front):
-        if best:
-            best.rows = _banded(variants, best.rows)
+    tally.settle()
+    if safe is None or tally.safe:
+        tally.top.rows = _own_ahead(tally.top, yours)
+    _add_bands(variants, tally)
     elapsed = time.perf_counter() - began
-    chances = first_faster(inputs, tally.top.rows)
-    return SearchResult(inputs, variants, tally, yours, elapsed, stopped=stopped, chances=chances)
+    chances = first_faster(inputs, tally.top.rows) if safe is None or tally.safe else ()
+    return SearchResult(inputs, variants, tally, yours, elapsed, stopped=stopped, chances=chances, safe=safe)
 
 
 def with_remedies(found: SearchResult) -> SearchResult:
@@ -221,6 +241,14 @@ def _runs(case: ResolvedScenario, precision: str) -> bool:
             raise
         return False
     return True
+
+
+def _add_bands(variants: ScenarioVariants, tally: Accumulator) -> None:
+    """Bands for the plans of all lists, which are evaluated together."""
+    lists = [best for _, best in tally.lists()]
+    rows = iter(_banded(variants, [row for best in lists for row in best.rows]))
+    for best in lists:
+        best.rows = list(islice(rows, len(best.rows)))
 
 
 def _banded(variants: ScenarioVariants, rows: Sequence[Ranked]) -> list[Ranked]:

@@ -28,7 +28,7 @@ from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _DEGREES = ("tp", "pp", "dp_attention", "replicas")  # whose product is the ranks of a plan
-_MOST = 100_000  # plans of which the best with the engine's own token budget is taken
+_FEW, _MOST = 10, 100_000  # plans of which the best with the engine's own token budget is taken
 
 
 def states_no_plan(case: ServingCase) -> bool:
@@ -78,8 +78,11 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
     if case.scenario.plan is not None and case.scenario.plan.prefill is not None:
         return None
     inputs = inputs_of(case)
-    found = search(inputs, _MOST, bands=False)
-    best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
+    for most in (_FEW, _MOST):
+        found = search(inputs, most, bands=False)
+        best = next((ranked for ranked in found.best if ranked.sizes["budget"] == float(inputs.budget)), None)
+        if best is not None or len(found.best) < most:
+            break
     if best is None and case.scenario.plan is not None:
         return None
     if best is None:
@@ -87,7 +90,8 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
             return _nearest_to_fit(inputs), "the plan nearest to fit, since none of costmodel search does"
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search fits", Place(case.file), why)
-    which = "the plan nearest to the limits" if best.broken else "the best plan"
+    which = "the best plan" if found.is_safe else "the surest plan"
+    which = "the plan nearest to the limits" if best.broken else which
     return plan_settings(found, best), f"{which} in costmodel search, with the engine's token budget"
 
 

@@ -58,7 +58,12 @@ def with_most_replicas(inputs: ServingInputs, layout: PlanColumns) -> PlanColumn
 
 def counts_fleets(inputs: ServingInputs) -> bool:
     """Whether plans are compared by how many replicas they need, or are cheap to count."""
-    return any(_wanted(inputs)) or not np.any(inputs.load.history)
+    return counts_replicas(inputs) or not np.any(inputs.load.history)
+
+
+def counts_replicas(inputs: ServingInputs) -> bool:
+    """Whether the objective or a limit asks for as few replicas as the rate needs."""
+    return any(_wanted(inputs))
 
 
 def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:

@@ -54,6 +54,7 @@ class VariantPlans:
     valid: int = 0
     fit: int = 0
     kept: int = 0
+    risky: int = 0  # those that keep every limit but that on the chance to do so
     alike: int = 0  # of those that fit, left out for another with less ep and the same figures
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
     refused: Counter[str] = field(default_factory=Counter)
@@ -159,6 +160,25 @@ class FoundPlans(OverVariants):
     alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
     smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
+    safe: float | None = None  # the chance to meet all limits that the search prefers, and ranks and sizes by
+    expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
+    unruled: float | None = None  # the same where its band is that of other accelerators: expected figures rule
+    other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs
+
+    @property
+    def works(self) -> bool:
+        """Whether a plan keeps every limit; where none is safe, at its expected figures."""
+        return self.kept > 0 or (self.safe is not None and self.risky > 0)
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the best plan has the chance that the search prefers."""
+        return self.safe is None or self.kept > 0
+
+    @property
+    def risky(self) -> int:
+        """Plans that keep every limit but that on the chance to do so."""
+        return sum(part.risky for part in self.parts)
 
     @property
     def nearest(self) -> int:

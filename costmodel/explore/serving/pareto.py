@@ -18,7 +18,9 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, routed_parts, unacceptable
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_at_any_load
 from costmodel.estimate.serving.requests_in_time import IN_TIME
+from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.named_result import named_result, option_place
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
@@ -66,6 +68,11 @@ class ServingFront(OverVariants):
     y: str
     points: tuple[FrontPoint, ...]
     parts: tuple[VariantFront, ...]
+    safe: float | None = None  # chance to meet all limits under which a point is at risk
+
+    def is_risky(self, plan: RankedPlan) -> bool:
+        """Whether a plan lacks the chance that the search prefers."""
+        return self.safe is not None and plan.costs[OWN] < self.safe
 
     @property
     def looked_at(self) -> int:
@@ -74,7 +81,9 @@ class ServingFront(OverVariants):
 
     @property
     def knee(self) -> FrontPoint | None:
-        """The point that is farthest from the line between the ends, both results by their ranges."""
+        """The point that is farthest from the line between the ends, both results by their ranges; of safe points,
+        where the search prefers these.
+        """
         if len(self.points) < 3:
             return None
         values = np.array([[point.plan.costs[name] for name in (self.x, self.y)] for point in self.points])
@@ -82,7 +91,11 @@ class ServingFront(OverVariants):
         part = (values - values[0]) / np.where(span > 0, span, 1.0)
         along = part[-1] - part[0]
         off = np.abs(along[0] * part[:, 1] - along[1] * part[:, 0])
-        return self.points[int(np.argmax(off))]
+        safe = [place for place, point in enumerate(self.points) if self._is_safe(point.plan)]
+        return self.points[max(safe or range(len(off)), key=lambda place: float(off[place]))]
+
+    def _is_safe(self, plan: RankedPlan) -> bool:
+        return self.safe is not None and not plan.broken and not self.is_risky(plan)
 
 
 def axes(text: str) -> tuple[str, str]:
@@ -116,7 +129,8 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: 
     points = _unbeaten([point for part in parts for point in part.points], x, y)
     if not points:
         raise fail("C004", f"no plan has both {x} and {y}", inputs.case.place("search", "plan"), _unknown(inputs, x, y))
-    return ServingFront(variants, x, y, tuple(_with_bands(variants, points)), tuple(parts))
+    safe = None if is_unmeasured(inputs) else preferred_chance(inputs.case)
+    return ServingFront(variants, x, y, tuple(_with_bands(variants, points)), tuple(parts), safe)
 
 
 def _with_bands(variants: ServingVariants, points: Sequence[FrontPoint]) -> list[FrontPoint]:

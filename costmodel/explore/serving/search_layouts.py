@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +17,21 @@ from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
+from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.fleet_size import counts_fleets, sized, sized_apart, with_counts
+from costmodel.explore.serving.fleet_size import counts_fleets, counts_replicas, sized, sized_apart, with_counts
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
     RankedPlan,
+    ServingVariants,
     VariantPlans,
     comparable,
     compared,
@@ -34,13 +40,16 @@ from costmodel.explore.serving.found_plans import (
 )
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
-from costmodel.explore.serving.plan_bands import with_bands
+from costmodel.explore.serving.plan_bands import columns_of, with_bands
 from costmodel.explore.serving.plan_twins import alike_without_ep
-from costmodel.ground.errors import Fault
+from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})
 UNSTABLE = TOO_LARGE | OVERLOAD  # the load grows without end
+AT_RISK = "S006"
+MORE_REPLICAS = 8  # beyond those that expected figures need, up to which the preferred chance is looked for
+FIRST_ROWS = 32  # plans whose rates with a preferred chance are looked at first
 ROWS = 65_536  # plans that are evaluated together
 
 Mask = NDArray[np.bool_]
@@ -48,10 +57,23 @@ Mask = NDArray[np.bool_]
 
 @record
 class _Own:
-    """The scenario's own plan, if it has one, and its place in the order of plans."""
+    """The scenario's own plan, if it has one, and its place in the order of plans, or what determines it there."""
 
-    answer: ServingAnswer | None
-    key: tuple[float, ...] | None
+    answer: ServingAnswer | None = None
+    key: tuple[float, ...] | None = None
+    layout: PlanColumns | None = None
+
+
+@record
+class _Searched:
+    """What became of the plans of one scenario: counts, the best, how many are ahead of the scenario's own plan, and
+    the best by expected figures.
+    """
+
+    part: VariantPlans
+    ranked: list[RankedPlan]
+    ahead: int = 0
+    expected: RankedPlan | None = None
 
 
 def search(
@@ -64,31 +86,40 @@ def search(
 ) -> FoundPlans:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
-    Over several scenarios if keys vary: one ranking of the plans of all.
+    Over several scenarios if keys vary: one ranking of the plans of all. Where the search prefers a chance to meet all
+    limits, plans that have it come first, and rates and numbers of replicas are those that have it.
     """
     since = time.perf_counter()
     found, lacking = FoundPlans(varied(inputs, over)), list[str]()
-    own = _Own(None, None) if _varies_load(inputs, over) else _own(inputs)
+    preferred = preferred_chance(inputs.case)
+    ruled = preferred is not None and not any(map(is_unmeasured, _machines(found.variants)))
+    found.safe, found.unruled = (preferred, None) if ruled else (None, preferred)
+    found.expected_rates = found.safe is not None and by_expected_rates(inputs)
+    demanded = _demanding(inputs, found.safe)
+    own = _Own() if _varies_load(inputs, over) else _own(inputs, found.safe, alone=not over)
     found.yours = own.answer
-    better = 0
+    better, expected = 0, list[RankedPlan]()
 
-    def of_variant(number: int, inputs: ServingInputs) -> tuple[VariantPlans, list[RankedPlan], int]:
+    def of_variant(number: int, inputs: ServingInputs) -> _Searched:
         if lacks_figure(inputs, inputs.case.scenario.objective):
             lacking.append(inputs.case.node.name)
-            return VariantPlans(number), [], 0
-        return _searched(number, inputs, top, own.key)
+            return _Searched(VariantPlans(number), [])
+        return _searched(number, inputs, top, own, found.safe)
 
     for number, result in enumerate(found.variants.each(of_variant, watcher)):
         if isinstance(result, Fault):
             found.parts.append(VariantPlans(number, fault=result))
             continue
-        part, ranked, ahead = result
-        found.parts.append(part)
-        found.best = _ordered(inputs, [*found.best, *ranked])[:top]
-        better += ahead
+        found.parts.append(result.part)
+        found.best = _ordered(demanded, [*found.best, *result.ranked])[:top]
+        expected += [] if result.expected is None else [result.expected]
+        better += result.ahead
     comparable(inputs.case.scenario.objective, lacking)
-    found.your_rank = better + 1 if own.key is not None else 0
+    found.your_rank = better + 1 if own.key is not None or own.layout is not None else 0
     found.fleet = _fleet(found)
+    found.other = _by_other_rule(found, _ordered(inputs, expected)[:1]) if bands else None
+    if found.safe is not None:
+        _mark_risky(found)
     if bands:
         _add_bands(found)
     found.best = [plan.without_money() for plan in found.best]
@@ -96,6 +127,33 @@ def search(
         each.best = None if each.best is None else each.best.without_money()
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _machines(variants: ServingVariants) -> Iterator[ServingInputs]:
+    """The scenario, and where the machine, the software or types vary the one of each value."""
+    yield variants.inputs
+    if any(path.startswith(("cluster", "stack", "workload.precision", "model")) for path in variants.paths):
+        for number in range(len(variants)):
+            with suppress(CostModelError):  # reported where it is searched
+                yield variants.of(number)
+
+
+def _demanding(inputs: ServingInputs, share: float | None) -> ServingInputs:
+    """The scenario with a chance to meet all limits as a limit, where one is preferred."""
+    return inputs if share is None else demanding_chance(inputs, share)
+
+
+def _mark_risky(found: FoundPlans) -> None:
+    """A preferred chance is no limit that plans break; where none has it, it refuses none."""
+
+    def marked(plan: RankedPlan) -> RankedPlan:
+        return replace(plan, broken=tuple(code for code in plan.broken if code != AT_RISK))
+
+    found.best, found.fleet = list(map(marked, found.best)), found.fleet and marked(found.fleet)
+    for part in found.parts:
+        part.best = part.best and marked(part.best)
+        if not found.kept:
+            part.refused.pop(AT_RISK, None)
 
 
 def _add_bands(found: FoundPlans) -> None:
@@ -116,29 +174,85 @@ def _fleet(found: FoundPlans) -> RankedPlan | None:
     if not found.best or found.stopped:
         return None
     best, inputs = found.best[0], found.variants.of(found.best[0].variant)
-    if not math.isfinite(best.costs["gpus_needed"]) or best.costs["gpus_needed"] == best.costs["gpus"]:
+    if not math.isfinite(best.costs["gpus_needed"]):
         return None
-    fleets = (_of_so_many(inputs, best, more) for more in (0, 1))
+    if found.expected_rates:
+        return _safe_fleet(found, inputs, best)
+    if best.costs["gpus_needed"] == best.costs["gpus"]:
+        return None
+    fleets = (_of_so_many(inputs, best, more, found.safe) for more in (0, 1))
     return next((fleet for fleet in fleets if not fleet.broken), None)
 
 
-def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int) -> RankedPlan:
-    """A plan with as many replicas as the rate needs, or some more."""
+def _safe_fleet(found: FoundPlans, inputs: ServingInputs, best: RankedPlan) -> RankedPlan | None:
+    """The same where needed replicas are expected ones: as many more of each kind as have the preferred chance, which
+    the best plan then needs.
+    """
+    fleets = (_of_so_many(inputs, best, more, found.safe) for more in range(MORE_REPLICAS))
+    fleet = next((fleet for fleet in fleets if not fleet.broken), None)
+    if not best.broken and (fleet is None or best.costs["gpus"] <= fleet.costs["gpus"]):
+        fleet = best
+    if fleet is None:
+        return None
+    counts = dict.fromkeys(("replicas_needed", "decode_needed"), fleet.sizes["replicas"])
+    counts["prefill_needed"] = math.nan if fleet.prefill is None else fleet.prefill["replicas"]
+    needed = {name: count for name, count in counts.items() if not math.isnan(best.costs[name])}
+    needed |= {"gpus_needed": fleet.costs["gpus"], "rent_needed": fleet.costs["rent_per_month"]}
+    found.best[0] = replace(best, costs=best.costs | needed)
+    return None if fleet.costs["gpus"] == best.costs["gpus"] else replace(fleet, costs=fleet.costs | needed)
+
+
+def _by_other_rule(found: FoundPlans, expected: Sequence[RankedPlan]) -> RankedPlan | None:
+    """The best plan by expected figures, where a chance rules, with as many replicas as these need; where expected
+    figures rule, the best plan with those that the chance needs.
+    """
+    if not found.best or found.stopped or (found.safe is None and found.unruled is None):
+        return None
+    other = next(iter(expected), None)
+    if found.unruled is not None:
+        best = found.best[0]
+        inputs = demanding_chance(found.variants.of(best.variant), found.unruled)
+        other = replace(best, costs=_evaluated_plan(inputs, best).results.row())
+    if other is None or not math.isfinite(other.costs["gpus_needed"]):
+        return other
+    if other.costs["gpus_needed"] == other.costs["gpus"] and not math.isnan(other.costs[OWN]):
+        return other
+    return _of_so_many(found.variants.of(other.variant), other, 0, None)
+
+
+# Results of the rate within limits, which another number of replicas does not change
+_OF_RATE = (
+    "replicas_needed",
+    "gpus_needed",
+    "prefill_needed",
+    "decode_needed",
+    "rent_needed",
+    "tokens_per_gpu_within_limits",
+    "cost_within_limits",
+)
+
+
+def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int, share: float | None) -> RankedPlan:
+    """A plan with as many replicas as the rate needs, or some more, and its chance to keep the limits there."""
     halves = [(best.sizes, "decode_needed" if best.prefill else "replicas_needed")]
     halves += [(best.prefill, "prefill_needed")] if best.prefill is not None else []
-    layouts = [
-        PlanColumns(
-            **{size: np.array([value]) for size, value in {**sizes, "replicas": best.costs[needed] + more}.items()}
-        )
-        for sizes, needed in halves
-    ]
+    sizes = [{**half, "replicas": best.costs[needed] + more} for half, needed in halves]
+    fleet = replace(best, sizes=sizes[0], prefill=sizes[1] if best.prefill is not None else None)
+    evaluation = _evaluated_plan(asking_chance(inputs), fleet)
+    fleet = ranked_plan(evaluation, 0, dict(unacceptable(_demanding(inputs, share), evaluation)), best.variant)
+    each = best.costs["rate_within_slo_per_s"] / best.costs["gpus"]
+    of_rate = {name: best.costs[name] for name in _OF_RATE} | {"rate_within_slo_per_s": each * fleet.costs["gpus"]}
+    return replace(fleet, costs=fleet.costs | of_rate)
+
+
+def _evaluated_plan(inputs: ServingInputs, plan: RankedPlan) -> AnyEvaluation:
+    """One plan under the load of its scenario."""
+    halves = columns_of([plan])
     with np.errstate(all="ignore"):
-        if len(layouts) == 1:
-            evaluation: AnyEvaluation = evaluate(inputs, layouts[0])
-        else:
-            (routed,) = routed_parts(inputs, layouts[1], layouts[0])
-            evaluation = evaluate_apart(*routed)
-        return ranked_plan(evaluation, 0, dict(unacceptable(inputs, evaluation)), best.variant)
+        if len(halves) == 1:
+            return evaluate(inputs, halves[0])
+        (routed,) = routed_parts(inputs, *halves)
+        return evaluate_apart(*routed)
 
 
 def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
@@ -147,29 +261,75 @@ def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
     return any(at(inputs.case.original, path) is None for path in loads)
 
 
-def _own(inputs: ServingInputs) -> _Own:
+def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> _Own:
+    """The scenario's own plan; alone: whether its own is the only scenario that is searched."""
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan, bands=False)
-    ranked = own is not None and not own.refused and not lacks_figure(inputs, inputs.case.scenario.objective)
-    return _Own(own, _key(inputs, own.costs, own.broken) if own is not None and ranked else None)
+    if own is None or own.refused or lacks_figure(inputs, inputs.case.scenario.objective):
+        return _Own(own)
+    if share is not None and alone and _is_pruned(inputs) and not isinstance(own.evaluation, ApartEvaluation):
+        return _Own(own, layout=own.evaluation.layout.bare())
+    demanded = _demanding(inputs, share)
+    asked = asking_chance(inputs) if by_expected_rates(inputs) else demanded
+    found = own if share is None else answer(asked, own.plan, bands=False)
+    return _Own(own, _key(demanded, found.costs, found.broken))
+
+
+def _is_pruned(inputs: ServingInputs) -> bool:
+    """Whether rates with a preferred chance bound the order of plans: not where the number of replicas follows them."""
+    space = inputs.case.scenario.search
+    return not (counts_replicas(inputs) or (space is not None and space.disaggregated))
 
 
 def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
     return sorted(plans, key=lambda plan: _key(inputs, plan.costs, plan.broken))
 
 
-def _searched(
-    number: int, inputs: ServingInputs, top: int, own: tuple[float, ...] | None
-) -> tuple[VariantPlans, list[RankedPlan], int]:
-    """What became of the plans of one scenario, the best of them, and how many are ahead of a plan with that key."""
-    layout = candidates(inputs)
-    part = VariantPlans(number, len(layout))
-    kept = np.ones(len(layout), dtype=bool)
-    for code, mask in invalid(inputs, layout):
-        _count(part, code, mask & kept, layout)
-        kept &= ~mask
-    layout = layout.at(kept)
-    part.valid = len(layout)
+def _searched(number: int, inputs: ServingInputs, top: int, own: _Own, share: float | None) -> _Searched:
+    """What became of the plans of one scenario, the best of them, and how many are ahead of the own plan."""
+    if share is None:
+        return _exhaustively(number, inputs, top, own.key)
+    if by_expected_rates(inputs):
+        return _by_chance_at_load(number, inputs, top, own.key, share)
+    if not _is_pruned(inputs):
+        found = _exhaustively(number, demanding_chance(inputs, share), top, own.key)
+        expected = _exhaustively(number, inputs, 1, None).ranked
+        return replace(found, expected=expected[0] if expected else None)
+    return _best_first(number, inputs, top, own, share)
+
+
+def by_expected_rates(inputs: ServingInputs) -> bool:
+    """Whether a preferred chance selects plans by the chance at their load, and rates stay expected ones: of instances
+    apart, whose rates with a chance take too long.
+    """
+    space = inputs.case.scenario.search
+    return space is not None and bool(space.disaggregated) and not counts_replicas(inputs)
+
+
+def _by_chance_at_load(
+    number: int, inputs: ServingInputs, top: int, own: tuple[float, ...] | None, share: float
+) -> _Searched:
+    """The same where plans with the preferred chance at their load come first, in the order of expected rates."""
+    demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
+    part, layout = _valid(number, inputs)
+    ranked, expected = list[RankedPlan](), list[RankedPlan]()
+    better = 0
+    for evaluation in _evaluations(part, asking, layout):
+        plans, ahead = _evaluated(part, demanded, evaluation, top, own)
+        ranked += plans
+        better += ahead
+        firm = {code: mask for code, mask in _codes(demanded, evaluation).items() if code != AT_RISK}
+        fits = evaluation.results.column("memory_share") <= 1
+        expected += _best_rows(number, inputs, evaluation, firm, fits, 1)
+    ranked = _ordered(demanded, ranked)[:top]
+    part.best = ranked[0] if ranked else None
+    expected = _ordered(inputs, expected)[:1]
+    return _Searched(part, ranked, better, expected[0] if expected else None)
+
+
+def _exhaustively(number: int, inputs: ServingInputs, top: int, own: tuple[float, ...] | None) -> _Searched:
+    """The same with every plan evaluated."""
+    part, layout = _valid(number, inputs)
     ranked: list[RankedPlan] = []
     better = 0
     for evaluation in _evaluations(part, inputs, layout):
@@ -180,7 +340,75 @@ def _searched(
     if not counts_fleets(inputs):
         ranked, part.fewest = with_counts(inputs, ranked), np.inf
     part.best = ranked[0] if ranked else None
-    return part, ranked, better
+    return _Searched(part, ranked, better)
+
+
+def _valid(number: int, inputs: ServingInputs) -> tuple[VariantPlans, PlanColumns]:
+    """The plans of the space that make sense; the others are counted."""
+    layout = candidates(inputs)
+    part = VariantPlans(number, len(layout))
+    kept = np.ones(len(layout), dtype=bool)
+    for code, mask in invalid(inputs, layout):
+        _count(part, code, mask & kept, layout)
+        kept &= ~mask
+    layout = layout.at(kept)
+    part.valid = len(layout)
+    return part, layout
+
+
+def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: float) -> _Searched:
+    """The same where a chance is preferred: the rates that have it, which take longest, of as few plans as settle the
+    best ones.
+
+    Such a rate is at most the expected one. So a plan comes, in the order of its expected rate, not behind its place;
+    those behind the last place wanted need not be looked at.
+    """
+    demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
+    part, layout = _valid(number, inputs)
+    bounds, expected, counted = list[NDArray[np.float64]](), list[RankedPlan](), counts_fleets(inputs)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(layout), ROWS):
+            found = evaluate(asking, layout.at(slice(start, start + ROWS)), counted=counted)
+            codes, keys, shown = _accounted(part, demanded, found)
+            bounds.append(np.where(shown, np.stack(keys), np.nan))
+            firm = {code: mask for code, mask in codes.items() if code != AT_RISK}
+            expected += _best_rows(number, inputs, found, firm, shown, 1)
+    part.fewest = math.inf
+    every = np.concatenate(bounds, axis=1) if bounds else np.empty((1, 0))
+    order = np.lexsort(every[::-1])
+    order = order[~np.isnan(every[0][order])]
+    ranked: list[tuple[tuple[float, ...], int, RankedPlan]] = []
+    seen, many, mine = 0, max(top, FIRST_ROWS), own.key
+    looked_at: list[tuple[float, ...]] = []
+    while seen < len(order):
+        next_bound = tuple(every[:, order[seen]])
+        settled = len(ranked) >= top and ranked[top - 1][0] <= next_bound
+        if settled and (mine is None or mine <= next_bound):
+            break
+        rows = order[seen : seen + many]
+        seen, many = seen + len(rows), 2 * many
+        some = layout.at(rows)
+        some = some.beside(own.layout) if own.layout is not None and mine is None else some
+        with np.errstate(all="ignore"):
+            found = evaluate(demanded, some, counted=counted)
+        codes = _codes(demanded, found)
+        kept = ~np.any(np.stack([*codes.values(), np.zeros(len(some), dtype=bool)]), axis=0)
+        places = list(zip(*(map(float, column) for column in _keys(demanded, found, kept)), strict=True))
+        mine = places[len(rows)] if len(some) > len(rows) else mine
+        needed = found.results.column("gpus_needed")[: len(rows)][kept[: len(rows)]]
+        part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
+        looked_at += places[: len(rows)]
+        best = sorted((key, int(row), at) for at, (key, row) in enumerate(zip(places, rows, strict=False)))[:top]
+        ranked += [(key, row, ranked_plan(found, at, codes, number)) for key, row, at in best]
+        ranked = sorted(ranked, key=lambda each: each[:2])[:top]
+    plans_of = [plan for _, _, plan in ranked]
+    if not counted:
+        plans_of, part.fewest = with_counts(demanded, plans_of), np.inf
+    part.best = plans_of[0] if plans_of else None
+    expected = _ordered(inputs, expected)[:1]
+    expected = expected if counted else with_counts(inputs, expected)
+    ahead = sum(mine is not None and key < mine for key in looked_at)
+    return _Searched(part, plans_of, ahead, expected[0] if expected else None)
 
 
 def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> Iterator[AnyEvaluation]:
@@ -222,27 +450,51 @@ def _evaluated(
     part: VariantPlans, inputs: ServingInputs, evaluation: AnyEvaluation, top: int, own: tuple[float, ...] | None
 ) -> tuple[list[RankedPlan], int]:
     """The best of some plans that fit, and how many of these are ahead of a plan with that key."""
-    layout = evaluation.layout
-    fits, kept = np.ones(len(layout), dtype=bool), np.ones(len(layout), dtype=bool)
-    codes: dict[str, Mask] = {}
-    for code, mask in unacceptable(inputs, evaluation):
-        codes[code] = codes.get(code, np.zeros(len(layout), dtype=bool)) | mask
+    codes, keys, shown = _accounted(part, inputs, evaluation)
+    order = np.lexsort(keys[::-1])
+    ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[shown[order]][:top]]
+    return ranked, 0 if own is None else int((_ahead(keys, own) & shown).sum())
+
+
+def _accounted(
+    part: VariantPlans, inputs: ServingInputs, evaluation: AnyEvaluation
+) -> tuple[dict[str, Mask], list[NDArray[np.float64]], Mask]:
+    """Some plans counted: what each breaks, by what they are ordered, and those that may be shown."""
+    layout, codes = evaluation.layout, _codes(inputs, evaluation)
+    fits, kept, firm = (np.ones(len(layout), dtype=bool) for _ in range(3))
     for code, mask in codes.items():
         _count(part, code, mask & kept, layout)
         kept &= ~mask
         fits &= ~mask if code in TOO_LARGE else True
+        firm &= ~mask if code != AT_RISK else True
     part.fastest = max(part.fastest, float(np.max(evaluation.results.column("bandwidth_bound"), initial=0.0)))
     part.fit += int(fits.sum())
     part.kept += int(kept.sum())
+    part.risky += int((firm & ~kept).sum())
     needed = evaluation.results.column("gpus_needed")[kept]
     part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
-    keys, shown = _keys(inputs, evaluation, kept), fits
+    shown = fits
     if ep_is_open(inputs):
         shown = fits & ~alike_without_ep(evaluation)
         part.alike += int(fits.sum() - shown.sum())
-    order = np.lexsort(keys[::-1])
-    ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[shown[order]][:top]]
-    return ranked, 0 if own is None else int((_ahead(keys, own) & shown).sum())
+    return codes, _keys(inputs, evaluation, kept), shown
+
+
+def _codes(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
+    """Plans that each code is against."""
+    codes: dict[str, Mask] = {}
+    for code, mask in unacceptable(inputs, evaluation):
+        codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask
+    return codes
+
+
+def _best_rows(
+    number: int, inputs: ServingInputs, evaluation: AnyEvaluation, codes: dict[str, Mask], shown: Mask, top: int
+) -> list[RankedPlan]:
+    """The best of some plans, by what these codes are against."""
+    kept = ~np.any(np.stack([*codes.values(), np.zeros(len(shown), dtype=bool)]), axis=0)
+    order = np.lexsort(_keys(inputs, evaluation, kept)[::-1])
+    return [ranked_plan(evaluation, int(row), codes, number) for row in order[shown[order]][:top]]
 
 
 def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:

@@ -32,7 +32,7 @@ _MOST = 3  # remedies
 
 def with_search_remedies(found: FoundPlans) -> FoundPlans:
     """The same result; where no plan keeps every limit, with settings of the search under which one does."""
-    if found.kept or found.stopped:
+    if found.works or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))

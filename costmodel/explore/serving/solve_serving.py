@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from costmodel.documents.keys.overrides import full
@@ -17,6 +17,9 @@ from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import replica_ranks
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.result_columns import COLUMNS
+from costmodel.estimate.serving.serving_band import is_unmeasured
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
 from costmodel.explore.search.range_samples import end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, TargetColumns, target_of
@@ -51,6 +54,9 @@ class SolvedServing:
     evaluated: int = 0
     best: bool = False  # whether each value has the best plan of its own
     trials: list[ServingTrial] = field(default_factory=list)
+    safe: float | None = None  # chance to meet all limits that plans are preferred to have
+    is_safe: bool = True  # whether those of the answer have it
+    expected: SolvedServing | None = None  # the answer whatever that chance
 
     @property
     def against(self) -> Counter[str]:
@@ -59,7 +65,22 @@ class SolvedServing:
 
 
 def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
-    """Which values of a leaf reach a target: of a list those that do, of a range where that changes."""
+    """Which values of a leaf reach a target, with plans that have the preferred chance where any does."""
+    limited = full(vary.partition("=")[0].strip()).startswith("limits.")
+    answered = answered_safely(
+        () if limited or is_unmeasured(inputs_of(case)) else demand_of(case),
+        lambda demand: _solved(case, vary, wanted, demand, best=best),
+        lambda found: bool(found.reaches),
+    )
+    safe = preferred_chance(case) if answered.demand else None
+    return replace(answered.found, safe=safe, is_safe=answered.is_safe, expected=answered.expected)
+
+
+def _solved(case: ServingCase, vary: str, wanted: str, demand: tuple[str, ...], *, best: bool) -> SolvedServing:
+    """The values that reach a target: of a list those that do, of a range where that changes.
+
+    demand: settings of every value
+    """
     goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
@@ -68,20 +89,20 @@ def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> S
     searched = span(stated, path)
     if searched is None or searched.step:
         values = axis(f"{path}={stated}", "--vary").values
-        return _listed(case, path, wanted, list(values), best=by_search(case, best=best))
+        return _listed(case, path, wanted, list(values), demand, best=by_search(case, best=best))
     found = SolvedServing(case, path, goal, best=by_search(case, best=best))
     seen: dict[str, ServingTrial] = {}
 
     def excess(number: float) -> float:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}"], best=found.best, bands=is_of_bands(goal.column))
+            seen[text] = tried(case, [f"{path}={text}", *demand], best=found.best, bands=is_of_bands(goal.column))
         return goal.excess(seen[text])
 
     def at(number: float) -> bool:
         return excess(number) <= 0
 
-    whole, shown = _is_whole(case, path, searched), partial(_shown, found, searched)
+    whole, shown = _is_whole(case, path, searched), partial(_shown, found, searched, demand)
     numbers = [float(f"{number:.6g}") for number in samples(searched, whole=whole, every=_EVERY_WHOLE)]
     if not written.strip() and path != "plan.replicas":  # the devices are their end
         numbers = sorted({*numbers, *samples_beyond(numbers, excess, whole=whole)})
@@ -126,9 +147,9 @@ def _ranges(
         yield low, high, out
 
 
-def _shown(found: SolvedServing, searched: Span, number: float) -> ServingTrial:
+def _shown(found: SolvedServing, searched: Span, demand: tuple[str, ...], number: float) -> ServingTrial:
     """The answer at one number, with the bands of its figures."""
-    return tried(found.case, [f"{found.path}={searched.text(number, 6)}"], best=found.best)
+    return tried(found.case, [f"{found.path}={searched.text(number, 6)}", *demand], best=found.best)
 
 
 def _any_valid(path: str, trials: Iterable[ServingTrial]) -> None:
@@ -173,10 +194,12 @@ def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: 
     return inside, outside
 
 
-def _listed(case: ServingCase, path: str, wanted: str, values: list[str], *, best: bool) -> SolvedServing:
+def _listed(
+    case: ServingCase, path: str, wanted: str, values: list[str], demand: tuple[str, ...], *, best: bool
+) -> SolvedServing:
     """Of values written out those that reach a target."""
     goal = target_of(wanted, _RESULTS)
-    trials = [tried(case, [f"{path}={value}"], best=best) for value in values]
+    trials = [tried(case, [f"{path}={value}", *demand], best=best) for value in values]
     _any_known(goal, wanted, trials)
     found = SolvedServing(
         case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best, trials=trials

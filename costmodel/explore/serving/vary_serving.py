@@ -12,10 +12,13 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import without_money
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import LOADS
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
 from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.safety import demand_of, preferred_chance
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.named_result import named_result
 from costmodel.explore.search.ranges import Axis
@@ -40,6 +43,8 @@ class ServingTrial:
     answer: ServingAnswer | None = None
     fault: Fault | None = None
     alone: ServingAnswer | None = None  # of requests one at a time, where no number of replicas keeps the limits
+    one: ServingAnswer | None = None  # by which replicas are counted: up to its rates limits are kept as is preferred
+    expected: ServingAnswer | None = None  # with as many replicas as expected figures need, where it has more
 
     @property
     def stands(self) -> bool:
@@ -175,12 +180,13 @@ def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> l
     """The scenario's plan at each rate, or the best one there, with as many replicas and nodes as keep every limit."""
     found = []
     group, best = _of_each(case.scenario.plan), by_search(case, best=best)
+    demand = () if is_unmeasured(inputs_of(case)) else demand_of(case)
     for written in rates:
         rate = f"workload.rate={written}"
         held = with_best_layout(vary_any(case, [rate])) if best else case
         counted = tried(held, [rate, *group], bands=False).answer
         if counted is not None and not counted.refused and math.isfinite(counted.costs["replicas_needed"]):
-            found.append(_sized(held, counted, rate))
+            found.append(_sized_safely(held, _sized(held, counted, rate), rate, group, demand))
             continue
         trial = tried(held, [rate, *group])
         if trial.answer is not None and not trial.answer.refused:
@@ -191,9 +197,28 @@ def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> l
     return found
 
 
-def _sized(case: LoadedScenario, found: ServingAnswer, rate: str) -> ServingTrial:
+def _sized_safely(
+    case: LoadedScenario, expected: ServingTrial, rate: str, group: Sequence[str], demand: Sequence[str]
+) -> ServingTrial:
+    """As many replicas as a rate needs for the preferred chance; where no number has it, by expected figures."""
+    safe = preferred_chance(case)
+    if not demand or safe is None or not expected.works:
+        return expected
+    counted = tried(case, [rate, *group, *demand], bands=False).answer
+    if counted is None or not math.isfinite(counted.costs["replicas_needed"]):
+        return expected
+    trial = _sized(case, counted, rate, safe)
+    if trial.answer is None or not trial.works or trial.answer.costs[OWN] < safe:
+        return expected
+    same = expected.answer is None or expected.answer.costs["gpus"] == trial.answer.costs["gpus"]
+    return replace(trial, one=counted, expected=None if same else expected.answer)
+
+
+def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 0.0) -> ServingTrial:
     """As many replicas as a rate needs, and the nodes for them; some more where the share of each rounds up above a
     limit.
+
+    safe: the chance to keep the limits that is needed
     """
     trials = []
     needed = counts_needed(found.costs)
@@ -201,7 +226,7 @@ def _sized(case: LoadedScenario, found: ServingAnswer, rate: str) -> ServingTria
         counts = {name: math.ceil(max(count, 1.0) * factor) + more for name, count in needed.items()}
         nodes = math.ceil(gpus_of(found, counts) / float(case.node.accelerators))
         trials.append(tried(case, [rate, *settings_of(counts), f"cluster.nodes={nodes}"]))
-        if trials[-1].fault is not None or trials[-1].works:
+        if trials[-1].fault is not None or (trials[-1].works and not trials[-1].result(OWN) < safe):
             return trials[-1]
     return trials[0]
 

@@ -22,6 +22,7 @@ from costmodel.estimate.shared.results import COLUMNS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
+from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
@@ -74,6 +75,9 @@ class SolveResult:
     invalid: int = 0  # how many of these values make no valid plan
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
+    safe: float | None = None  # chance to fit that plans are preferred to have
+    is_safe: bool = True  # whether those of the answer have it
+    expected: SolveResult | None = None  # the answer whatever that chance
     plan: Block | None = None  # that of the answer
     price: Price | None = None  # at the answer, or at what comes nearest
 
@@ -89,7 +93,23 @@ class SolveResult:
 def solve(
     case: ResolvedScenario, vary: str, wanted: str, *, best: bool = False, pace: Watcher = UNWATCHED
 ) -> SolveResult:
-    """Which values of a leaf reach a target: by bisection where reaching changes once, else by scan."""
+    """Which values of a leaf reach a target, with plans that have the preferred chance to fit where any does."""
+    answered = answered_safely(
+        () if full(vary.partition("=")[0].strip()).startswith("limits.") else demand_of(case),
+        lambda demand: _solved(case, vary, wanted, demand, best=best, pace=pace),
+        lambda found: bool(found.reaches) and not found.stopped,
+    )
+    safe = preferred_chance(case) if answered.demand else None
+    return replace(answered.found, safe=safe, is_safe=answered.is_safe, expected=answered.expected)
+
+
+def _solved(
+    case: ResolvedScenario, vary: str, wanted: str, demand: tuple[str, ...], *, best: bool, pace: Watcher
+) -> SolveResult:
+    """The values that reach a target: by bisection where reaching changes once, else by scan.
+
+    demand: settings of every value
+    """
     goal = target_of(wanted, _RESULTS)
     path, _, written = vary.partition("=")
     path = full(path.strip())
@@ -101,7 +121,7 @@ def solve(
     def at(text: str) -> SweepPoint:
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
-            settings = [f"{path}={text}"]
+            settings = [f"{path}={text}", *demand]
             seen[text] = point(case, settings, tried(case, settings, best=best))
         return seen[text]
 

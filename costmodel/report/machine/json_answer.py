@@ -226,6 +226,7 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
         "evaluated": tally.evaluated,
         "fit": tally.fit,
         "kept": tally.kept,
+        "safe": _safe(found),
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         "plans": _ranked(found, found.best),
@@ -242,6 +243,14 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
     if tally.front is not None:
         result["pareto"] = _front(found, tally.front)
     return result
+
+
+def _safe(found: SearchResult) -> dict[str, Any] | None:
+    """The chance to fit that the search prefers, and the best plan whatever its chance; null where it prefers none."""
+    if found.safe is None:
+        return None
+    other = [] if found.expected is None else _ranked(found, [found.expected])
+    return {"chance": found.safe, "met": found.is_safe, "plans": found.tally.safe, "without": other}
 
 
 def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:

@@ -35,7 +35,8 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
         "candidates": found.candidates,
         "valid": found.valid,
         "fit": found.fit,
-        "kept": found.kept,
+        "kept": found.kept + (found.risky if found.safe is not None else 0),
+        "safe": _safe(found),
         "complete": not found.stopped,
         "elapsed_s": found.elapsed,
         **(varied if variants.over else {}),
@@ -44,6 +45,17 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
         "yours": {"rank": found.your_rank} if found.yours is not None else None,
         "refused": [row for part in found.parts for row in _refused(found, part)],
     }
+
+
+def _safe(found: FoundPlans) -> dict[str, Any] | None:
+    """The chance to meet all limits that the search prefers, whether it rules, and the best plan by the other rule."""
+    share = found.safe if found.unruled is None else found.unruled
+    if share is None:
+        return None
+    rules = found.safe is not None
+    other = [] if found.other is None else [ranked_row(found.variants, found.other)]
+    met = found.kept > 0 if rules else None
+    return {"chance": share, "rules": rules, "met": met, "plans": found.kept if rules else None, "without": other}
 
 
 def _shown(found: FoundPlans) -> list[int]:
@@ -72,7 +84,8 @@ def _value(found: FoundPlans, part: VariantPlans) -> dict[str, Any]:
         "candidates": part.candidates,
         "valid": part.valid,
         "fit": part.fit,
-        "kept": part.kept,
+        "kept": part.kept + (part.risky if found.safe is not None else 0),
+        "safe": part.kept if found.safe is not None else None,
         "best": None if part.best is None else ranked_row(found.variants, part.best),
         "fault": fault,
     }

@@ -6,10 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.record import record
 from costmodel.report.page.marks import SvgFigure
 
 Verdict = Literal["good", "warn", "bad", "plain"]
+
+
+def chance_verdict(chance: float) -> Verdict:
+    """Good from the chance on that searches prefer; one that is not known is no news.
+
+    >>> [chance_verdict(each) for each in (0.79, 0.899, 0.9, 0.95)]
+    ['warn', 'warn', 'good', 'good']
+    """
+    return "warn" if chance < SAFE else "good"
 
 
 @record

@@ -12,7 +12,7 @@ from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict
+from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict, chance_verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
@@ -119,7 +119,7 @@ def standing(answer: Answer) -> Verdict:
     """Whether the conclusion is good news."""
     if answer.refused or answer.broken:
         return "bad"
-    return "warn" if answer.remarked else "good"
+    return "warn" if answer.remarked else chance_verdict(answer.evaluation.costs.row()["fit_chance"])
 
 
 def headlines(answer: Answer, figures: Figures) -> list[Headline]:
@@ -132,7 +132,8 @@ def headlines(answer: Answer, figures: Figures) -> list[Headline]:
         Headline("Step time", figures("step_time"), f"{BAND}: {_band(costs, 'step_time')}"),
         Headline("MFU", figures("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),
         Headline("Memory", figures("memory_peak"),
-                 f"of {gib(answer.inputs.usable)} GiB: {verdict_words(costs)}", _ROOM[room]),
+                 f"of {gib(answer.inputs.usable)} GiB: {verdict_words(costs)}",
+                 chance_verdict(costs["fit_chance"]) if room == "fits" else _ROOM[room]),
         Headline("Cost per Mtoken", figures("cost_per_mtoken"), cost_note),
     ]  # fmt: skip
 

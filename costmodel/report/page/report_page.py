@@ -53,7 +53,7 @@ def _best_words(facts: ReportFacts) -> str:
     best = brief_words(one_row(found.best[0].structure, **found.best[0].sizes))
     risky = ", but its memory may not suffice" if "N023" in found.best[0].remarked else ""
     return (
-        f" It ranks {ordinal(found.your_rank)} of {found.tally.kept:,} plans: the best is {ratio:.2f} × as fast{risky} "
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.safe:,} plans: the best is {ratio:.2f} × as fast{risky} "
         f"({best})."
     )
 

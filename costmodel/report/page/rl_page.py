@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
@@ -15,8 +16,18 @@ from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
-from costmodel.ground.units import gib, percent, significant
-from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.ground.units import gib, percent, rounded_percent, significant
+from costmodel.report.page.content import (
+    Cell,
+    CellOf,
+    Headline,
+    HtmlPage,
+    PageTable,
+    Part,
+    Value,
+    Verdict,
+    chance_verdict,
+)
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot
 from costmodel.report.page.rl_parts import (
@@ -36,6 +47,7 @@ from costmodel.report.page.vary_parts import knobs_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
+from costmodel.report.terminal.rl.rl_search import none_is_safe, without_safety
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
@@ -61,7 +73,7 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
         _results(answer, cell_of),
     ]
     parts.append(held)
-    verdict: Verdict = "bad" if answer.broken else "good"
+    verdict: Verdict = "bad" if answer.broken else chance_verdict(answer.costs["fit_chance"])
     return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
@@ -130,7 +142,9 @@ def rl_conclusion(answer: RlAnswer) -> str:
         taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
         ahead = f"{taken}{share} of its time are iterations that count. "
     rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
-    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits ({gib(costs['memory_peak'])} of "
+    chance = costs["fit_chance"]
+    sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
+    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits{sure} ({gib(costs['memory_peak'])} of "
     stated += f"{gib(answer.memory.usable)} GiB)."
     stated = f"{stated} Bound by {bound_by(answer)}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
@@ -155,7 +169,7 @@ def _headlines(answer: RlAnswer, cell_of: CellOf) -> list[Headline]:
         Headline("Iteration", cell_of("iteration_time"), f"{BAND}: {band}"),
         Headline("Answers", cell_of("answers_per_s"), f"{share} generating"),
         Headline("Memory", cell_of("memory_peak"), f"of {gib(answer.memory.usable)} GiB",
-                 "bad" if "M001" in answer.broken else "good"),
+                 "bad" if "M001" in answer.broken else chance_verdict(answer.costs["fit_chance"])),
         Headline("Cost of an iteration", cell_of("iteration_cost"), run),
     ]  # fmt: skip
 
@@ -184,8 +198,11 @@ def rl_search_page(found: FoundSplits, commands: Sequence[str]) -> HtmlPage:
         best = found.best[0]
         words = f"Best of {found.evaluated:,} plans: {plan_words(best)}, "
         words += f"{result('iteration_time', best.costs['iteration_time'])} an iteration."
+        words = f"{none}. {words}" if (none := none_is_safe(found)) else words
+        words += f" {other}." if (other := without_safety(found)) else ""
+    verdict: Verdict = "bad" if not found.works else chance_verdict(found.best[0].costs["fit_chance"])
     data = {"plans": splits_data(found)} if found.best else {}
-    return HtmlPage(title(found.case), _about(found.case), words, "good" if found.works else "bad", [], parts,
+    return HtmlPage(title(found.case), _about(found.case), words, verdict, [], parts,
                     commands=commands, data=data)  # fmt: skip
 
 

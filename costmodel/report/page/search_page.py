@@ -14,6 +14,7 @@ from costmodel.report.page.search_parts import front_part, plans_data, ranking_p
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.plan_words import brief_words
+from costmodel.report.terminal.search.order_lines import without_safety
 from costmodel.report.terminal.style.head import head_of, title
 
 
@@ -29,9 +30,11 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
     figures = Figures(best.costs, PrefixedTraces(traces, "plans.0."))
     words = brief_words(one_row(best.structure, **best.sizes))
     risky = "N023" in best.remarked
-    conclusion = f"Best of {found.tally.candidates:,} plans: {words}, {seconds(best.costs['step_time'])} a step at "
+    named = "Best" if found.is_safe else "Surest"
+    conclusion = f"{named} of {found.tally.candidates:,} plans: {words}, {seconds(best.costs['step_time'])} a step at "
     conclusion += f"{percent(best.costs['mfu'])} MFU in {gib(best.costs['memory_peak'])} GiB"
     conclusion += ", though at P90 its memory does not fit." if risky else "."
+    conclusion += f" {other}." if (other := without_safety(found)) else ""
     headlines = [
         Headline("Step time", figures("step_time")),
         Headline("MFU", figures("mfu")),

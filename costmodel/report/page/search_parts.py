@@ -23,6 +23,7 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, round_unit, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.search.choices import short_words
+from costmodel.report.terminal.search.ranking import safe_words
 from costmodel.report.terminal.style.formatting import result
 
 _DOTS = 200  # plans of a ranking that are drawn
@@ -33,7 +34,7 @@ _FRONT = ("memory_peak", "step_time")
 def ranking_part(found: SearchResult) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
-    counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit."
+    counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit{safe_words(found)}."
     sizes = [name for name in IN_ORDER if name not in OF_ITSELF_ONE or any(plan.sizes[name] != 1 for plan in best)]
     varied = list(found.values(0))
     heads = ("#", *(path.rpartition(".")[2] for path in varied), *(HEADS[name] for name in sizes),

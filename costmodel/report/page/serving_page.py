@@ -19,7 +19,17 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
-from costmodel.report.page.content import Cell, CellOf, Headline, HtmlPage, PageTable, Part, Value, Verdict
+from costmodel.report.page.content import (
+    Cell,
+    CellOf,
+    Headline,
+    HtmlPage,
+    PageTable,
+    Part,
+    Value,
+    Verdict,
+    chance_verdict,
+)
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -29,7 +39,7 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
-from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, result
+from costmodel.report.terminal.serving.serving_formatting import TERMS, has_limits, plan_words, result, share_words
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
@@ -40,7 +50,8 @@ def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | N
     """One plan under its load."""
     answer = facts.answer
     subtitle = [subject_words(subject_of(facts.case)), plan_words(answer)]
-    verdict: Verdict = "bad" if answer.refused or answer.broken else "warn" if answer.remarked else "good"
+    verdict: Verdict = "warn" if answer.remarked else chance_verdict(answer.costs[OWN])
+    verdict = "bad" if answer.refused or answer.broken else verdict
     if answer.refused:
         held = inputs_part(facts.case, answer.assumed)
         return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, [], [held],
@@ -92,7 +103,14 @@ def serving_conclusion(answer: ServingAnswer) -> str:
     rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
     rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"All limits are kept: {rate}"
+    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_words(answer)} {rate}"
+
+
+def _chance_words(answer: ServingAnswer) -> str:
+    """That all limits are met, or without limits the load is answered, and with which chance."""
+    chance = answer.costs[OWN]
+    met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
+    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {share_words(chance, 0)}."
 
 
 def _largest(answer: ServingAnswer) -> str:
@@ -115,7 +133,8 @@ def _headlines(answer: ServingAnswer, cell_of: CellOf) -> list[Headline]:
     return [
         Headline("First token, p99", cell_of("ttft_p99"), band("ttft_p99")),
         Headline("Time per token", cell_of("tpot"), band("tpot")),
-        Headline("Within limits", cell_of("rate_within_slo_per_s"), f"of {most} at most; {chance} to keep limits"),
+        Headline("Within limits", cell_of("rate_within_slo_per_s"), f"of {most} at most; {chance} to meet limits",
+                 chance_verdict(costs[OWN])),
         *_timed(costs, cell_of),
         Headline("Memory", cell_of("memory_peak"), f"of {total} GiB"),
         Headline("Cost per M generated", cell_of("cost_per_moutput"), "at this load"),

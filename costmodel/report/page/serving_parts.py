@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -18,7 +19,7 @@ from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import percent, show_time, significant, time_unit
-from costmodel.report.page.content import HtmlPage, PageTable, Part
+from costmodel.report.page.content import HtmlPage, PageTable, Part, Verdict, chance_verdict
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
@@ -28,7 +29,7 @@ from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
 from costmodel.report.terminal.serving.overload_words import at_most
 from costmodel.report.terminal.serving.serving_formatting import chance_of, result
-from costmodel.report.terminal.serving.serving_search import degree_words
+from costmodel.report.terminal.serving.serving_search import degree_words, none_is_safe, other_rule
 from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads
 from costmodel.report.terminal.style.head import subject_words
 
@@ -49,7 +50,8 @@ def plans_part(found: FoundPlans) -> Part:
             significant(costs["rate_within_slo_per_s"], 4), _bare(costs["tpot"] * 1e3), _bare(costs["ttft_p99"]),
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip
-    kept = f"{found.kept:,} {chance_of(found.inputs.case)}"
+    kept = f"{found.kept + (found.risky if found.safe is not None else 0):,} {chance_of(found.inputs.case)}"
+    kept += f", {found.kept:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
     counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {kept}."
     words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
     return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
@@ -101,7 +103,7 @@ def _why_not(found: FoundPlans, each: RankedPlan) -> list[str]:
 def best_words(facts: ServingFacts) -> str:
     """Where the plan stands among all, and what the best would gain."""
     found, name = facts.found, "rate_within_slo_per_s"
-    if found is None or not found.best or not found.kept or not found.your_rank:
+    if found is None or not found.best or not found.works or not found.your_rank:
         return ""
     own, best = facts.answer.costs[name], found.best[0]
     if found.your_rank == 1 or not own or best.costs[name] <= 1.0005 * own:
@@ -167,19 +169,24 @@ def values_part(found: FoundPlans) -> Part | None:
 def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
     """A search of a serving scenario."""
     case = found.inputs.case
-    if found.kept:
+    if found.works:
         best = found.best[0]
         named = (
             *varied_cells(found.variants, best.variant),
             *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")),
         )
         words = f"The best plan, {' · '.join(named)}, answers "
-        words += f"{result('rate_within_slo_per_s', best.costs['rate_within_slo_per_s'])} within all limits."
+        words += f"{result('rate_within_slo_per_s', best.costs['rate_within_slo_per_s'])} within all limits"
+        words += "." if found.safe is None else f" with a chance of {percent(found.safe, 2)}."
+        words = f"{none}. {words}" if (none := none_is_safe(found)) else words
+        words += f" {other}." if (other := other_rule(found)) else ""
     else:
         words = "No plan keeps all limits." if found.best else "No plan fits."
     parts = [part for part in (plans_part(found), values_part(found), why_part(found)) if part is not None]
     about = [subject_words(subject_of(case), found.variants.paths)]
-    return HtmlPage(case.title, about, words, "good" if found.kept else "bad", [], parts,
+    best_chance = (found.fleet or found.best[0]).costs[OWN] if found.best else math.nan
+    verdict: Verdict = "bad" if not found.works else chance_verdict(best_chance) if found.is_safe else "warn"
+    return HtmlPage(case.title, about, words, verdict, [], parts,
                     list(remark_findings(remarks(found.inputs))), commands,
                     {"plans": plans_data(found)} if found.best else {})  # fmt: skip
 
@@ -197,8 +204,14 @@ def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
                       figures=[*[""] * len(found.axes), *found.shown, ""])  # fmt: skip
     part = Part("sweep", "What changes", figures=[sweep_figure(found)], tables=[table])
     return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
-                "good" if works else "bad", [], [part], list(remark_findings(remarks_of(found.trials))),
+                chances_verdict(found.trials), [], [part], list(remark_findings(remarks_of(found.trials))),
                 commands, {"trials": trial_commands(found.case, found.trials)})  # fmt: skip
+
+
+def chances_verdict(trials: Sequence[ServingTrial]) -> Verdict:
+    """Bad where no trial keeps every limit; good only where one of them surely does."""
+    chances = [trial.answer.costs[OWN] for trial in trials if trial.works and trial.answer is not None]
+    return chance_verdict(max(chances)) if chances else "bad"
 
 
 def sweep_figure(found: SweptServing) -> Plot | Bars:
@@ -239,7 +252,7 @@ def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequ
         case.title,
         about,
         words,
-        "good" if kept else "bad",
+        chances_verdict(kept),
         [],
         [part],
         list(remark_findings(remarks_of(trials))),

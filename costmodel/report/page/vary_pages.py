@@ -12,7 +12,7 @@ from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
-from costmodel.report.page.content import HtmlPage, Verdict
+from costmodel.report.page.content import HtmlPage, Verdict, chance_verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import (
@@ -45,7 +45,7 @@ def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
         most = f"{COLUMNS[name].better.removesuffix('er')}est {name}, {result(name, best.costs[name])}"
         words += f" The {most}, is at {settings}."
     subtitle = [line.plain for line in head_of(found.case, [axis.path for axis in found.axes])]
-    verdict: Verdict = "good" if works else "bad"
+    verdict = chance_verdict(max(point.costs["fit_chance"] for point in works)) if works else "bad"
     data = {"points": point_commands(found.case, found.points, searched=_is_searched(found.case, best=found.best))}
     return HtmlPage(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands, data=data)
 

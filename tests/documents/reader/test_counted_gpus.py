@@ -30,7 +30,7 @@ def test_the_command_of_the_best_plan_is_of_as_many(job: tuple[str, ...], run: A
     asked = ("search", *job, "--gpus", "16", *NODES, "--top", "3")
     out = run(*asked).out
     first = json.loads(run(*asked, "--json").out)["plans"][0]
-    (typed,) = re.findall(r"^Best(?:, as in row 1)?: costmodel (.*)", out, re.M)
+    (typed,) = re.findall(r"^(?:Best|Surest)(?:, plan 1)?: costmodel (.*)", out, re.M)
     answer = json.loads(run(*shlex.split(typed), "--json").out)["plans"][0]
     figure = "tpot_s" if job is SERVING else "step_time_s"
     assert answer[figure] == pytest.approx(first[figure])

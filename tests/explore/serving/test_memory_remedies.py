@@ -73,7 +73,7 @@ def test_the_plan_of_a_remedy_is_the_one_that_its_command_finds(run: Any) -> Non
 def test_remedies_that_leave_a_limit_broken_say_so(run: Any) -> None:
     """A third of the context fits; prompts that long break the limit on the first token."""
     out = run("estimate", "serve-llama-3.1-70b", "--prompt", "1e7").out
-    assert re.search(r"with these it fits, but would not keep all limits:\n +try  --prompt \d+\n", out)
+    assert re.search(r"with these it fits, but would not meet all limits:\n +try  --prompt \d+\n", out)
 
 
 def what_ifs(out: str) -> list[str]:

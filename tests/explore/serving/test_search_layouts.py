@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from estimate.serving.cases import inputs, predicted
 
-from costmodel.estimate.serving import load
+from costmodel.estimate.serving import limits_chance, load
+from costmodel.explore.safety import preferring
+from costmodel.explore.serving import search_layouts
 from costmodel.explore.serving.search_layouts import UNSTABLE, search
 from costmodel.ground.units import show_time, significant
+from costmodel.report.terminal.serving.serving_search import other_rule
 
 RATE = "objective=rate_within_slo_per_s"
 FREE = "limits={}"
@@ -154,3 +158,91 @@ def test_users_who_think_get_the_plan_that_answers_them_soonest(run: Any) -> Non
     latencies = [plan["latency_s"] for plan in found["plans"]]
     assert latencies == sorted(latencies)
     assert len({*latencies}) > 3
+
+
+LIMITS = "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 25 ms}}"
+
+
+def _preferring(*settings: str, safe: float | None = 0.9) -> Any:
+    asked = inputs(*settings)
+    return replace(asked, case=preferring(asked.case, safe))
+
+
+def _figures(found: Any) -> list[tuple[Any, ...]]:
+    return [(plan.sizes, plan.costs["rate_within_slo_per_s"], plan.costs["gpus_needed"]) for plan in found.best]
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+@pytest.mark.parametrize("top", [1, 5, 1000])
+def test_best_first_finds_what_every_plan_evaluated_gives(
+    monkeypatch: pytest.MonkeyPatch, nodes: int, top: int
+) -> None:
+    """As few plans as settle the best, against all: of few at a time, and of all at once with the limit stated."""
+    settings = (LIMITS, "plan=null", f"cluster.nodes={nodes}", "workload.rate=8 /s")
+    demanded = search(inputs(*settings, "limits.limits_chance.at_least=90%"), top, bands=False)
+    monkeypatch.setattr(search_layouts, "FIRST_ROWS", 1)
+    preferred = search(_preferring(*settings), top, bands=False)
+    assert _figures(preferred) == _figures(demanded)
+    assert (preferred.kept, preferred.risky) == (demanded.kept, demanded.risky)
+    assert preferred.candidates == demanded.candidates
+
+
+def test_best_first_looks_at_few_of_many_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    evaluated = search_layouts.evaluate
+
+    def counting(asked: Any, layout: Any, **options: Any) -> Any:
+        if limits_chance.is_asked(asked) and asked.case.scenario.objective != limits_chance.OWN:
+            seen.append(len(layout))
+        return evaluated(asked, layout, **options)
+
+    monkeypatch.setattr(search_layouts, "evaluate", counting)
+    monkeypatch.setattr(search_layouts, "FIRST_ROWS", 2)
+    found = search(_preferring(LIMITS, "plan=null", "cluster.nodes=4"), 2, bands=False)
+    assert sum(seen) < found.valid / 3
+
+
+@pytest.mark.parametrize("objective", ["gpus_needed", "tokens_per_gpu_within_limits"])
+def test_a_preferred_chance_sizes_a_fleet_that_has_it(objective: str) -> None:
+    """The optimistic fleet is smaller, and its chance is lower."""
+    found = search(_preferring(LIMITS, "plan=null", "cluster.nodes=8", "workload.rate=16 /s", f"objective={objective}"))
+    fleet, other = found.fleet or found.best[0], found.other
+    assert found.is_safe
+    assert fleet.costs["limits_chance"] >= 0.9 > other.costs["limits_chance"]
+    assert fleet.costs["gpus"] == found.best[0].costs["gpus_needed"] > other.costs["gpus"]
+    off = search(_preferring(LIMITS, "plan=null", "cluster.nodes=8", "workload.rate=16 /s", f"objective={objective}",
+                             safe=None))  # fmt: skip
+    assert off.best[0].costs["gpus_needed"] == other.costs["gpus"]
+    assert off.safe is None is off.other
+
+
+def test_where_no_plan_is_safe_the_surest_comes_first(run: Any) -> None:
+    ran = run("search", "serve-llama-3.1-70b")
+    assert ran.code == 0
+    assert "No plan meets all limits with a chance of 90 %. Plan 1 is the surest: 79 %" in ran.out
+    assert "16 GPUs at 79 %, 24 at 99 % (--safe off takes the first)" in ran.out
+    assert "Surest, plan 1: costmodel estimate" in ran.out
+    assert run("search", "serve-llama-3.1-70b", "--safe", "90%").code == 1
+    off = run("search", "serve-llama-3.1-70b", "--safe", "off")
+    assert off.code == 0
+    assert "Sized for the average prediction. Add --safe 90% to allow for its error" in off.out
+    safe = json.loads(run("search", "serve-llama-3.1-70b", "--json").out)["safe"]
+    assert (safe["chance"], safe["rules"], safe["met"], safe["plans"]) == (0.9, True, False, 0)
+
+
+def test_a_chance_of_an_unmeasured_gpu_only_shows() -> None:
+    """Its band is that of other parts: expected figures rank and size, and the other size stands beside."""
+    settings = ("cluster.node=hgx-mi300x", LIMITS, "plan=null", "workload.rate=8 /s")
+    shown, off = search(_preferring(*settings)), search(_preferring(*settings, safe=None))
+    assert (shown.safe, shown.unruled) == (None, 0.9)
+    assert _figures(shown) == _figures(off)
+    assert shown.other.costs["gpus"] >= shown.best[0].costs["gpus_needed"]
+    assert "Not calibrated for this GPU, so the average prediction rules" in other_rule(shown)
+
+
+def test_a_preferred_chance_leaves_the_headroom_of_a_load_without_limits(run: Any) -> None:
+    """A limit on the chance alone is no limit on times: it took the headroom away, and sized for less than without."""
+    load = ("serve-llama-3.1-70b", "--set", "limits={}", "--set", "plan=null", "--json")
+    safe, off = (json.loads(run("search", *load, "--safe", how).out)["plans"][0] for how in ("90%", "off"))
+    assert safe["gpus_needed"] >= off["gpus_needed"]
+    assert safe["rate_within_slo_per_s"] < off["rate_within_slo_per_s"]

@@ -20,11 +20,11 @@ def test_no_dearer_way_is_named_than_one_to_try(asked: tuple[str, ...], run: Any
     (needed,) = re.findall(r"need 1 replica of tp 4: (\d+) GPUs on 1 node of 8$", out, re.M)
     tries = re.findall(r"^ +(?:try +)?(--gpus .*) {2,}1 × tp 4, (\d+) GPUs$", out, re.M)
     assert [gpus for _, gpus in tries] == [needed] == ["4"]
-    assert "The same with" not in out
+    assert "you need:" not in out
     (typed,) = re.findall(r"^Fewest GPUs, 4: costmodel (.*)", out, re.M)
     (plan,) = json.loads(run(*shlex.split(typed), "--json").out)["plans"]
     assert plan["gpus"] == 4
-    (tpot,) = re.findall(r"With so many: tpot (\S+) ms", out)
+    (tpot,) = re.findall(r"With [\d,]+ \w+: (\S+) ms per token", out)
     assert 1e3 * plan["tpot_s"] == pytest.approx(float(tpot), rel=0.01)
     for tp, pp in ((1, 1), (2, 1), (1, 2)):  # whatever has fewer
         fewer = run("estimate", *JOB, *asked, "--gpus", "2", "--set", f"plan.tp={tp}", "--set", f"plan.pp={pp}")
@@ -33,7 +33,7 @@ def test_no_dearer_way_is_named_than_one_to_try(asked: tuple[str, ...], run: Any
 
 def test_more_replicas_of_the_first_plan_are_named_where_none_needs_fewer(run: Any) -> None:
     out = run("search", *JOB, "--rate", "50", "--gpus", "8").out
-    assert re.search(r"With plan 1, .* need (\d+) replicas of tp 4: .*The same with \1 replicas:", out, re.S)
+    assert re.search(r"With plan 1, .* need (\d+) replicas of tp 4: .*With the \1 replicas you need:", out, re.S)
 
 
 @pytest.mark.parametrize(("gpus", "rate"), [(2, 1), (2, 3), (1, 20)])

@@ -132,12 +132,12 @@ SCENARIO = ("serve-llama-3.1-70b", "--set")
 def test_the_command_below_an_answer_leads_to_its_figures(asked: tuple[str, ...], run: Any) -> None:
     out = run("search", *asked).out
     first = json.loads(run("search", *asked, "--json").out)["plans"][0]
-    (table,) = re.findall(r"^(?:Best|Nearest), as in row 1: costmodel (.*)", out, re.M)
+    (table,) = re.findall(r"^(?:Best|Nearest|Surest), plan 1: costmodel (.*)", out, re.M)
     (plan,) = json.loads(run(*shlex.split(table), "--json").out)["plans"]
     for name in ("tp", "pp", "replicas", "gpus", "tpot_s"):
         assert plan[name] == first[name]
-    (sized,) = re.findall(r"^The same with [\d,]+ \w+: costmodel (.*)", out, re.M)
+    (sized,) = re.findall(r"^With the [\d,]+ \w+ you need: costmodel (.*)", out, re.M)
     (fleet,) = json.loads(run(*shlex.split(sized), "--json").out)["plans"]
     assert fleet["gpus"] == first["gpus_needed"]
-    (tpot,) = re.findall(r"With so many: tpot (\S+) ms", out)
+    (tpot,) = re.findall(r"With [\d,]+ \w+: (\S+) ms per token", out)
     assert f"{fleet['tpot_s'] * 1e3:.3g}" == f"{float(tpot):.3g}"

@@ -26,6 +26,7 @@ RESULTS: dict[str, ResultColumn] = {
     "training_ranks": ResultColumn("1", "accelerators that train", "neither"),
     "memory_peak": ResultColumn("B", "memory of the most loaded accelerator in its largest phase", "lower"),
     "memory_share": ResultColumn("1", "memory_peak as a share of the usable memory", "lower"),
+    "fit_chance": ResultColumn("1", "chance that memory_peak is within usable memory, by its band", "higher"),
     "iteration_cost": ResultColumn("USD", "rent of all accelerators for an iteration", "lower"),
     "run_time": ResultColumn("s", "time of all iterations", "lower"),
     "run_cost": ResultColumn("USD", "rent of all accelerators for all iterations", "lower"),

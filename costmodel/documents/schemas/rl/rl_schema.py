@@ -40,6 +40,7 @@ class RlLimits(Document):
 
     iteration_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("iteration_time"))
     memory: ShareLimit = Field(default_factory=ShareLimit.model_construct, description=_meaning("memory_share"))
+    fit_chance: ShareLimit = Field(default_factory=ShareLimit.model_construct, description=_meaning("fit_chance"))
     run_time: TimeLimit = Field(default_factory=TimeLimit.model_construct, description=_meaning("run_time"))
     run_cost: MoneyLimit = Field(default_factory=MoneyLimit.model_construct, description=_meaning("run_cost"))
 

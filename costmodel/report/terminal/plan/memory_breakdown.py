@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
@@ -20,7 +21,7 @@ from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import job_lines, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, bar, styled
+from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, bar, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,8 @@ def _room(answer: ExplainedAnswer) -> Text:
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
     share = f"  of {gib(answer.inputs.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
     share += verdict_words(costs)
-    return styled(share, VERDICT_STYLE[stated])
+    risky = stated == "fits" and costs["fit_chance"] < SAFE
+    return styled(share, WARN if risky else VERDICT_STYLE[stated])
 
 
 def _ledger_rows(answer: ExplainedAnswer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:

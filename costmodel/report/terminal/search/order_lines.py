@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
-from costmodel.explore.search.bands import unsure
+from costmodel.estimate.shared.plan_batch import one_row
+from costmodel.explore.search.bands import SCORED, unsure
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib, percent, rounded_percent
+from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import DIM, styled
 
@@ -48,7 +50,29 @@ def _behind_risk(found: SearchResult, winner: Ranked, safe: Sequence[Ranked]) ->
     """What surely fits costs over the first plan, which may not fit."""
     risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
     if not safe:
-        return styled(f"{risk}; --safe 90% ranks what fits at P90", DIM)
+        return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
     slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1
     more = f"takes {percent(slower)} longer" if slower >= 0 else f"is {percent(-slower)} faster"
     return styled(f"{risk}; {found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
+
+
+def none_is_safe(found: SearchResult) -> str:
+    """That no plan has the chance to fit that the search prefers, and which is the surest; empty where one has."""
+    if found.is_safe or found.safe is None or not found.best:
+        return ""
+    surest = rounded_percent(found.best[0].costs["fit_chance"])
+    return f"No plan fits with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}; surest first."
+
+
+def without_safety(found: SearchResult) -> str:
+    """The best plan whatever its chance to fit, what that gains, and its chance; empty where it is the best one."""
+    other = found.expected
+    if found.safe is None or other is None:
+        return ""
+    best, objective = found.best[0], found.inputs.case.scenario.objective
+    words = brief_words(one_row(other.structure, **other.sizes))
+    timed = objective in SCORED
+    ratio = best.costs["step_time" if timed else objective] / other.costs["step_time" if timed else objective]
+    gained = f"{percent(abs(ratio - 1), 2)} {'faster' if timed else f'less {objective}'}"
+    chance = rounded_percent(other.costs["fit_chance"])
+    return f"Without --safe: {words}: {gained}, fits with a chance of {chance} (--safe off)"

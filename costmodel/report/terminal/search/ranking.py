@@ -24,7 +24,7 @@ from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
-from costmodel.report.terminal.search.order_lines import roomier, unsure_order
+from costmodel.report.terminal.search.order_lines import none_is_safe, roomier, unsure_order, without_safety
 from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
@@ -36,7 +36,7 @@ from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
 _NAMES = ("#", "tp", *(HEADS[name] for name in _BEHIND), "zero", "sp", "recompute")
@@ -54,7 +54,7 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     limited = any(stated_limits(inputs.case.scenario.limits))
     kept = f" · {tally.kept:,} keep{'s' if tally.kept == 1 else ''} the limits" if limited else ""
     counts = f"{number_of(tally.candidates, 'plan')} · {tally.evaluated:,} valid · {tally.fit:,} fit{kept}"
-    counts += f" · {found.elapsed:.2f} s"
+    counts += f"{safe_words(found)} · {found.elapsed:.2f} s"
     over = found.variants.over
     if _SIZED.isdisjoint(axis.path for axis in over):
         counts = f"{float(inputs.ranks):,.0f} GPU{'' if inputs.ranks == 1 else 's'} · {counts}"
@@ -68,16 +68,26 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     why = _refused(found) if refused is None else account(found, refused)
     if not found.best:
         return [*lines, *_nothing_fits(found), *_yours(found), *why, *_after_none(found)]
+    lines += [styled(none, WARN)] if (none := none_is_safe(found)) else []
     if tally.front is not None:
         lines += front(found, tally.front, shown)
     else:
         lines += [table(found, found.best[:shown]), *prices_of(found, found.best[:shown]), *roomier(found)]
         lines += [*unsure_order(found, shown), *_remarks(found, found.best[:shown])]
+    lines += [styled(f"  {other}", DIM)] if (other := without_safety(found)) else []
     lines += [Text(), *_yours(found), *why]
     winner = found.best[0]
     wanted = {**found.values(winner.variant), **plan_settings(found.inputs_of(winner.variant), winner)}
     best = command(inputs.case, "estimate", settings=wanted)
-    return [*lines, Text(), typed("Best of the search:" if beaten(found) else "Best:", best)]
+    named = "Surest:" if not found.is_safe else "Best of the search:" if beaten(found) else "Best:"
+    return [*lines, Text(), typed(named, best)]
+
+
+def safe_words(found: SearchResult) -> str:
+    """How many plans have the chance to fit that the search prefers."""
+    if found.safe is None or not found.tally.kept:
+        return ""
+    return f", {found.tally.safe:,} with a chance of {percent(found.safe, 2)}"
 
 
 def _remarks(found: SearchResult, plans: Sequence[Ranked]) -> list[Line]:
@@ -236,6 +246,9 @@ def _yours(found: SearchResult) -> list[Line]:
     if found.yours is None:
         return []
     words = " · ".join([*_own_values(found), plan_words(found.yours)])
+    if found.your_rank is None and not (found.yours.refused or found.yours.broken):
+        chance = rounded_percent(found.yours.evaluation.costs.row()["fit_chance"])
+        return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
     if found.your_rank is None:
         code = (*found.yours.refused, *found.yours.broken)[0]
         stated = f"{code} {REFUSALS[code].title}: {reason(found.yours, code)}"
@@ -275,7 +288,10 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
     tally = found.tally
     lines: list[Line] = [
         Text(),
-        styled(f"Why not: {tally.candidates - tally.kept:,} of {tally.candidates:,} plans are refused", HEAD),
+        styled(
+            f"Why not: {tally.candidates - (tally.safe or tally.kept):,} of {tally.candidates:,} plans are refused",
+            HEAD,
+        ),
         styled("  each is counted under the first reason that applies", DIM),
     ]
     for code, count in tally.refused.most_common():

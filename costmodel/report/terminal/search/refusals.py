@@ -23,7 +23,8 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     is_later,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.units import counted, gib, percent
+from costmodel.explore.search.accumulator import NOT_SAFE
+from costmodel.ground.units import counted, gib, percent, rounded_percent
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES
 from costmodel.report.terminal.style.formatting import joined, listed, result
 
@@ -43,6 +44,9 @@ def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], cod
         peak, usable = costs["memory_peak"], float(inputs.usable)
         usable = peak / costs["memory_share"] if inputs.groups else usable
         return f"{gib(peak)} GiB on the worst stage, {gib(peak - usable)} GiB over the {gib(usable)} GiB usable"
+    if code == NOT_SAFE:
+        chance = rounded_percent(costs["fit_chance"])
+        return f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB fit with a chance of {chance}"
     if code == "M003":
         taken, holds = costs["host_memory"], float(inputs.host.capacity)
         if block.structure.offload_to == "cpu":

@@ -14,6 +14,7 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan
 from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent
 from costmodel.report.terminal.serving.serving_formatting import bound_words, chance_of, limits_of_batch
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
 from costmodel.report.terminal.serving.serving_variants import PAID, result_head
@@ -63,9 +64,7 @@ def table_key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     if alike := sum(part.alike for part in found.parts):
         yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
     if any(OVERLOAD & {*each.broken} for each in found.best):
-        yield styled(
-            "  no end: more arrives than is answered, so the wait grows without end; tpot is that at req/s", DIM
-        )
+        yield styled("  no end: requests arrive faster than they are answered; tpot is that at req/s", DIM)
     fastest = max((part.fastest for part in found.parts), default=math.inf)
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):
@@ -85,7 +84,14 @@ def _rates_words(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
     """What the rates are of."""
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
-    most = f"the highest rate that {kept}"
+    sure = (
+        " as expected"
+        if found.expected_rates
+        else ""
+        if found.safe is None
+        else f" with a chance of {percent(found.safe, 2)}"
+    )
+    most = f"the highest rate that {kept}{sure}"
     if not _waits(found):
         yield styled(f"  req/s: {most}", DIM)
         return

@@ -21,7 +21,7 @@ _NAMED = 4  # reasons, of which the others are counted together
 
 def never_kept(found: FoundPlans) -> list[Line]:
     """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
-    if found.kept or found.stopped:
+    if found.works or found.stopped:
         return []
     alone = found.alone
     words = "" if alone is None else best_words(alone).partition(" ✗")[0]

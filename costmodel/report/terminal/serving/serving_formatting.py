@@ -205,7 +205,7 @@ def limits_of_batch(case: ServingCase) -> list[Text]:
 
 def chance_of(case: ServingCase) -> str:
     """What a chance to keep the limits is of, where there may be none."""
-    return "keep all limits" if has_limits(case) else "answer all that arrives"
+    return "meet all limits" if has_limits(case) else "answer all that arrives"
 
 
 def has_limits(case: ServingCase) -> bool:
@@ -232,7 +232,7 @@ def without_room(inputs: ServingInputs) -> list[Text]:
     limits = {limit.column for limit in service_limits(inputs)}
     if inputs.case.scenario.assume.headroom or OWN in limits or not limits:
         return []
-    return [styled("  Counted by expected figures; --safe 90% leaves room for their error", DIM)]
+    return [styled("  Sized for the average prediction. Add --safe 90% to allow for its error", DIM)]
 
 
 def counted_for(case: ServingCase) -> list[Text]:

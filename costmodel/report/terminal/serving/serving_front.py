@@ -16,11 +16,11 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import significant
+from costmodel.ground.units import percent, significant
 from costmodel.report.machine.answer_fields import assumed_json, notes
 from costmodel.report.machine.serving_json import frame, plan
 from costmodel.report.terminal.serving.search_key import apart_words
-from costmodel.report.terminal.serving.serving_formatting import result
+from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_search import degree_words
 from costmodel.report.terminal.serving.serving_variants import (
     stopped_lines,
@@ -76,6 +76,9 @@ def front(found: ServingFront, shown: int) -> list[Line]:
         *apart_words([point.plan for point in found.points]),
         *_without_points(found),
     ]
+    if any(found.is_risky(point.plan) and not point.plan.broken for point in found.points):
+        words = f"at risk: the chance to {chance_of(case)} is below {percent(found.safe or 0.0, 2)}"
+        lines.append(styled(f"  {words}", DIM))
     if len(rows) < len(found.points):
         lines.append(styled(f"  {len(rows)} of {len(found.points):,} on the front, spread evenly; --json has all", DIM))
     return [*lines, Text(), _next(found)]
@@ -89,6 +92,7 @@ def _next(found: ServingFront) -> Line:
     settings = {**plan_settings(found, point.plan), f"workload.{key}": load}
     label = "Knee" if found.knee else "Row 1"
     broken = f" (✗ {' '.join(point.plan.broken)})" if point.plan.broken else ""
+    broken = " (at risk)" if not broken and found.is_risky(point.plan) else broken
     return typed(f"{label}{broken}:", command(case, "estimate", settings=settings))
 
 
@@ -122,7 +126,7 @@ def _row(found: ServingFront, place: int, point: FrontPoint, degrees: Sequence[s
         *(degree_words(ranked, name) for name in degrees),
         significant(point.load),
         *(result(name, ranked.costs[name]) for axis in names for name in _with_end(axis)),
-        f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
+        f"✗ {' '.join(ranked.broken)}" if ranked.broken else "at risk" if found.is_risky(ranked) else "",
     )
 
 
@@ -157,5 +161,6 @@ def front_json(found: ServingFront) -> dict[str, Any]:
         "assumed": assumed_json(found.inputs.assumed),
         "notes": notes([tuple(remarks(found.inputs))]),
         "candidates": found.looked_at,
+        "safe": None if found.safe is None else {"chance": found.safe},
         "pareto": {"axes": axes, "plans": rows},
     }

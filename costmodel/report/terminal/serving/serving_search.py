@@ -19,7 +19,7 @@ from costmodel.explore.serving.found_plans import (
     compared,
 )
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, significant
+from costmodel.ground.units import counted, percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words, whole_nodes_words
 from costmodel.report.terminal.serving.overload_words import brief
@@ -54,7 +54,7 @@ from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.theme import BAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _SHOWN = ("tpot", "ttft_p99", OWN, "in_time_share")
 _ENDS = ("tpot P90", "p99 P90")
@@ -64,9 +64,13 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     """The best plans, how they stand under the load, and what refuses the others."""
     inputs, variants = found.inputs, found.variants
     counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
-    ending = "s" if found.kept == 1 else ""
+    keeping = found.kept + (found.risky if found.safe is not None else 0)
+    ending = "s" if keeping == 1 else ""
     kept = f"keep{ending} all limits" if has_limits(inputs.case) else f"answer{ending} the load"
-    counts += f" · {found.kept:,} {kept}"
+    counts += f" · {keeping:,} {kept}"
+    counts += (
+        f", {found.kept:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None and keeping else ""
+    )
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
     shown = [each.variant for each in found.best] or [found.nearest]
@@ -85,14 +89,16 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
         *_yours(found),
         *_needs(found),
         *_waiting(found),
+        *([styled(f"  {other}", WARN if found.unruled else DIM)] if (other := other_rule(found)) else []),
         *([] if why_not else shares(found)),
         *value_lines(found),
     ]
     of_plans += [*(examples(found) if why_not else []), *_tries(found)]
+    lines += [styled(none, WARN)] if (none := none_is_safe(found)) else []
     lines += [table, *table_key(found, table.names), *_prices(found), *([Text()] if of_plans else []), *of_plans]
     best = found.best[0]
-    verb = "Best" if not best.broken else "Nearest"
-    verb = f"{verb}, as in row 1" if (found.smaller or found.fleet) is not None else verb
+    verb = "Nearest" if best.broken else "Best" if found.is_safe else "Surest"
+    verb = f"{verb}, plan 1" if (found.smaller or found.fleet) is not None else verb
     own = typed(f"{verb}:", command(inputs.case, "estimate", settings=plan_settings(found, best)))
     return [*lines, Text(), own, *_sized(found), *after]
 
@@ -103,7 +109,7 @@ def _sized(found: FoundPlans) -> list[Line]:
     if fleet is None:
         return []
     kind = "replica" if fleet.prefill is None else "instance"
-    named = f"The same with {number_of(fleet.costs['replicas'], kind)}:"
+    named = f"With the {number_of(fleet.costs['replicas'], kind)} you need:"
     if found.smaller is not None:
         named = f"Fewest GPUs, {fleet.costs['gpus']:,.0f}:"
     return [typed(named, command(found.inputs.case, "estimate", settings=fleet_settings(found, fleet)))]
@@ -159,8 +165,22 @@ def _row(
         significant(costs[throughput]),
         *(further[name] if name in further else figure_cell(found, ranked, name) for name in more),
         ranked.binding,
-        f"✗ {' '.join(ranked.broken)}" if ranked.broken else "",
+        f"✗ {' '.join(ranked.broken)}" if ranked.broken else "at risk" if _is_risky(found, ranked) else "",
     )
+
+
+def _is_risky(found: FoundPlans, ranked: RankedPlan) -> bool:
+    """Whether a plan lacks the chance that the search prefers."""
+    return found.safe is not None and ranked.costs[OWN] < found.safe
+
+
+def none_is_safe(found: FoundPlans) -> str:
+    """That no plan has the chance that the search prefers, and which is the surest; empty where one has."""
+    if found.is_safe or found.safe is None or not found.works or not found.best:
+        return ""
+    all_limits = "meets all limits" if has_limits(found.inputs.case) else "answers the load"
+    surest = _percents(found.best[0].costs[OWN])
+    return f"No plan {all_limits} with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}"
 
 
 def _time(found: FoundPlans, name: str, value: float) -> str:
@@ -236,7 +256,41 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
     yield from _with_fewer(found)
     yield from counted_for(inputs.case)
     yield from unlimited(inputs)
-    yield from without_room(inputs)
+    if found.safe is None and found.unruled is None:
+        yield from without_room(inputs)
+
+
+def other_rule(found: FoundPlans) -> str:
+    """What the best plan takes by the other rule, and both chances: without --safe, or with it where it only shows."""
+    other = found.other
+    if other is None or not found.best:
+        return ""
+    best, sized = found.best[0], found.fleet or found.best[0]
+    if found.unruled is not None:
+        rule = "Not calibrated for this GPU, so the average prediction rules"
+        if not math.isfinite(best.costs["gpus_needed"]):
+            return rule
+        chance, more = percent(found.unruled, 2), number_of(other.costs["gpus"], "GPU")
+        here = f"{number_of(sized.costs['gpus'], 'GPU')} at {_percents(sized.costs[OWN])}"
+        return f"{rule}: {here}; a chance of {chance} would take {more}"
+    if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
+        return ""
+    words = "" if _layout(other) == _layout(best) else f" ({best_words(other)})"
+    if math.isfinite(best.costs["gpus_needed"]):
+        now, then = (each.costs["gpus"] for each in (sized, other))
+        small, safe = _percents(other.costs[OWN]), _percents(sized.costs[OWN])
+        return f"{number_of(then, 'GPU')}{words} at {small}, {counted(now)} at {safe} (--safe off takes the first)"
+    objective = found.inputs.case.scenario.objective
+    figures = (
+        f"{objective} {result(objective, other.costs[objective])}, {result(objective, best.costs[objective])} here"
+    )
+    return f"Without --safe: {best_words(other)} at {_percents(other.costs[OWN])}: {figures} (--safe off)"
+
+
+def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
+    """The sizes of a plan but its number of replicas."""
+    halves = [ranked.sizes, *([] if ranked.prefill is None else [ranked.prefill])]
+    return [{name: size for name, size in half.items() if name != "replicas"} for half in halves]
 
 
 def _waiting(found: FoundPlans) -> list[Text]:
@@ -253,9 +307,12 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
     if fleet is None:
         return
     costs = fleet.costs
-    times = f"tpot {result('tpot', costs['tpot'])} and ttft p99 {result('ttft_p99', costs['ttft_p99'])}"
-    chance = f"a chance of {_percents(costs[OWN])} to {chance_of(found.inputs.case)}"
-    yield styled(f"  With so many: {times}, and {chance}")
+    kind = "replica" if fleet.prefill is None else "instance"
+    many = f"With {number_of(costs['replicas'], kind)}"
+    times = f"{result('tpot', costs['tpot'])} per token, first token {result('ttft_p99', costs['ttft_p99'])} (p99)"
+    single = found.inputs.case.scenario.workload.single_token
+    times = f"first token {result('ttft_p99', costs['ttft_p99'])} (p99)" if single else times
+    yield styled(f"  {many}: {times}. Chance to {chance_of(found.inputs.case)}: {_percents(costs[OWN])}")
 
 
 def _with_fewer(found: FoundPlans) -> Iterator[Text]:

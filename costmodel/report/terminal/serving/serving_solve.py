@@ -12,9 +12,11 @@ from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent
 from costmodel.report.machine.serving_json import number
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
+    chance_of,
     digits_apart,
     has_limits,
     layout_words,
@@ -28,7 +30,7 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 from costmodel.report.terminal.vary.solve import trend_lines
 
 _MOST_REASONS = 4
@@ -48,8 +50,8 @@ def solve(found: SolvedServing) -> list[Line]:
         kept = " and meets every limit" if has_limits(found.case) else ""
         none = styled(f"  No value of {path} from {first} to {last} reaches it{kept}.", BAD)
         return [*lines, none, *_nearest(found), *trend_lines(found.leads_past), *_against(found)]
-    for low, high in found.reaches:
-        lines.append(styled(f"  {path} {low}" + (f" to {high}" if high != low else "")))
+    lines += [styled(f"  {path} {words}") for words in _stretches(found)]
+    lines += _safety(found)
     lowest, highest = found.inside[-1]
     lines += [*_at_an_end(found, lowest), *(_at_an_end(found, highest) if highest is not lowest else [])]
     if found.beyond is not None:
@@ -67,6 +69,23 @@ def _nearest(found: SolvedServing) -> list[Line]:
         return []
     value, reached = found.nearest
     return [styled(f"  nearest   {result(found.target.column, reached)} at {value}")]
+
+
+def _stretches(found: SolvedServing) -> list[str]:
+    """The values that reach the target."""
+    return [f"{low} to {high}" if high != low else low for low, high in found.reaches]
+
+
+def _safety(found: SolvedServing) -> list[Line]:
+    """Whether the limits are met with the chance that is preferred, and for which values whatever the chance."""
+    if found.safe is None:
+        return []
+    chance = f"a chance of {percent(found.safe, 2)} to {chance_of(found.case)}"
+    if not found.is_safe:
+        return [styled(f"  As expected; no value has {chance}", WARN)]
+    if found.expected is None or found.expected.reaches == found.reaches:
+        return []
+    return [styled(f"  with {chance}; as expected: {', '.join(_stretches(found.expected))} (--safe off)", DIM)]
 
 
 def _against(found: SolvedServing) -> list[Line]:
@@ -123,6 +142,13 @@ def solve_json(found: SolvedServing) -> dict[str, Any]:
         "at_least": goal.at_least,
         "bound": number(goal.bound),
         "reached": bool(found.reaches),
+        "safe": None
+        if found.safe is None
+        else {
+            "chance": found.safe,
+            "met": found.is_safe,
+            "without": [{"low": low, "high": high} for low, high in found.expected.reaches] if found.expected else None,
+        },
         "ranges": [
             {
                 "low": low,

@@ -19,12 +19,13 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fewer_gpus import FewerGpus
 from costmodel.explore.serving.fleets import counts_of
 from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, rounded_dollars, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, significant
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import number, plan
 from costmodel.report.terminal.serving.fleet_words import unpaid_words
@@ -220,7 +221,7 @@ def scale(
     lines += [*_overloaded(trials), *_unread(trials), *_never_kept(case, trials)]
     if kept and kept[0].answer is not None:
         lines += [*_stated(kept), *_with_fewer(case, fewer), *_on_whole_nodes(kept), *counted_for(case)]
-        lines += [*unlimited(kept[0].answer.inputs), *_at_risk(case, kept)]
+        lines += [*unlimited(kept[0].answer.inputs), *_without_safety(kept), *_at_risk(case, kept)]
     answers = [trial.answer.assumed for trial in trials if trial.answer is not None]
     return [*lines, *_remarked(trials), *([Text(), *assumed_of_all(answers)] if verbose else [])]
 
@@ -234,9 +235,15 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     if len({replica_words(sizes_of(answer.evaluation.layout)) for answer in answers}) > 1:
         return []
     each = answers[0].costs
-    one, gpus = each["rate_within_slo_per_s"] / each["replicas"], each["gpus"] / each["replicas"]
+    sized = each if kept[0].one is None else kept[0].one.costs
+    one, gpus = sized["rate_within_slo_per_s"] / sized["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
-    verb = "is expected to meet the limits up to" if service_limits(answers[0].inputs) else "answers at most"
+    limited, safe = service_limits(answers[0].inputs), preferred_chance(answers[0].inputs.case)
+    verb = "is expected to meet the limits up to" if limited else "answers at most"
+    if safe is not None and kept[0].one is not None:
+        met = "meets the limits" if limited else "answers"
+        up_to = f"{up_to} with a chance of {percent(safe, 2)}"
+        verb = f"{met} up to"
     layout = answers[0].evaluation.layout
     plan = f"{replica_words(sizes_of(layout))} · budget {float(layout.budget[0]):,.0f}"
     return [styled(f"Each replica, {number_of(gpus, 'GPU')} ({plan}), {verb} {up_to}.")]
@@ -247,8 +254,10 @@ def _with_fewer(case: ServingCase, fewer: FewerGpus | None) -> list[Line]:
     if fewer is None or fewer.trial.answer is None:
         return []
     taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
-    words = f"Another plan takes {taken} at {_rate(fewer.trial)}:"
-    return [typed(words, command(case, "scale", "--rate", _rate(fewer.trial), settings=fewer.settings))]
+    words, rate = f"Another plan takes {taken} at {_rate(fewer.trial)}:", _rate(fewer.trial)
+    if "--rate" in case.asked.words:
+        return [typed(words, command(case, "scale", settings={**fewer.settings, "workload.rate": rate}))]
+    return [typed(words, command(case, "scale", "--rate", rate, settings=fewer.settings))]
 
 
 def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
@@ -285,9 +294,21 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
     if lowest >= _SURE:
         return []
     toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
-    return [
-        styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; --safe 90% asks for more", WARN)
-    ]
+    safe = preferred_chance(case)
+    more = "--safe 90% asks for more" if safe is None else f"no number of replicas has {percent(safe, 2)}"
+    return [styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; {more}", WARN)]
+
+
+def _without_safety(kept: Sequence[ServingTrial]) -> list[Line]:
+    """The accelerators that expected figures need, with their chance to keep the limits."""
+    sizes = [(_rate(trial), trial.answer.costs, trial.expected.costs) for trial in kept
+             if trial.answer is not None and trial.expected is not None]  # fmt: skip
+    words = (
+        f"{few['gpus']:,.0f} GPUs at {share_words(few[OWN], 0)}, {costs['gpus']:,.0f} at {share_words(costs[OWN], 0)}"
+        f" ({rate})"
+        for rate, costs, few in sizes
+    )
+    return [styled(f"  {'; '.join(words)}: --safe off takes the first", DIM)] if sizes else []
 
 
 def _rate(trial: ServingTrial) -> str:
@@ -298,9 +319,15 @@ def scale_json(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, A
     """The same as plain values."""
     facts = {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
     alone = next((trial.alone for trial in trials if trial.alone is not None), None)
-    sizes = [row(trial, {"workload.rate": _rate(trial)}) for trial in trials]
+    sizes = [{**row(trial, {"workload.rate": _rate(trial)}), **_expected_values(trial)} for trial in trials]
     known = None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)}
     return {**head("costmodel/scale/v1"), **facts, "sizes": sizes, "alone": known, "notes": notes([remarks_of(trials)])}
+
+
+def _expected_values(trial: ServingTrial) -> dict[str, Any]:
+    """What expected figures need, where the preferred chance needs more."""
+    costs = None if trial.expected is None else trial.expected.costs
+    return {"without_safe": None if costs is None else {name: number(costs[name]) for name in ("gpus", OWN)}}
 
 
 def _alone_values(alone: ServingAnswer) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.solve import ReachableRange, SolveResult
 from costmodel.ground.errors import Fault
+from costmodel.ground.units import percent
 from costmodel.report.machine.json_answer import conflicts, held, whole_plan
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_words import brief_words
@@ -54,6 +55,7 @@ def solve(found: SolveResult) -> list[Line]:
             text, point = found.nearest
             lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
         lines += trend_lines(found.leads_past)
+    lines += safety_lines(found)
     own = price_varies([found.path]) and found.path != "assume.price"
     if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
@@ -80,6 +82,18 @@ def trend_lines(leads_past: str | None) -> list[Line]:
     return [styled("  by their trend, no value outside of these reaches it", DIM)]
 
 
+def safety_lines(found: SolveResult) -> Iterator[Line]:
+    """Whether plans of the answer fit with the preferred chance, and which values reach the target whatever it is."""
+    if found.safe is None or not found.reaches:
+        return
+    chance = percent(found.safe, 2)
+    if not found.is_safe:
+        yield styled(f"  At none of these a plan fits with a chance of {chance}: they reach it as expected", WARN)
+    elif found.expected is not None and found.expected.reaches != found.reaches:
+        other = _reaches(found.expected.reaches)
+        yield styled(f"  for plans that fit with a chance of {chance}; any plan: {other} (--safe off)", DIM)
+
+
 def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
     """Values that cannot stand there: of each kind of fault the first, and how many more."""
     for code in dict.fromkeys(fault.code for fault in faults.values()):
@@ -104,6 +118,15 @@ def _reach(reach: ReachableRange) -> str:
     return f"≤ {high}" if reach.open_low else f"from {low} to {high}"
 
 
+def safe_json(found: SolveResult) -> dict[str, Any] | None:
+    """The chance that plans are preferred to have, whether they do, and the answer without it."""
+    if found.safe is None:
+        return None
+    expected = [] if found.expected is None else found.expected.reaches
+    other = [{"low": reach.low, "high": reach.high} for reach in expected]
+    return {"chance": found.safe, "met": found.is_safe, "without": other}
+
+
 def solve_json(found: SolveResult) -> dict[str, Any]:
     """The same as plain values."""
     nearest = found.nearest
@@ -117,6 +140,7 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
             "at_least": found.target.at_least,
             "bound": found.target.bound,
         },
+        "safe": safe_json(found),
         "now": found.now.text if found.now else None,
         "answer": found.answer,
         **({} if found.price is None else price_fields(found.price)),

@@ -32,6 +32,7 @@ from costmodel.ground.units import significant
 MOST_POINTS = 20_000
 _RARE = 1e-6  # requests a second of an engine that is empty when one comes
 _FOUND_WITHIN = 1e-4  # of the highest rate that keeps the limits, which is found between points of a table
+_MOST_MORE = 3  # instances of each kind that are added for the preferred chance
 _SET_RATE = "--set workload.rate="
 
 
@@ -186,7 +187,7 @@ def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> l
         held = with_best_layout(vary_any(case, [rate])) if best else case
         counted = tried(held, [rate, *group], bands=False).answer
         if counted is not None and not counted.refused and math.isfinite(counted.costs["replicas_needed"]):
-            found.append(_sized_safely(held, _sized(held, counted, rate), rate, group, demand))
+            found.append(_sized_safely(held, counted, rate, group, demand))
             continue
         trial = tried(held, [rate, *group])
         if trial.answer is not None and not trial.answer.refused:
@@ -198,31 +199,34 @@ def by_rate(case: ServingCase, rates: Sequence[str], *, best: bool = False) -> l
 
 
 def _sized_safely(
-    case: LoadedScenario, expected: ServingTrial, rate: str, group: Sequence[str], demand: Sequence[str]
+    case: LoadedScenario, counted: ServingAnswer, rate: str, group: Sequence[str], demand: Sequence[str]
 ) -> ServingTrial:
-    """As many replicas as a rate needs for the preferred chance; where no number has it, by expected figures."""
-    safe = preferred_chance(case)
+    """As many replicas as a rate needs for the preferred chance; where no number has it, by expected figures.
+
+    Instances apart are the expected number and some more: their rates with a chance take too long.
+    """
+    safe, expected, apart = preferred_chance(case), _sized(case, counted, rate), counted.plan.prefill is not None
     if not demand or safe is None or not expected.works:
         return expected
-    counted = tried(case, [rate, *group, *demand], bands=False).answer
-    if counted is None or not math.isfinite(counted.costs["replicas_needed"]):
+    one = counted if apart else tried(case, [rate, *group, *demand], bands=False).answer
+    if one is None or not math.isfinite(one.costs["replicas_needed"]):
         return expected
-    trial = _sized(case, counted, rate, safe)
+    trial = _sized(case, one, rate, safe, most=_MOST_MORE if apart else 1)
     if trial.answer is None or not trial.works or trial.answer.costs[OWN] < safe:
         return expected
     same = expected.answer is None or expected.answer.costs["gpus"] == trial.answer.costs["gpus"]
-    return replace(trial, one=counted, expected=None if same else expected.answer)
+    return replace(trial, one=one, expected=None if same else expected.answer)
 
 
-def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 0.0) -> ServingTrial:
+def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1) -> ServingTrial:
     """As many replicas as a rate needs, and the nodes for them; some more where the share of each rounds up above a
     limit.
 
-    safe: the chance to keep the limits that is needed
+    safe: the chance to keep the limits that is needed. most: replicas that are added at most
     """
     trials = []
     needed = counts_needed(found.costs)
-    for factor, more in ((1.0, 0), (1.0, 1), (1 + _FOUND_WITHIN, 0)):
+    for factor, more in (*((1.0, more) for more in range(most + 1)), (1 + _FOUND_WITHIN, 0)):
         counts = {name: math.ceil(max(count, 1.0) * factor) + more for name, count in needed.items()}
         nodes = math.ceil(gpus_of(found, counts) / float(case.node.accelerators))
         trials.append(tried(case, [rate, *settings_of(counts), f"cluster.nodes={nodes}"]))

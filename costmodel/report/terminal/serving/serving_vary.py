@@ -295,7 +295,8 @@ def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
         return []
     toss = ", a coin toss" if abs(lowest - 0.5) < _TOSS else ""
     safe = preferred_chance(case)
-    more = "--safe 90% asks for more" if safe is None else f"no number of replicas has {percent(safe, 2)}"
+    apart = kept[0].answer is not None and kept[0].answer.plan.prefill is not None
+    more = "--safe 90% asks for more" if safe is None or apart else f"no number of replicas has {percent(safe, 2)}"
     return [styled(f"  The limits are met with a chance of {share_words(lowest, 0)}{toss}; {more}", WARN)]
 
 

@@ -22,7 +22,8 @@ from costmodel.estimate.training.constraints.plan_constraints import refusals, v
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
-from costmodel.explore.search.changes import Remedy, of_money, of_quality
+from costmodel.explore.safety import preferred_chance
+from costmodel.explore.search.changes import Remedy, has_chance, of_money, of_quality, safest
 from costmodel.ground.errors import CostModelError
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.estimate.shared.plan_batch import Block, Structure
 
-_MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 12
+_MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 6
+_SAME_PEAK = 0.8  # of the peak, that the same plan takes at least on another node
 _ON_HOST = "L043"
 _FUSED = ("stack.kernels.attention=flash-2",)
 
@@ -48,8 +50,17 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
         return [*_host(answer, code), *_valid(answer, code)]
     if code in OF_RUN:
         return list(_of_the_run(answer, code))
-    found = [*_fused(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=code != "T001")]
-    return found or _of_the_plan(answer, OTHERS) or (_together(answer) if code != "T001" else [])
+    smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
+    found: list[Remedy] = []
+    for others in (
+        lambda: [*_fused(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
+        lambda: _of_the_plan(answer, OTHERS),
+        lambda: _together(answer) if smaller else [],
+    ):
+        found = safest([*found, *others()], preferred)
+        if any(has_chance(remedy.chance, preferred) for remedy in found):
+            break
+    return found
 
 
 def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
@@ -90,23 +101,27 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
-    """Of each key of the plan the fastest value with which it keeps everything; the fastest key first."""
+    """Of each key of the plan the fastest value with which it keeps everything, of those with the preferred chance if
+    there are any; the fastest key first.
+    """
+    preferred = preferred_chance(answer.inputs.case)
     alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
     for path in tried_paths:
         for place, value in enumerate(values(answer, path)):
             block = _with_value(answer, path, value)
             if block is not None:
                 alike.setdefault(block.structure, []).append((path, value, place, block))
-    works: dict[str, list[tuple[float, int, Any, dict[str, float]]]] = {}
+    works: dict[str, list[tuple[float, int, Remedy]]] = {}
     for asked in alike.values():
         for row, costs in _kept_rows(answer.inputs, rows_of([block for *_, block in asked])):
             path, value, place, _ = asked[row]
-            works.setdefault(path, []).append((costs["step_time"], place, value, costs))
+            remedy = _remedy(((f"{path}={value_text(value)}",),), costs, price="time")
+            works.setdefault(path, []).append((costs["step_time"], place, remedy))
     found = []
     for path in (path for path in tried_paths if path in works):
-        _, _, value, costs = min(works[path], key=lambda each: each[:2])
-        found.append(_remedy(((f"{path}={value_text(value)}",),), costs, price="time"))
-    return sorted(found, key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
+        in_order = (remedy for *_, remedy in sorted(works[path], key=lambda each: each[:2]))
+        found.append(safest(in_order, preferred)[0])
+    return sorted(safest(found, preferred), key=lambda remedy: remedy.step_time or 0.0)[:_MOST_OF_TIME]
 
 
 def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
@@ -143,24 +158,32 @@ def _fused(answer: Answer) -> Iterator[Remedy]:
 
 
 def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
-    """Changes beyond the plan with which it keeps everything: of each kind the first, of other nodes two."""
-    case = answer.inputs.case
+    """Changes beyond the plan with which it keeps everything: of each kind the first with the preferred chance and
+    those without it before, of other nodes two.
+    """
+    case, preferred = answer.inputs.case, preferred_chance(answer.inputs.case)
+    least = _SAME_PEAK * answer.evaluation.costs.row()["memory_peak"] if smaller else 0.0
     seen: set[str] = set()
     nodes = itertools.count()
-    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
+    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller, least=least)):
         other_node = change.kind.startswith("node ")
         if change.kind in seen or (other_node and next(nodes) >= _MOST_NODES_TRIED):
             continue
         left, costs = _varied(answer, change.settings)
         if not left:
-            seen.add(change.kind)
+            if has_chance(costs["fit_chance"], preferred):
+                seen.add(change.kind)
             yield replace(_remedy((change.settings,), costs, price=change.price), note=change.note)
         if sum(kind.startswith("node ") for kind in seen) == _MOST_NODES:
             return
 
 
 def _together(answer: Answer) -> list[Remedy]:
-    """Several changes that do together what none does alone, the cheapest first and no more than it takes."""
+    """Several changes that do together what none does alone, the cheapest first and no more than it takes; and those
+    that fit on the way, with less than the preferred chance.
+    """
+    preferred = preferred_chance(answer.inputs.case)
+    found: list[Remedy] = []
     settings: tuple[str, ...] = ()
     _, least = _varied(answer, ())
     for change in _worth_joining(answer):
@@ -171,9 +194,10 @@ def _together(answer: Answer) -> list[Remedy]:
             continue
         settings, least = joined, costs
         if not left:
-            settings = _fewest(answer, settings)
-            return [_remedy((settings,), _varied(answer, settings)[1])]
-    return []
+            if has_chance(costs["fit_chance"], preferred):
+                return [_fewest(answer, _remedy((settings,), costs))]
+            found.append(_remedy((settings,), costs))
+    return found
 
 
 def _worth_joining(answer: Answer) -> Iterator[str]:
@@ -188,13 +212,15 @@ def _worth_joining(answer: Answer) -> Iterator[str]:
         yield from change.settings
 
 
-def _fewest(answer: Answer, settings: tuple[str, ...]) -> tuple[str, ...]:
-    """The settings without those that are not needed, the dearest dropped first."""
-    for setting in reversed(settings):
-        without = tuple(other for other in settings if other != setting)
-        if not _varied(answer, without)[0]:
-            settings = without
-    return settings
+def _fewest(answer: Answer, remedy: Remedy) -> Remedy:
+    """The remedy without the settings that are not needed, the dearest dropped first."""
+    preferred = preferred_chance(answer.inputs.case)
+    for setting in reversed(remedy.settings):
+        without = tuple(other for other in remedy.settings if other != setting)
+        left, costs = _varied(answer, without)
+        if not left and has_chance(costs["fit_chance"], preferred):
+            remedy = _remedy((without,), costs)
+    return remedy
 
 
 def _remedy(
@@ -202,7 +228,7 @@ def _remedy(
 ) -> Remedy:
     if left:
         return Remedy(alternatives, price, left=left)
-    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
+    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
     return Remedy(alternatives, price, *figures)
 
 
@@ -232,20 +258,23 @@ def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
     """The same with several settings, as the command line would take them."""
     try:
         case = vary(answer.inputs.case, settings)
-        return _judged(training_inputs(case), case.scenario.plan or answer.plan, figures=True)
+        return _judged(training_inputs(case), case.scenario.plan or answer.plan, figures=True, fitting=True)
     except CostModelError:
         return answer.refused or answer.broken, {}
 
 
-def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool) -> Tried:
-    """What speaks against a plan: its validity, or if asked for and valid what it does not keep; and its results."""
+def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
+    """What speaks against a plan: its validity, or if asked for and valid what it does not keep; and its results.
+
+    fitting: of a plan that does not fit, only its share of the memory is of interest
+    """
     block, _ = plan_block(inputs, plan)
     left = refusals(inputs, block)
     if left or not figures:
         return left, {}
-    if not inputs.groups:
+    if fitting and not inputs.groups:
         share = float(np.max(memory_of(inputs, block).worst)) / float(inputs.usable)
-        if share > 1:  # its times would be worth nothing
+        if share > 1:
             return ("M001",), {"memory_share": share}
     costs = evaluate(inputs, block).costs
     return tuple(dict.fromkeys(code for code, mask in unacceptable(inputs, costs) if mask.any())), costs.row()

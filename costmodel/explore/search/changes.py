@@ -35,6 +35,7 @@ class Remedy:
     """A remedy: settings to use instead, with the figures of the resulting answer.
 
     alternatives: each is a remedy alone; the settings of one go together. The figures are those of the first.
+    chance: that the plan fits, by the band of its memory.
     left: remaining reasons against the plan; with them there are no figures.
     valid: for a search without any valid plan, the number of valid plans with this remedy.
     """
@@ -44,6 +45,7 @@ class Remedy:
     memory_peak: float | None = None
     memory_share: float | None = None
     step_time: float | None = None
+    chance: float | None = None
     left: tuple[str, ...] = ()
     valid: int | None = None
     note: str = ""
@@ -57,6 +59,22 @@ class Remedy:
     def assignments(self) -> tuple[str, ...]:
         """The alternatives that are a single assignment, in the form of --set."""
         return tuple(settings[0] for settings in self.alternatives if len(settings) == 1)
+
+
+def has_chance(chance: float | None, preferred: float | None) -> bool:
+    """Whether a plan is offered beside others: it has the preferred chance, or nothing is preferred or known.
+
+    >>> has_chance(0.5, 0.9), has_chance(0.5, None)
+    (False, True)
+    """
+    return chance is None or preferred is None or chance >= preferred
+
+
+def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
+    """The remedies that have the preferred chance; where none has it, the surest alone."""
+    offered = list(found)
+    safe = [remedy for remedy in offered if has_chance(remedy.chance, preferred)]
+    return safe or sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))[:1]
 
 
 @record
@@ -101,10 +119,10 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
         yield Change("qlora", ("workload.tuning.method=qlora",), "quality")
 
 
-def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
+def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Iterator[Change]:
     """More accelerators of the same kind, in the node and in the cluster, then other accelerators.
 
-    `larger`: with more memory.
+    `larger`: with more memory. least: usable bytes that another accelerator has at least.
 
     A stated dp grows with the accelerators.
     """
@@ -120,7 +138,7 @@ def of_money(case: ResolvedScenario, *, larger: bool) -> Iterator[Change]:
             settings = nodes_of(case, float(cluster.nodes * case.node.accelerators) * 2**power)
             yield Change("nodes", (*settings, *freed), "money")
     for node, accelerator in _other_nodes(case, larger=larger):
-        settings = _as_many(case, node)
+        settings = _as_many(case, node) if accelerator.memory.usable >= least else ()
         if settings:
             note = f"{accelerator.name}, {gib(accelerator.memory.usable)} GiB"
             yield Change(f"node {accelerator.name}", settings, "money", note)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import gib, show_time
+from costmodel.ground.units import gib, rounded_percent, show_time
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
@@ -50,6 +51,8 @@ def _aside(remedy: Remedy) -> str:
         return f"leaves {', '.join(remedy.left)}"
     too_large = remedy.memory_share is not None and remedy.memory_share > 1
     words = [f"{number_of(remedy.valid, 'plan')} valid"] if remedy.valid else []
+    if remedy.chance is not None and not too_large and remedy.chance < SAFE:
+        words.append(f"fits with a chance of {rounded_percent(remedy.chance)}")
     return " · ".join([*words, *(["does not fit"] if too_large else []), *([remedy.note] if remedy.note else [])])
 
 
@@ -61,6 +64,7 @@ def remedies_json(found: Sequence[Remedy]) -> list[dict[str, Any]]:
             "costs": remedy.price or None,
             "memory_peak_bytes": remedy.memory_peak if place == 0 else None,
             "step_time_s": remedy.step_time if place == 0 else None,
+            "fit_chance": remedy.chance if place == 0 else None,
             "left": list(remedy.left) if place == 0 else None,
         }
         for remedy in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from estimate.cases import document, model
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.explore.explain import fixes
 from costmodel.explore.explain.fixes import remedies
-from costmodel.explore.search.changes import Remedy
+from costmodel.explore.safety import preferring
+from costmodel.explore.search.changes import Remedy, safest
 from costmodel.explore.search.search import search, with_remedies
+from costmodel.report.terminal.search.remedies import remedy_lines
 
 PRICES = ["", "time", "quality", "money"]
 EIGHT_B: dict[str, Any] = {
@@ -57,6 +61,64 @@ def keys(found: list[Remedy]) -> list[str]:
 def in_order(found: list[Remedy]) -> bool:
     places = [PRICES.index(remedy.price) for remedy in found]
     return places == sorted(places)
+
+
+# ── The chance to fit, and the work ──
+
+
+def test_only_plans_with_the_preferred_chance_are_offered(tmp_path: Path) -> None:
+    """Within a tight memory the average prediction offers more; followed, each of the others fits with 90 %."""
+    base = document("llama-2-7b", nodes=1, sequence=4096, global_batch=512, stack="deepspeed")
+    asked = {**base, "plan": {"recompute": "full", "zero": 3, "micro_batch": 8}}
+    before, after = (
+        answered(tmp_path, asked, *settings).evaluation.costs.row()["memory_peak"]
+        for settings in ((), ("plan.micro_batch=4",))
+    )
+    tight = room((before + 3 * after) / 4)
+    case = loaded(tmp_path, asked, *tight)
+    expected, safe = (remedies(predict(preferring(case, share)), "M001") for share in (None, 0.9))
+
+    def chance(remedy: Remedy) -> float:
+        return float(answered(tmp_path, asked, *tight, *remedy.settings).evaluation.costs.row()["fit_chance"])
+
+    assert min(map(chance, expected)) < 0.9 <= min(map(chance, safe))
+    assert [remedy.chance for remedy in safe] == pytest.approx([*map(chance, safe)])
+    (surest,) = remedies(predict(preferring(case, 1.0)), "M001")
+    assert surest.chance is not None
+    assert max(map(chance, [*expected, *safe])) <= surest.chance < 1
+
+
+def test_of_plans_at_risk_the_surest_is_offered_with_its_chance() -> None:
+    found = [Remedy(((f"plan.micro_batch={size}",),), chance=chance) for size, chance in ((4, 0.55), (2, 0.83))]
+    assert safest(found, None) == found
+    (offered,) = safest(found, 0.9)
+    assert offered.settings == ("plan.micro_batch=2",)
+    drawn = "".join(map(str, remedy_lines([offered], indent="")[0].rows[0]))
+    assert "fits with a chance of 83%" in drawn
+
+
+@pytest.mark.parametrize("name", ["glm-5", "deepseek-v3", "llama-3.1-405b"])
+def test_remedies_take_bounded_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are computed of plans that fit alone, and no node is tried that the plan is too large for."""
+    counted: Counter[str] = Counter()
+    for work in ("evaluate", "memory_of", "vary"):
+        original = getattr(fixes, work)
+
+        def counting(*asked: Any, work: str = work, original: Any = original) -> Any:
+            counted[work] += 1
+            return original(*asked)
+
+        monkeypatch.setattr(fixes, work, counting)
+    assert remedies(predict(preferring(load("quickstart", [f"model={name}"]))), "M001")
+    assert counted["vary"] <= 36
+    assert counted["memory_of"] <= 72
+    assert counted["evaluate"] <= 12
+
+
+def test_a_valid_plan_that_does_not_fit_is_named_as_a_remedy_of_an_invalid_one(run: Any) -> None:
+    ran = run("estimate", "quickstart", "--set", "model=gpt-3-175b")
+    assert ran.code == 1
+    assert re.search(r"try  --set workload.sequence=2048 .* does not fit", ran.out)
 
 
 # ── One plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -317,8 +379,9 @@ def test_a_plan_that_fits_and_whose_p90_does_not_says_so_everywhere(tmp_path: Pa
 
 def test_rows_of_a_search_mark_it(run: Any) -> None:
     """As its JSON says, and a remark names the mark."""
-    answer = json.loads(run("search", "llama-3-70b-512", "--json").out)["plans"]
-    lines = run("search", "llama-3-70b-512").out.splitlines()
+    asked = ("search", "llama-3-70b-512", "--safe", "off")
+    answer = json.loads(run(*asked, "--json").out)["plans"]
+    lines = run(*asked).out.splitlines()
     rows = [line for line in lines if re.match(r" +\d+ +\d+ +\d+ ", line)]
     assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in answer]
     assert any(plan["fits_p90"] for plan in answer)

@@ -72,7 +72,7 @@ def explain(
 
     Next: --depth 6 goes further down
     """
-    from costmodel.explore.explain.pages import page
+    from costmodel.explore.explain.pages import page_or_nearest
     from costmodel.report.terminal.documents import tree
 
     what = question.scenario or ""
@@ -95,7 +95,7 @@ def explain(
         return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise _without_figure(question, what)
-    about = page(what)
+    about = page_or_nearest(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
 

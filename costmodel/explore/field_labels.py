@@ -5,17 +5,23 @@ from __future__ import annotations
 FIELD_LABELS: dict[str, tuple[str, str]] = {
     "gqa": (
         "grouped-query attention: several query heads share one key-value head, which makes the cache and the "
-        "projections smaller: model.kv_heads is less than model.heads",
+        "projections smaller: in model.layers, attention.kv_heads is less than attention.heads",
         "cache_pool",
     ),
-    "grouped-query attention": ("several query heads share one key-value head: model.kv_heads", "cache_pool"),
-    "mha": ("multi-head attention: as many key-value heads as query heads: model.kv_heads", "cache_pool"),
+    "grouped-query attention": (
+        "several query heads share one key-value head: attention.kv_heads of model.layers",
+        "cache_pool",
+    ),
+    "mha": (
+        "multi-head attention: as many key-value heads as query heads: attention.kv_heads of model.layers",
+        "cache_pool",
+    ),
     "arithmetic intensity": (
         "FLOP of a kernel over the bytes it moves; above the ridge the kernel is compute-bound",
         "ridge",
     ),
     "gradient accumulation": (
-        "micro-batches of a rank before an optimizer step: workload.global_batch over plan.mb and dp",
+        "micro-batches of a rank before an optimizer step: workload.global_batch over plan.micro_batch and dp",
         "micro_batches",
     ),
     "mixed precision": (

@@ -17,7 +17,7 @@ _IN_COLUMNS = {
     "model": ("schema", "name", "title", "source", "sources", "vocab", "hidden", "tied", "layers"),
     "cluster": ("nodes",),
 }
-_OF_NO_STEP = ("tokens", "critical_batch", "price", "server_price")  # of the whole run, or of its cost
+_OF_NO_STEP = ("tokens", "critical_batch", "learning_rate", "price", "server_price")  # of the whole run, or of its cost
 
 
 def settings_cell(scenario: Mapping[str, Any]) -> str | None:

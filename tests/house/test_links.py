@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .catalogue import ROOT, relative
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.keys.workload_keys import LABELLED, SCENARIOS
+
+from .catalogue import PACKAGE, ROOT, relative
 
 README_LINES = 150
 DOCS = ROOT / "docs"
@@ -83,3 +88,61 @@ def test_planted_faults_are_caught(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(text, "utf-8")
     assert list(broken_links(page, text)) == ["#d", "gone.md"]
+
+
+# ── Keys that prose names ────────────────────────────────────────────────────────────────────────────────────────────
+
+_KEY = re.compile(
+    r"(?<![\w./$-])(?:plan|workload|stack|cluster|assume|run|limits|search|model)"
+    r"\.[a-z][a-z_0-9]*(?:\.[a-z_0-9]+)*(?![\w(*/-])"
+)
+_BLOCK = re.compile(r"(?ms)^ *```(\w*)\n(.*?)^ *```$")
+_FILES = (".py", ".yaml", ".yml", ".html", ".json", ".csv", ".md", ".log", ".sh")
+FOREIGN = PACKAGE / "exchange"  # it names keys of other tools
+WRITTEN_ELSEWHERE = {
+    "workload.s",  # the beginning of a key, in an example
+    "model.seq_length",  # of Megatron-Bridge
+    *(key for keys in LABELLED.values() for key in keys),  # what people write in place of a key
+    "cluster.node.accelerator.efficiency.attention",  # a figure of an efficiency, by the path that sensitivity prints
+    "cluster.node.accelerator.efficiency.memory.share",
+}
+
+
+def prose() -> Iterator[tuple[Path, str]]:
+    """Pages without code in Python, texts of modules (help, hints, remarks, docstrings), and lists of words."""
+    for page in PAGES:
+        if page.name != "changelog.md" and page != DOCS / "reference" / "equations.md":  # whose headings are modules
+            text = page.read_text("utf-8")
+            yield page, _BLOCK.sub(lambda found: "" if found[1] in ("python", "py") else found[2], text)
+    for module in sorted(PACKAGE.rglob("*.py")):
+        if FOREIGN not in module.parents:
+            nodes = ast.walk(ast.parse(module.read_text("utf-8")))
+            yield (
+                module,
+                "\n".join(
+                    node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                ),
+            )
+    for words in sorted(PACKAGE.rglob("*.yaml")):
+        yield words, words.read_text("utf-8")
+
+
+def named_keys(text: str) -> set[str]:
+    """The keys of a scenario that a text names by their path."""
+    return {key for key in _KEY.findall(text) if not key.endswith(_FILES)}
+
+
+def test_every_key_that_prose_names_exists() -> None:
+    unknown = {
+        f"{relative(path)}: {key}"
+        for path, text in prose()
+        for key in named_keys(text) - WRITTEN_ELSEWHERE
+        if not any(key_of(schema, full(key)) for schema in SCENARIOS.values())
+    }
+    assert sorted(unknown) == []
+
+
+def test_a_key_that_does_not_exist_is_found() -> None:
+    assert named_keys("shard within a node (`plan.dp_shard=8`), see plan.py and `plan.…`") == {"plan.dp_shard"}
+    assert not any(key_of(schema, "plan.dp_shard") for schema in SCENARIOS.values())
+    assert named_keys("--set 'workload.tuning.rank=8' or run.checkpoint.") == {"workload.tuning.rank", "run.checkpoint"}

@@ -27,6 +27,7 @@ from costmodel.documents.reader.parent_document import with_parent, written_out
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
+from costmodel.documents.reader.sources import phrases as phrases
 from costmodel.documents.reader.sources import provenance as provenance
 from costmodel.documents.reader.sources import rl_words as rl_words
 from costmodel.documents.reader.sources import serving_words as serving_words

@@ -53,6 +53,11 @@ def serving_words() -> dict[str, Any]:
     return _beside_the_equations("serving_words.yaml")
 
 
+def phrases() -> dict[str, list[str]]:
+    """Phrases of the field by the word of the page that each leads to."""
+    return _beside_the_equations("phrases.yaml")
+
+
 def rl_words() -> dict[str, Any]:
     """Words of reinforcement learning, in the same form."""
     return _beside_the_equations("rl_words.yaml")

@@ -7,7 +7,17 @@ from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.schemas.base import Document, Multiple, Portion, Positive, Price, Seconds, Share, as_written
+from costmodel.documents.schemas.base import (
+    Document,
+    Multiple,
+    Portion,
+    Positive,
+    Price,
+    Quantity,
+    Seconds,
+    Share,
+    as_written,
+)
 from costmodel.documents.schemas.compression import CompressionAssumption
 from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
 from costmodel.documents.schemas.critical_batch import CriticalBatch
@@ -38,6 +48,19 @@ Trained = Annotated[
     Annotated[Literal["full"], Tag("full")] | Annotated[Tuning, Tag("adapters")], Discriminator(_trained)
 ]
 
+
+class LearningRate(Document):
+    """A learning rate that is known to be good, and the batch it is good for."""
+
+    base: Annotated[float, Quantity("1", 0, 1e3, above=True)] = Field(
+        description="Learning rate that is known to be good", examples=["3e-4"]
+    )
+    batch: Sequences = Field(description="Batch that it is good for", examples=["256 sequences", "4M tokens"])
+    rule: Literal["linear", "sqrt"] | None = Field(
+        default=None, description="How it grows with the batch; default: linear for SGD, else the square root"
+    )
+
+
 FlopConvention = Literal["model-causal", "model-full", "6n", "palm", "megatron-2021", "korthikanti"]
 
 
@@ -54,6 +77,9 @@ class Training(Document):
         default=None,
         description="Batch at which a loss takes twice the minimum number of steps, or a fit for it: kaplan 2.0 "
         "(a loss), deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch",
+    )
+    learning_rate: LearningRate | None = Field(
+        default=None, description="A learning rate with its batch; estimate then prints the one for the global batch"
     )
     precision: Precision = Field(default="bf16", description="Data type of matmul inputs, and how they are scaled")
     gradients: GradientType | None = Field(

@@ -263,8 +263,7 @@ def carried_learning_rate(
         >>> float(carried_learning_rate(0.1, 8192.0, 256.0, rule="linear"))
         3.2
 
-    Holds: below the critical batch; the linear rule was seen to hold up to 8,192 images for ResNet-50;
-        no estimate calls it
+    Holds: below the critical batch; the linear rule was seen to hold up to 8,192 images for ResNet-50
 
     Source:
         goyal-2017; malladi-2022

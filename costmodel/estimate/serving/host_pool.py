@@ -58,6 +58,6 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
     if workload.turns == 1:
         log.note("stack.host_cache", "finds nothing", "no turn comes back: workload.turns is 1")
     else:
-        log.note("stack.host_cache.rate", show(float(np.asarray(rate)), "B/s"), f"{case.node.name}, each accelerator")
+        log.note("host cache, rate", show(float(np.asarray(rate)), "B/s"), f"{case.node.name}, each accelerator")
     capacity = math.inf if case.node.memory is None else case.node.memory.capacity
     return HostPool(stated, rate, capacity, case.node.built)

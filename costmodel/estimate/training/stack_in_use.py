@@ -57,7 +57,7 @@ def model_in_use(case: ResolvedScenario, log: AssumptionLog) -> Model:
     layers = [_with_all_experts(kind) for kind in model.layers]
     if layers == model.layers:
         return model
-    log.note("model.experts", "all run on every token", f"stacks/{case.stack.name}, the model's own module")
+    log.note("experts", "all run on every token", f"stacks/{case.stack.name}, the model's own module")
     return model.model_copy(update={"layers": layers})
 
 

@@ -15,6 +15,7 @@ NOWHERE = {
     "plan.sync": "replicas agree at every step",
     "workload.images": "a property of the data, which no launch states",
     "workload.critical_batch": "a property of the loss, not of a launch",
+    "workload.learning_rate": "decides the loss, not the time of a step",
 }
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
-from costmodel.equations.data_parallel.batch_size import best_batch, samples_for_batch, steps_for_batch
+from costmodel.equations.data_parallel.batch_size import (
+    best_batch,
+    carried_learning_rate,
+    samples_for_batch,
+    steps_for_batch,
+)
 from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
 from costmodel.equations.data_parallel.local_sgd import local_traffic_share
 from costmodel.equations.parallelism.counts import remainder
@@ -74,6 +80,8 @@ def _effects(answer: Answer) -> Iterator[Effect]:
         yield Effect("plan.sync", block.structure.sync, step, _step(plain), tuple(_of_sync(answer, plain)))
     if (critical := critical_batch(answer.inputs.case.scenario.workload)) is not None:
         yield _of_batch(answer, float(critical))
+    if answer.inputs.case.scenario.workload.learning_rate is not None:
+        yield _of_learning_rate(answer)
     if answer.inputs.sites is not None:
         yield _of_sites(answer, answer.inputs.sites)
     if answer.inputs.groups and block.structure.shares == "proportional":
@@ -108,6 +116,28 @@ def _of_batch(answer: Answer, critical: float) -> Effect:
         words += (_fits_apart(critical, batch, lambda end: float(best_batch(end, fixed, ranks, each))),)
         words += other_meaning(workload)
     return Effect("workload.critical_batch", value, step, math.nan, words, always=True)
+
+
+def _of_learning_rate(answer: Answer) -> Effect:
+    """The learning rate for the global batch, from one that is known to be good for another."""
+    case = answer.inputs.case
+    workload, stated = case.scenario.workload, case.scenario.workload.learning_rate
+    assert stated is not None
+    batch = float(workload.global_batch * workload.sequence)
+    known = float(stated.batch if isinstance(stated.batch, InTokens) else stated.batch * workload.sequence)
+    linear = stated.rule == "linear" or (stated.rule is None and case.optimizer.name.startswith("sgd"))
+    rule: Literal["linear", "square root"] = "linear" if linear else "square root"
+    rate = float(carried_learning_rate(stated.base, batch, known, rule=rule))
+    origin = "stated" if stated.rule is not None else f"the rule for {case.optimizer.name}"
+    words = [
+        f"{stated.base:.3g} is good for {significant(known / 1e6, 3)} M tokens; a step has "
+        f"{significant(batch / 1e6, 3)} M, {significant(batch / known, 3)} times as many"
+    ]
+    critical = critical_batch(workload)
+    if critical is not None and batch > float(critical):
+        words.append("the batch is over the critical one, up to which the rule holds")
+    value = f"{rate:.3g} for this batch, by the {rule} rule ({origin})"
+    return Effect("workload.learning_rate", value, _step(answer), math.nan, tuple(words), always=True)
 
 
 def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:

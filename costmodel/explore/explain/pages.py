@@ -42,7 +42,8 @@ from costmodel.evidence.validate.skip_reasons import REASONS
 from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
-from costmodel.explore.explain.unknown_word import unknown
+from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
+from costmodel.explore.explain.unknown_word import unknown, with_pages
 from costmodel.explore.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError
@@ -86,22 +87,60 @@ class Page:
     sources: tuple[tuple[str, str], ...] = ()
     formulas: tuple[Equation, ...] = ()
     asked: AnsweredQuestion | None = None
+    nearest_to: str = ""
+    others: tuple[Found, ...] = ()
 
 
 def page(word: str) -> Page:
-    """What a word means, and the question about it that people ask; alone, what there is of the two."""
-    asked = question_of(word)
+    """What a word means, and the question about it that people ask; alone, what there is of the two.
+
+    A phrase that the index has leads to its page.
+    """
+    target = page_of_phrase(word) or ""
+    asked = question_of(word) or question_of(target)
     if asked is None:
-        return _meaning(word)
-    with contextlib.suppress(CostModelError):
-        return replace(_meaning(word), asked=asked)
+        try:
+            return _meaning(word)
+        except CostModelError:
+            if not target:
+                raise
+            return _meaning(target)
+    if " " not in word or meaning_of(word) is not None or _spelt(word) is not None:  # no key of a scenario has blanks
+        with contextlib.suppress(CostModelError):
+            return replace(_meaning(word), asked=asked)
     return Page(word, "a question people ask", "", asked=asked)
+
+
+def page_or_nearest(words: str) -> Page:
+    """The page of a word or a phrase; of a question that leads to none, the page that has most of its words."""
+    try:
+        return page(words)
+    except CostModelError as error:
+        found = nearest_pages(words, _texts())
+        if not is_sure(found):
+            raise with_pages(error, found) from None
+        return replace(page(found[0].word), nearest_to=words, others=tuple(found[1:]))
+
+
+@functools.cache
+def _texts() -> dict[str, tuple[str, str]]:
+    """The title, the names and the text of every page that explains something, by its word."""
+    texts = {asked.words[0]: (f"{asked.question} {' '.join(asked.words)}", asked.text) for asked in questions()}
+    for word, entry in strategies().items():
+        about = " ".join((entry["what"], entry["pays"], entry["costs"]))
+        texts.setdefault(word, (f"{entry['title']} {' '.join(entry.get('also', ()))}", about))
+    for word, entry in {**rl_words(), **serving_words()}.items():
+        texts.setdefault(word, (f"{entry['title']} {' '.join(entry.get('also', ()))}", str(entry["text"])))
+    for word, column in _RESULTS.items():
+        texts.setdefault(word, (column.meaning, ""))
+    for word, (meaning, _) in LABELS.items():
+        texts.setdefault(word, (meaning, "")) if meaning else None
+    return texts
 
 
 def _meaning(word: str) -> Page:
     """The page of a word: of a label, a result, an equation, a strategy, the vocabulary, a code, a key, a document."""
-    spellings = (word, word.replace(" ", "_"), word.replace(" ", "-"))
-    labelled, known = meaning_of(word), next(filter(None, map(_of_a_word, spellings)), None)
+    labelled, known = meaning_of(word), _spelt(word)
     if labelled is None:
         return known or _key(word)
     meaning, see = labelled
@@ -116,6 +155,11 @@ def _meaning(word: str) -> Page:
         f"{more.word}: " if more is not known else "as an input of equations: " if more.title.startswith(_INPUT) else ""
     )
     return replace(more, word=word, title="a label of answers", text=f"{meaning}\n{pointed}{more.text}")
+
+
+def _spelt(word: str) -> Page | None:
+    """The page of a costmodel word that is written with blanks, hyphens or underscores."""
+    return next(filter(None, map(_of_a_word, (word, word.replace(" ", "_"), word.replace(" ", "-")))), None)
 
 
 def _of_a_word(word: str) -> Page | None:

@@ -1,9 +1,12 @@
-"""The fault for a word that nothing explains."""
+"""The fault for a word that nothing explains, with words that look like it and pages about it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from costmodel.documents.keys.suggestions import alike
-from costmodel.ground.errors import fail
+from costmodel.explore.explain.phrases import Found
+from costmodel.ground.errors import CostModelError, fail
 
 
 def unknown(word: str, known: list[str]) -> Exception:
@@ -11,3 +14,13 @@ def unknown(word: str, known: list[str]) -> Exception:
     close = alike(word, known, 3, 0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
     return fail("C003", f"'{word}' is not known", None, hint)
+
+
+def with_pages(error: CostModelError, found: list[Found]) -> CostModelError:
+    """The same fault; its hint names the pages that have words of the question too."""
+    if not found:
+        return error
+    (fault,) = error.faults
+    named = " or ".join(page.word for page in found)
+    spelt = fault.hint if fault.hint.startswith("did you mean") else ""
+    return CostModelError(replace(fault, hint=f"{spelt} pages about it: {named}".strip()))

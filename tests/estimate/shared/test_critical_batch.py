@@ -76,3 +76,37 @@ def test_what_is_no_critical_batch_is_a_fault(text: str) -> None:
     with pytest.raises(CostModelError) as caught:
         load(NAME, [f"workload.critical_batch={text}"])
     assert caught.value.faults[0].code in ("D007", "D008")
+
+
+# ── The learning rate for a batch ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stated", "changes", "rate", "rule"),
+    [
+        ("{base: 1.5e-4, batch: 256}", (), 1.5e-4 * 2, "square root rule (the rule for adamw)"),  # 1,024 sequences
+        ("{base: 1.5e-4, batch: 256, rule: linear}", (), 1.5e-4 * 4, "linear rule (stated)"),
+        (
+            "{base: 0.1, batch: 256}",
+            ("workload.optimizer=sgd-momentum",),
+            0.4,
+            "linear rule (the rule for sgd-",
+        ),
+        ("{base: 3e-4, batch: 2097152 tokens}", (), 3e-4 * 2, "square root"),
+        ("{base: 3e-4, batch: 4096}", (), 3e-4 / 2, "square root"),
+    ],
+)
+def test_a_learning_rate_follows_the_batch(
+    stated: str, changes: tuple[str, ...], rate: float, rule: str, run: Any
+) -> None:
+    """Linear for SGD (Goyal et al. 2017), the square root for Adam (Malladi et al. 2022)."""
+    sets = [word for item in (f"workload.learning_rate={stated}", *changes) for word in ("--set", item)]
+    out = run("estimate", NAME, *sets).out
+    assert f"learning_rate {rate:.3g} for this batch, by the {rule}" in out
+
+
+def test_a_batch_over_the_critical_one_is_no_batch_for_the_rule(run: Any) -> None:
+    rate = ("--set", "workload.learning_rate={base: 1e-4, batch: 256}")
+    words = "the batch is over the critical one"
+    assert words in run("estimate", NAME, *rate, "--set", "workload.critical_batch=4 M").out
+    assert words not in run("estimate", NAME, *rate, "--set", "workload.critical_batch=16 M").out

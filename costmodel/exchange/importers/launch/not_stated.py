@@ -24,6 +24,7 @@ _NOWHERE = {
     **_all("its replicas take equal shares and agree at every step", "compression shares sites sync"),
     "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
+    "workload.learning_rate": "read by nothing that is predicted; options state it without the batch it is good for",
 }
 _TRAINS = {"workload.kind": "always a training"}
 _FLAT = _all("it has no pipeline", "pp vpp schedule split first_stage_layers last_stage_layers")

@@ -187,6 +187,7 @@ UNFILLED_KEYS = {
     "plan.sync": "its replicas agree at every step",
     "workload.images": "a property of the data, which no option states",
     "workload.critical_batch": "a property of the loss, which no option states",
+    "workload.learning_rate": "options state it without the batch it is good for",
     "model.schema": "costmodel only",
     "model.name": "a name is for the reader of the file to give",
     "model.title": "as the name",

@@ -221,6 +221,9 @@ def as_json(node: ExplainedFigure, shown: set[int] | None = None) -> dict[str, A
 def page(about: Page) -> list[Text]:
     """The page of a word."""
     lines = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
+    if about.nearest_to:
+        others = f"; also {', '.join(each.word for each in about.others)}" if about.others else ""
+        lines.insert(0, styled(f"No page is named '{about.nearest_to}'; this one has most of its words{others}", DIM))
     lines += [styled(f"  {line}") for line in about.text.splitlines() if line.strip()]
     if about.equation is not None:
         contract = about.equation.contract
@@ -263,6 +266,8 @@ def page_json(about: Page) -> dict[str, Any]:
         "title": about.title,
         "text": about.text,
     }
+    if about.nearest_to:
+        result |= {"nearest_to": about.nearest_to, "others": [each.word for each in about.others]}
     if about.asked is not None:
         result["question"] = {"question": about.asked.question, "answer": about.asked.text}
     if about.formulas:

@@ -1,0 +1,172 @@
+"""Finds the page that words of a question lead to: by the index of phrases, else by the words of all pages.
+
+Words count without their form: plurals, endings, hyphens, order, British spelling and abbreviations make no difference,
+and neither do words such as "how" and "the".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from costmodel.documents.reader.answered_questions import questions
+from costmodel.documents.reader.library import phrases
+from costmodel.ground.record import record
+
+# Words that change no question.
+_EMPTY = frozenset({
+    "a", "about", "all", "an", "and", "another", "any", "are", "as", "at", "be", "because", "been", "being",
+    "best", "better", "between", "but", "by", "can", "cause", "choose", "compare", "compared", "could", "do",
+    "does", "done", "each", "else", "enough", "even", "every", "explain", "for", "from", "get", "give", "given",
+    "go", "good", "had", "has", "have", "help", "here", "how", "i", "if", "in", "instead", "into", "is", "it",
+    "its", "just", "know", "like", "long", "lot", "lots", "make", "many", "mean", "means", "more", "most", "much",
+    "must", "my", "need", "needed", "no", "not", "of", "off", "on", "one", "only", "or", "other", "our", "own",
+    "per", "possible", "really", "right", "same", "several", "should", "show", "so", "some", "such", "take",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "thing", "this", "those", "to",
+    "too", "u", "up", "us", "use", "used", "useful", "using", "v", "versus", "very", "via", "vs", "want", "was",
+    "way", "ways", "we", "what", "whats", "when", "where", "whether", "which", "while", "who", "why", "will",
+    "with", "without", "work", "works", "would", "you", "your",
+})  # fmt: skip
+# Abbreviations, and words for the same thing, each as the words that count.
+_SAME = {
+    "a2a": "alltoall", "accum": "accumulation", "accumulate": "accumulation", 
+    "attn": "attention", "autoscaling": "replicas",
+    "bandwith": "bandwidth", "bs": "batch size", "bw": "bandwidth", "carbon": "emissions", "ckpt": "checkpoint",
+    "co2": "emissions", "comm": "communication", "comms": "communication", "cp": "context parallel",
+    "crash": "failure", "crashes": "failure", "datacenter": "data center", "datacenters": "data center",
+    "deadlock": "hang", "dp": "data parallel", "ep": "expert parallel", "fail": "failure", "failed": "failure",
+    "failing": "failure", "fails": "failure", "finetune": "fine tune", "finetuning": "fine tune",
+    "ga": "gradient accumulation", "gbs": "global batch size", "grad": "gradient", "grads": "gradient",
+    "heterogenous": "heterogeneous", "ib": "infiniband", "ingestion": "loader", "inter": "between",
+    "interconnects": "interconnect", "kvcache": "kv cache", "lr": "learning rate", "mbs": "micro batch size",
+    "mem": "memory", "microbatch": "micro batch", "microbatches": "micro batch", "minibatch": "mini batch",
+    "moe": "mixture experts", "multigpu": "multi gpu", "multinode": "multi node", "oom": "out memory",
+    "ooms": "out memory", "parallelism": "parallel", "parallelise": "parallel", "parallelize": "parallel",
+    "pp": "pipeline parallel", "preempt": "spot", "preempted": "spot", "preemptible": "spot", "pricing": "cost",
+    "price": "cost", "prices": "cost", "qps": "requests second", 
+    "rlhf": "reinforcement learning", "rl": "reinforcement learning", "rps": "requests second", "seq": "sequence",
+    "slower": "slow", "slowness": "slow", "sp": "sequence parallel", "stuck": "hang", "tp": "tensor parallel",
+    "util": "utilization", "vram": "gpu memory", "weights": "weight", "freeze": "hang", "freezes": "hang",
+    "expensive": "cost", "dollars": "cost", "usd": "cost", "speedup": "speed up",
+}  # fmt: skip
+_COLLECTIVES = re.compile(r"\b(all)[ -]?(reduce|gather|to[ -]?all)|\b(reduce)[ -]?(scatter)")  # one word each
+_BRITISH = (
+    ("isation", "ization"),
+    ("ising", "izing"),
+    ("ised", "ized"),
+    ("ise", "ize"),
+    ("ours", "ors"),
+    ("tre", "ter"),
+)
+_ENDINGS = (
+    "ization",
+    "ations",
+    "ation",
+    "izing",
+    "ized",
+    "ize",
+    "ings",
+    "ing",
+    "ions",
+    "ion",
+    "ers",
+    "ed",
+    "es",
+    "s",
+    "e",
+)
+_SHORTEST = 3  # letters that remain in front of an ending
+_OPENED, _NAMED = 0.6, 0.3  # shares of the words of a question that open a page, and that name one in a hint
+
+
+@record
+class Found:
+    """A page that words lead to, and the share of these that it has, rare ones weighing more."""
+
+    word: str
+    share: float
+
+
+@functools.lru_cache(maxsize=50_000)
+def stem(word: str) -> str:
+    """A word without its form.
+
+    >>> [stem(word) for word in ("checkpointing", "checkpoints", "sharded", "shards", "quantisation", "batches")]
+    ['checkpoint', 'checkpoint', 'shard', 'shard', 'quant', 'batch']
+    """
+    for old, new in _BRITISH:
+        word = f"{word.removesuffix(old)}{new}" if word.endswith(old) and len(word) > len(old) + 2 else word
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST and not word.endswith("ss"):
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if len(word) > _SHORTEST + 1 and word[-1] == word[-2] and word[-1] not in "ls" else word
+
+
+@functools.lru_cache(maxsize=20_000)
+def key_of(text: str) -> frozenset[str]:
+    """The words that count in a text, whatever their form and order.
+
+    >>> key_of("How to shard checkpoints?") == key_of("sharded checkpoint"), sorted(key_of("TP vs DP"))
+    (True, ['data', 'parallel', 'tensor'])
+    """
+    plain = _COLLECTIVES.sub(lambda found: re.sub("[ -]", "", found[0]), text.lower().replace("_", " "))
+    words = re.findall(r"[a-z0-9]+(?:\.[0-9]+)?", plain.replace("'", ""))
+    full = " ".join(_SAME.get(word, word) for word in words).split()
+    return frozenset(stem(word) for word in full if word not in _EMPTY)
+
+
+@functools.cache
+def _index() -> dict[frozenset[str], str]:
+    """The word of a page by each phrase that leads to it: those of the index, and the questions with their words."""
+    found: dict[frozenset[str], str] = {}
+    for word, listed in phrases().items():
+        for phrase in listed:
+            found.setdefault(key_of(str(phrase)), word)
+    for asked in questions():
+        parts = re.split(r"[,:?]", asked.question)
+        for phrase in (*asked.words, asked.question, *(part for part in parts if len(key_of(part)) > 1)):
+            found.setdefault(key_of(phrase), asked.words[0])
+    return {key: word for key, word in found.items() if key}
+
+
+def page_of_phrase(words: str) -> str | None:
+    """The word of the page that a phrase leads to; None where the index does not have it."""
+    return _index().get(key_of(words))
+
+
+def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Found]:
+    """The pages that have most of the words of a question, those with it in their title or phrases first.
+
+    texts: by the word of a page, its title and names, and its text
+    """
+    asked = key_of(words)
+    pages = _pages(tuple(texts.items()))
+    held = Counter(word for strong, weak in pages.values() for word in strong | weak)
+    weights = {word: math.log(1 + len(pages) / (1 + held[word])) for word in asked}
+    whole = sum(weights.values())
+    found = []
+    for page, (strong, weak) in pages.items():
+        share = sum(weights[word] * (1.0 if word in strong else 0.5) for word in asked & (strong | weak)) / (whole or 1)
+        found.append((share, -len(strong), page))
+    best = sorted(found, reverse=True)[:3]
+    return [Found(page, share) for share, _, page in best if share >= _NAMED]
+
+
+@functools.lru_cache(maxsize=2)
+def _pages(texts: tuple[tuple[str, tuple[str, str]], ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    listed = phrases()
+    return {
+        page: (key_of(" ".join((page, title, *map(str, listed.get(page, ()))))), key_of(text))
+        for page, (title, text) in texts
+    }
+
+
+def is_sure(found: list[Found]) -> bool:
+    """Whether the first page is opened without asking."""
+    return bool(found) and found[0].share >= _OPENED

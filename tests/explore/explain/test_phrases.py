@@ -1,0 +1,137 @@
+"""Phrasings of common questions lead to a page of `explain`, whatever their form; unknown ones to pages by meaning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from costmodel.documents.reader.answered_questions import questions
+from costmodel.documents.reader.library import phrases
+from costmodel.explore.explain.pages import page, page_or_nearest
+from costmodel.explore.explain.phrases import key_of, page_of_phrase
+from costmodel.ground.errors import CostModelError
+
+# Phrasings as people type them, and the page on which the answer stands, read off the pages.
+ASKED = {
+    "gpu failure": "node-failures", "sharded checkpoint": "sharded-checkpoint", "global batch size": "global-batch",
+    "linear scaling rule": "learning-rate", "distributed inference": "multi-gpu-serving",
+    "heterogeneous gpus": "mixed-gpus", "rdma": "network-kinds", "double binary tree": "ring-or-tree",
+    "FSDP out of memory": "out-of-memory", "DDP hangs": "collective-timeouts", "nccl timeout": "collective-timeouts",
+    "gradient accumulation": "global-batch", "why is my MFU low": "low-mfu",
+    "how many GPUs do I need": "gpus-for-training", "pipeline bubble": "bubble",
+    "tensor parallel across nodes": "tp-or-pp", "kv cache size": "kv-cache-size",
+    "paged attention": "what-24-times-compares", "straggler": "stragglers", "spot instances": "spot-or-on-demand",
+    "checkpoint interval": "how-often-to-save", "activation memory": "activation-checkpointing",
+    "mixed precision": "mixed-precision", "fp8 training": "mixed-precision", "weak scaling": "strong-or-weak-scaling",
+    "scaling efficiency": "strong-or-weak-scaling", "allreduce vs reduce-scatter": "all-reduce-or-reduce-scatter",
+    "nvlink vs infiniband": "network-kinds", "roce": "network-kinds", "gpu hours": "cost-of-tokens",
+    "cost per million tokens": "cost-of-tokens", "square-root learning rate": "learning-rate",
+    "the model does not fit in memory": "out-of-memory", "dataloader is slow": "data-loading",
+    "H100 vs A100": "which-gpu", "memory bound or compute bound": "roofline", "loss diverges": "not-predicted",
+}  # fmt: skip
+OF_WORDS = {
+    "continuous batching": "batching", "chunked prefill": "chunked prefill", "expert parallelism": "expert-parallel",
+    "goodput": "goodput", "hybrid sharding": "hsdp", "zero bubble pipeline": "zb-h1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ASKED)
+def test_a_common_question_leads_to_its_page(words: str, run: Any) -> None:
+    found = page_or_nearest(words)
+    assert found.asked is not None
+    assert found.asked.words[0] == ASKED[words]
+
+
+def test_the_page_of_a_phrase_is_printed(run: Any) -> None:
+    ran = run("explain", "FSDP", "out", "of", "memory")
+    assert (ran.code, ran.err) == (0, "")
+    assert "CUDA out of memory: where do the bytes go" in ran.out
+    assert "The common mistake: " in ran.out
+
+
+@pytest.mark.parametrize("words", OF_WORDS)
+def test_a_word_with_a_page_of_its_own_stays_there(words: str) -> None:
+    assert page(words).word == OF_WORDS[words]
+
+
+def test_every_phrase_of_the_index_has_one_page() -> None:
+    """At least 150 terms of the field; none is empty, none leads to two pages, and all pages are there."""
+    pages: dict[frozenset[str], str] = {}
+    for word, listed in phrases().items():
+        assert page(word)
+        for phrase in listed:
+            key = key_of(str(phrase))
+            assert key, phrase
+            assert pages.setdefault(key, word) == word, phrase
+    assert len(pages) >= 700
+
+
+def test_every_question_and_every_term_leads_to_a_page() -> None:
+    asked = [word for question in questions() for word in (*question.words, question.question)]
+    terms = [str(phrase) for listed in phrases().values() for phrase in listed]
+    lost = []
+    for words in (*asked, *terms):
+        try:
+            assert not page(words).nearest_to
+        except CostModelError:
+            lost.append(words)
+    assert lost == []
+    assert [question.question for question in questions() if page(question.question).asked != question] == []
+
+
+def forms(phrase: str) -> list[str]:
+    """The same phrase in other forms."""
+    words = phrase.replace("-", " ").split()
+    plural = phrase if phrase.endswith("s") or len(words) > 3 else f"{phrase}s"  # a longer one ends with a verb
+    return [" ".join(reversed(words)), "-".join(words), phrase.upper(), f"What about {phrase}?", plural]
+
+
+def test_the_form_of_a_phrase_makes_no_difference() -> None:
+    for words, target in ASKED.items():
+        for form in forms(words) if page_of_phrase(words) == target and "reduce" not in words else ():
+            assert page_of_phrase(form) == target, form
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("DP vs FSDP", "fsdp or data parallelism"),
+        ("quantisation of the KV cache", "quantized KV-cache"),
+        ("OOM with MoE", "out of memory, mixture of experts"),
+        ("data centre training", "training in datacenters"),
+        ("all reduce", "all-reduce"),
+        ("grad accum", "gradient accumulation"),
+    ],
+)
+def test_spelling_and_abbreviations_make_no_difference(one: str, other: str) -> None:
+    assert key_of(one) == key_of(other)
+
+
+def test_words_that_change_the_question_count() -> None:
+    assert len({key_of(text) for text in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "reduce")}) == 5
+
+
+def test_a_question_that_no_page_is_named_after_leads_to_the_nearest(run: Any) -> None:
+    ran = run("explain", "gradient all reduce bucket size")
+    assert ran.code == 0
+    assert "No page is named 'gradient all reduce bucket size'; this one has most of its words; also " in ran.out
+    assert "What does gradient bucketing do" in ran.out
+    found = json.loads(run("explain", "gradient all reduce bucket size", "--json").out)
+    assert found["nearest_to"] == "gradient all reduce bucket size"
+
+
+def test_the_hint_for_unknown_words_is_by_meaning_and_by_spelling(run: Any, faults: Any) -> None:
+    (meant,) = faults(run("explain", "why is my cat so slow in training"))
+    assert meant.code == "C003"
+    assert "pages about it: " in meant.help
+    (spelt,) = faults(run("explain", "bubbel"))
+    assert "did you mean bubble" in spelt.help
+    (nothing,) = faults(run("explain", "zzzzqqq"))
+    assert "costmodel explain alone lists" in nothing.help
+
+
+def test_a_figure_of_a_scenario_is_no_phrase(run: Any) -> None:
+    assert "No page is named" not in run("explain", "llama-3-70b-512", "dp_exposed").out
+    assert run("explain", "llama-3-70b-512", "goodputt").code == 2

@@ -96,7 +96,7 @@ def page(word: str) -> Page:
 
     A phrase that the index has leads to its page.
     """
-    target = page_of_phrase(word) or ""
+    target = "" if _is_reason(word) else page_of_phrase(word) or ""
     asked = question_of(word) or question_of(target)
     if asked is None:
         try:
@@ -109,6 +109,12 @@ def page(word: str) -> Page:
         with contextlib.suppress(CostModelError):
             return replace(_meaning(word), asked=asked)
     return Page(word, "a question people ask", "", asked=asked)
+
+
+def _is_reason(word: str) -> bool:
+    """Whether words are those beside a code of a service, in an answer."""
+    reason = word.lower().removesuffix(" limit")
+    return any(rule.title == reason for rule in SERVING_REFUSALS.values())
 
 
 def page_or_nearest(words: str) -> Page:

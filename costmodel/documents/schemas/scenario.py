@@ -52,7 +52,7 @@ Trained = Annotated[
 class LearningRate(Document):
     """A learning rate that is known to be good, and the batch it is good for."""
 
-    base: Annotated[float, Quantity("1", 0, 1e3, above=True)] = Field(
+    base: Annotated[float, Quantity("1", 1e-12, 1e3)] = Field(
         description="Learning rate that is known to be good", examples=["3e-4"]
     )
     batch: Sequences = Field(description="Batch that it is good for", examples=["256 sequences", "4M tokens"])

@@ -28,6 +28,5 @@ def test_no_text_installs_costmodel_by_its_name_alone() -> None:
     named = re.compile(rf"pip\s+install\s[^\n`]*(?<![/\w-]){PROJECT['name']}(?![\w-])")
     texts = {path: path.read_text("utf-8") for path in [*PACKAGE, *PAGES]}
     assert [str(path) for path, text in texts.items() if named.search(text)] == []
-    wheel = f"{PROJECT['name'].replace('-', '_')}-{PROJECT['version']}-py3-none-any.whl"
-    wheels = {name for text in texts.values() for name in re.findall(r"llm_costmodel-[\w.-]+?\.whl", text)}
-    assert wheels == {wheel}
+    versions = {name for text in texts.values() for name in re.findall(r"llm_costmodel-\d[\w.-]*", text)}
+    assert versions == set()  # a version in a text is out of date after the next release

@@ -108,7 +108,7 @@ class Quantity:
             text = {
                 "type": "string",
                 "pattern": rf"^{_DIGITS} *[A-Za-zµμ{'/' if unit == '1/s' else ''}]{money}",
-                "examples": [example(self.unit)],
+                "examples": [self.example],
             }
             return {"anyOf": [{"type": "number"}, text]} if self.unit in PLAIN else text
         pattern = rf"^{_DIGITS} *({'%|' if self.unit == '1' and not self.whole else ''}{_ENDINGS})?{self._words()}$"
@@ -131,10 +131,17 @@ class Quantity:
         return min(self.high, RANGES[measured(self.unit)][1])
 
     @property
+    def example(self) -> str:
+        """A quantity of the unit that is in the range, as one would write it."""
+        usual = example(self.unit)
+        in_range = self.low <= parse(usual, self.unit) <= self.high
+        return usual if in_range else f"{max(10 * self.low, min(30.0, self.high)):g} {measured(self.unit)}"
+
+    @property
     def sample(self) -> str:
         """How one is written, for messages."""
         if measured(self.unit) != "1":
-            return f"'{example(self.unit)}'"
+            return f"'{self.example}'"
         if self.unit == "token" and self.whole:
             return "8k"
         return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"

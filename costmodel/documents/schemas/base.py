@@ -134,7 +134,10 @@ class Quantity:
     def example(self) -> str:
         """A quantity of the unit that is in the range, as one would write it."""
         usual = example(self.unit)
-        in_range = self.low <= parse(usual, self.unit) <= self.high
+        try:
+            in_range = self.low <= parse(usual, self.unit) <= self.high
+        except UnitError:  # of a unit whose own error shows how it is written
+            in_range = True
         return usual if in_range else f"{max(10 * self.low, min(30.0, self.high)):g} {measured(self.unit)}"
 
     @property

@@ -52,6 +52,13 @@ _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
     """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
     shelf = shelf or CachedReader()
+    if (spelling, memory) not in shelf.spelled:
+        shelf.spelled[spelling, memory] = _meant(spelling, memory, shelf)
+    return shelf.spelled[spelling, memory]
+
+
+def _meant(spelling: str, memory: float | None, shelf: CachedReader) -> str:
+    """The accelerator that a spelling means, compared with the names of all accelerators."""
     stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     stated = f"rtx{stated}" if _BARE.match(stated) else stated
     key = squeezed(stated)

@@ -15,6 +15,7 @@ class CachedReader(DocumentReader):
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     known: dict[str, frozenset[str]] = field(default_factory=dict)
+    spelled: dict[tuple[str, float | None], str] = field(default_factory=dict)  # accelerators by spelling and GB
 
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
         """A document by name, read at the first asking, or the one written out in place."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Sequence
@@ -82,6 +83,7 @@ _OTHERS = {
 _NEAR = 0.75
 
 
+@functools.lru_cache(maxsize=4096)  # a table of runs compares each name with every model
 def squeezed(name: str) -> str:
     """A name without what is between its letters and figures."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -282,6 +282,8 @@ def _of_other_kind(name: str, kind: str, quantity: str | None, hint: str) -> Cos
 
 def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:
     """The rows of a table that match the selection in every column."""
+    if not where:
+        return list(table.rows)
     return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
 
 

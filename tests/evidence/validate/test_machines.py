@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from each import each
 
+from costmodel.documents.reader import accelerator_aliases
 from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
@@ -15,6 +16,7 @@ from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.machines import cluster_of
 from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import read_table
 
@@ -28,6 +30,27 @@ def run(folder: Path, gpu: str) -> CsvRow:
     path.write_text(f"{names}\na,{gpu},64,32,4096,32,2048,64,true,2024,1\n", "utf-8")
     (row,) = read_table(str(path)).rows
     return row
+
+
+def test_a_table_compares_each_spelling_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 rows of two spellings, half of them unreadable: two comparisons with the names of all accelerators."""
+    path, compared = tmp_path / "runs.csv", []
+    cells = [("H100", 64), ("NVIDIA A100", "x")] * 30
+    rows = [f"{gpu},{gpus},32,4096,32,2048,64,true,2024,1" for gpu, gpus in cells]
+    path.write_text(
+        "\n".join(["gpu,gpus,layers,hidden,heads,seq_len,global_batch,fsdp,year,step_time_s", *rows]), "utf-8"
+    )
+    compare = accelerator_aliases._meant
+
+    def counted(spelling: str, memory: float | None, shelf: CachedReader) -> str:
+        compared.append(spelling)
+        return compare(spelling, memory, shelf)
+
+    monkeypatch.setattr(accelerator_aliases, "_meant", counted)
+    (part,) = validated([str(path)])
+    assert [figure.groups["accelerator"] for figure in part.figures] == ["h100-sxm", "a100-sxm-80"] * 30
+    assert [figure.refused for figure in part.figures] == [None, "V010"] * 30
+    assert compared == ["H100", "NVIDIA A100"]
 
 
 def test_every_shipped_accelerator_is_found_and_stands_somewhere() -> None:

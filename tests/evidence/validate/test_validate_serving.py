@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.hub_names import squeezed
+from costmodel.documents.reader.library import names
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.validate.scores import scoreboard
@@ -68,6 +70,13 @@ def test_rows_together_are_the_scenario_alone() -> None:
         np.testing.assert_allclose(
             [found[name] for name in ("tpot", "ttft")], [alone.costs["tpot"], alone.costs["ttft"]]
         )
+
+
+def test_a_table_reads_each_name_once() -> None:
+    """40 rows of one model: every name of a model or an accelerator is stripped of its signs once, not once a row."""
+    squeezed.cache_clear()
+    _figures(*(f"r{users},{LLAMA},{users},,,0.009" for users in range(1, 41)))
+    assert squeezed.cache_info().misses <= len(names("model")) + len(names("accelerator")) + 3
 
 
 REFUSED = {

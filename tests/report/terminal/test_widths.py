@@ -347,3 +347,22 @@ def test_no_answer_is_yellow(run: Any) -> None:
         for term in ("xterm", "xterm-256color"):
             out = run(*asked, env={"TERM": term, "COLUMNS": "100"}, screen=True).out
             assert not re.search(r"\x1b\[(\d+;)*(33|93)(;\d+)*m", out)
+
+
+def test_many_equal_faults_are_one_with_their_places() -> None:
+    """20,000 wrong cells in two ways and one fault of its own: three faults, with the number and the first places."""
+    wrong = [
+        Fault("D006", f"not {line % 2}", Place("runs.csv", line, 5, "", "1,x", 1), "mend it")
+        for line in range(2, 20002)
+    ]
+    lines = [line.plain for line in faults([*wrong, Fault("D004", "one is missing", Place("runs.csv", 1, 1))], 100)]
+    assert [line for line in lines if line.startswith("error")] == [
+        "error[D006]: not 0",
+        "error[D006]: not 1",
+        "error[D004]: one is missing",
+    ]
+    assert [line for line in lines if "more" in line] == [
+        "the same fault stands in 9,999 more places: 4:5, 6:5, 8:5, …",
+        "the same fault stands in 9,999 more places: 5:5, 7:5, 9:5, …",
+    ]
+    assert lines[-1] == "20,001 faults. For details: costmodel explain D006"

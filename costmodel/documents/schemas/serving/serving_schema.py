@@ -1,5 +1,6 @@
 """A serving scenario: model, cluster, workload, engine, plan or space of plans, assumptions, limits."""
 
+from functools import cache
 from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -51,7 +52,7 @@ class RateGrowth(Document):
 class ServingAssumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
-    experts: ExpertLoad = Field(default_factory=ExpertLoad.model_construct, description="Mixture of experts")
+    experts: ExpertLoad = Field(default_factory=cache(ExpertLoad.model_construct), description="Mixture of experts")
     price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
     power: Watts | None = Field(
         default=None,
@@ -134,8 +135,12 @@ class ServingScenario(Document):
     search: ServingSpace | None = Field(
         default=None, description="The same keys with lists; by default every valid plan"
     )
-    assume: ServingAssumptions = Field(default_factory=ServingAssumptions.model_construct, description="Assumptions")
-    limits: ServingLimits = Field(default_factory=ServingLimits.model_construct, description="What a plan must keep")
+    assume: ServingAssumptions = Field(
+        default_factory=cache(ServingAssumptions.model_construct), description="Assumptions"
+    )
+    limits: ServingLimits = Field(
+        default_factory=cache(ServingLimits.model_construct), description="What a plan must keep"
+    )
     objective: Objective = Field(
         default="rate_within_slo_per_s",
         description="What search orders by; by default rate_within_slo_per_s, of an offline batch makespan, of a "

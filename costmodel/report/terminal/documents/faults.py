@@ -12,6 +12,7 @@ from costmodel.report.terminal.style.layout import drawn, laid
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, visible
 
 MOST_FAULTS = 20
+_MOST_ALIKE = 3  # faults with the same words that are shown one by one; of more, the first stands for all
 _WINDOW, _NARROW_WINDOW = 100, 16
 
 
@@ -21,13 +22,44 @@ def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
 
 
 def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
-    for fault in found[:MOST_FAULTS]:
-        yield from fault_lines(fault, width)
+    gathered = _gathered(found)
+    for alike in gathered[:MOST_FAULTS]:
+        yield from fault_lines(alike[0], width)
+        if len(alike) > 1:
+            places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
+            yield Text(f"the same fault stands in {len(alike) - 1:,} more places: {places}, …", style=DIM)
     count = len(found)
-    if count > MOST_FAULTS:
-        yield Text(f"and {count - MOST_FAULTS:,} more", style=DIM)
+    if left := sum(map(len, gathered[MOST_FAULTS:])):
+        yield Text(f"and {left:,} more", style=DIM)
     known = found[0].code if found else "D002"
     yield Text(f"{count:,} fault{'s' if count > 1 else ''}. For details: costmodel explain {known}", style=DIM)
+
+
+def _gathered(found: Sequence[Fault]) -> list[list[Fault]]:
+    """The faults in their order, those with the same words together where there are more than a few."""
+    alike: dict[tuple[str, str, str], list[Fault]] = {}
+    for fault in found:
+        alike.setdefault((fault.code, fault.sentence, fault.hint), []).append(fault)
+    gathered = []
+    for fault in found:
+        same = alike[fault.code, fault.sentence, fault.hint]
+        if len(same) <= _MOST_ALIKE:
+            gathered.append([fault])
+        elif fault is same[0]:
+            gathered.append(same)
+    return gathered
+
+
+def _other_place(fault: Fault, first: Fault) -> str:
+    """Where a fault stands; line and column alone in the file of the first.
+
+    >>> _other_place(Fault("D006", "", Place("runs.csv", 3, 5)), Fault("D006", "", Place("runs.csv", 2, 5)))
+    '3:5'
+    """
+    place = fault.place
+    if place is None or first.place is None or place.file != first.place.file or not place.line:
+        return visible(str(place or "without a place"))
+    return f"{place.line}:{place.column}"
 
 
 def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:

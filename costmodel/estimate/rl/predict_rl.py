@@ -46,6 +46,7 @@ class RlAnswer:
     assumed: tuple[Assumption, ...]
     refused: tuple[str, ...]
     broken: tuple[str, ...]
+    remarked: tuple[str, ...]
 
     @property
     def works(self) -> bool:
@@ -81,8 +82,10 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
         found, run, results = evaluate(inputs, memory, valid=not refused)
     costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
-    assumed = (*unused_keys(inputs.case), *inputs.assumed)
-    return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken)
+    idle = unused_keys(inputs.case)
+    remarked = ("N051",) if idle else ()
+    assumed = (*idle, *inputs.assumed)
+    return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
 
 
 def evaluate(

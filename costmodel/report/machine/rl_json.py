@@ -12,7 +12,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, plain
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_formatting import reason
 from costmodel.report.terminal.style.answer import head
@@ -65,6 +65,7 @@ def estimate(answer: RlAnswer) -> dict[str, Any]:
         {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code)}
         for code in answer.refused or answer.broken
     ]
+    result["notes"] = notes([answer.remarked])
     return result
 
 

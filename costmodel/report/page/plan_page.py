@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
@@ -18,7 +17,7 @@ from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
 from costmodel.report.page.plan_parts import memory_figure, memory_part, time_figure, time_part
 from costmodel.report.page.roofline_part import roofline_figure, roofline_part
-from costmodel.report.page.shared_parts import inputs_part, kept_limits
+from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.plan_words import plan_words, verdict_words
@@ -150,8 +149,7 @@ def findings(answer: Answer) -> Iterator[tuple[Verdict, str]]:
         return
     costs = answer.evaluation.costs.row()
     yield from kept_limits(answer.inputs.case, costs, result)
-    for code in answer.remarked:
-        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
+    yield from remark_findings(answer.remarked)
 
 
 def results_part(facts: PlanFacts, figures: Figures) -> Part:

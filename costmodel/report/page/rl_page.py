@@ -40,7 +40,7 @@ from costmodel.report.page.rl_parts import (
 )
 from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
 from costmodel.report.page.run_page import wall_part
-from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, scenario_part
+from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.vary_parts import knobs_part
@@ -73,7 +73,8 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
         _results(answer, cell_of),
     ]
     parts.append(held)
-    verdict: Verdict = "bad" if answer.broken else chance_verdict(answer.costs["fit_chance"])
+    fits: Verdict = chance_verdict(answer.costs["fit_chance"])
+    verdict: Verdict = "bad" if answer.broken else "warn" if answer.remarked else fits
     return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
@@ -152,11 +153,12 @@ def rl_conclusion(answer: RlAnswer) -> str:
 
 
 def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:
-    """What speaks against a plan, and the limits that it keeps."""
+    """What speaks against a plan, the limits that it keeps, and what there is to remark."""
     for code in answer.refused or answer.broken:
         yield "bad", f"{code} {REFUSALS[code].title}: {reason(answer, code)}"
     if not answer.refused:
         yield from kept_limits(answer.inputs.case, answer.costs, result)
+        yield from remark_findings(answer.remarked)
 
 
 def _headlines(answer: RlAnswer, cell_of: CellOf) -> list[Headline]:

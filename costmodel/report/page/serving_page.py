@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.result_columns import machine_name
-from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
@@ -34,7 +33,7 @@ from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amou
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.row_commands import row_commands, settings_of
-from costmodel.report.page.shared_parts import inputs_part, kept_limits
+from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_communication import sent
@@ -156,12 +155,6 @@ def findings(answer: ServingAnswer) -> Iterator[tuple[Verdict, str]]:
     if not answer.refused:
         yield from kept_limits(answer.inputs.case, answer.costs, result)
     yield from remark_findings(() if answer.refused else answer.remarked)
-
-
-def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
-    """Remarks, each once."""
-    for code in dict.fromkeys(codes):
-        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
 
 
 def token_part(answer: ServingAnswer, cell_of: CellOf) -> Part:

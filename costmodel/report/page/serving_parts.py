@@ -23,7 +23,8 @@ from costmodel.report.page.content import HtmlPage, PageTable, Part, Verdict, ch
 from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
-from costmodel.report.page.serving_page import remark_findings, trial_commands, trial_values
+from costmodel.report.page.serving_page import trial_commands, trial_values
+from costmodel.report.page.shared_parts import remark_findings
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal

@@ -1,15 +1,16 @@
-"""Parts of a page that every workload has: what was assumed, the scenario as a file, limits that are kept."""
+"""Parts of a page that every workload has: what was assumed, the scenario as a file, limits that are kept, remarks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.exchange.writing.scenario_text import scenario_text
 from costmodel.report.page.content import PageTable, Part, Value, Verdict
 from costmodel.report.terminal.style.head import price_lines, title
@@ -50,3 +51,9 @@ def kept_limits(
         if limit.column in costs and limit.holds(costs[limit.column]):
             bound = text_of(limit.column, float(limit.value))
             yield "good", f"{limit.key} {text_of(limit.column, costs[limit.column])} {SIGNS[limit.kind]} {bound}"
+
+
+def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
+    """Remarks, each once."""
+    for code in dict.fromkeys(codes):
+        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"

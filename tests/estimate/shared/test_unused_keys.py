@@ -35,11 +35,11 @@ def answered(workload: str, settings: tuple[str, ...]) -> tuple[dict[str, Any], 
     case: Any = load_any(NAMES[workload], settings)
     if workload == "training":
         trained = predict.predict(case)
-        figures, assumed = trained.evaluation.costs.row(), trained.assumed
-        assert ("N051" in trained.remarked) is any(item.value == "without effect" for item in assumed)
+        figures, assumed, remarked = trained.evaluation.costs.row(), trained.assumed, trained.remarked
     else:
         answer: Any = (predict_serving if workload == "serving" else predict_rl).predict(case)
-        figures, assumed = answer.costs, answer.assumed
+        figures, assumed, remarked = answer.costs, answer.assumed, answer.remarked
+    assert ("N051" in remarked) is any(item.value == "without effect" for item in assumed)
     idle = {item.path for item in assumed if item.value == "without effect"}
     return {name: repr(cost) for name, cost in figures.items()}, idle
 

@@ -18,6 +18,7 @@ from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 
 NAMES = {
@@ -97,9 +98,10 @@ def following(case: RlCase, verb: str, *words: str, before: str = "Next:") -> Li
 
 
 def problems(answer: RlAnswer) -> list[Line]:
-    """What speaks against one plan, with its codes."""
+    """What speaks against one plan, and what there is to remark, with codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
+    lines += [] if answer.refused else remarks([answer.remarked])
     return [Text(), *lines] if lines else []
 
 

@@ -63,6 +63,8 @@ def _engines(reader: DocumentReader) -> str:
 
 def _with_engines(error: CostModelError, scenario: ServingScenario, reader: DocumentReader) -> CostModelError:
     """The same faults; that of a stack which no document describes, and which is near to none, names the engines."""
+    if not isinstance(scenario.stack, str):
+        return error
     unknown = f"there is no stack named {quoted_value(scenario.stack)}"
     return CostModelError(
         *(

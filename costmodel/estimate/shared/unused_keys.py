@@ -1,12 +1,14 @@
-"""Keys of a cluster that no figure of a workload depends on, each with the reason, where a scenario states them."""
+"""Keys of a cluster that no figure of an answer depends on, each with the reason, where a scenario states them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.precision import RECIPES
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
@@ -16,6 +18,7 @@ _PART, _IN, _OUT, _HOST = (
 _EVERY = {  # of every workload
     **dict.fromkeys((f"{links}.latency" for links in (_IN, _OUT, _HOST)), "fits of collectives have the measured one"),
     **dict.fromkeys((f"{links}.copies" for links in (_IN, _OUT)), "copies go over the links to the host"),
+    **dict.fromkeys((f"{links}.efficiency" for links in (_IN, _HOST)), "fits are of the accelerator, and of scale_out"),
     f"{_HOST}.reduces": "no collective adds up in the links to the host",
     f"{_PART}.chip": "fits of kernels have the measured rates",
     f"{_PART}.held_against": "it describes the document",
@@ -26,8 +29,11 @@ _SERVING = {
     "cluster.node.memory.bandwidth": "no optimizer step runs on the host",
     "cluster.node.memory.cores": "no optimizer step runs on the host",
     f"{_PART}.operands": "an engine reads its weights one way",
+    f"{_PART}.best_matmul": "engines without runs have the common fits",
+    **dict.fromkeys((f"{links}.reduces" for links in (_IN, _OUT)), "engines take the fits of all-reduces, and trees"),
 }
 _MULTIPLIED = {f"{_PART}.peak.int8": "training has no products in int8"}
+_ALIGNED = 8  # elements: heads of another multiple do not fit the tensor cores
 UNUSED: dict[str, dict[str, str]] = {
     "training": {**_EVERY, **_MULTIPLIED},
     "serving": {**_EVERY, **_SERVING},
@@ -36,14 +42,84 @@ UNUSED: dict[str, dict[str, str]] = {
 
 
 def unused_keys(case: LoadedScenario) -> tuple[Assumption, ...]:
-    """The stated keys of the cluster that no figure of a workload depends on, each with the reason."""
-    stated, reasons = [*stated_leaves(case, ("cluster",))], UNUSED[case.kind]
+    """The stated keys of the cluster that no figure of an answer depends on, each with the reason."""
+    if not (stated := [*stated_leaves(case, ("cluster",))]):
+        return ()
+    reasons = {**dict(_switched_off(case)), **UNUSED[case.kind]}
     return tuple(
         Assumption(leaf, WITHOUT_EFFECT, reason)
         for leaf in stated
         for path, reason in reasons.items()
         if f"{leaf}.".startswith(f"{path}.")
     )
+
+
+def _switched_off(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+    """Keys of the cluster that have no effect by other keys of the scenario."""
+    yield from _of_network(case)
+    trainer = getattr(case, "trainer", getattr(case, "stack", None))
+    algorithms = getattr(trainer, "collectives", ())
+    for links, name in ((_IN, "nvls"), (_OUT, "sharp")):
+        if name not in algorithms:
+            yield f"{links}.reduces", f"stack.collectives has no {name}"
+    yield from _of_peaks(case)
+    yield from _of_host(case)
+    if case.stated_price is not None:
+        yield "cluster.node.price", "assume.price is stated"
+    if case.stated_price is not None or case.node.list_price is not None:
+        yield f"{_PART}.offer", "the price is known"
+
+
+def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+    """Keys of links inside a node that its topology has no use for, and of the network between nodes."""
+    cluster, topology = case.cluster, case.node.scale_up.topology
+    if topology in ("switch", "none"):
+        yield "cluster.node.scale_up.pair_bandwidth", f"cluster.node.scale_up.topology is {topology}"
+    if cluster.rails != "optimised":  # whose other traffic goes over the spine
+        if cluster.pod is None:
+            yield "cluster.oversubscription", "cluster.pod is not stated, and cluster.rails is not optimised"
+        elif cluster.pod >= cluster.nodes:
+            yield "cluster.oversubscription", "all nodes are in one pod"
+    if cluster.pod is not None and cluster.pod >= cluster.nodes:
+        yield "cluster.pod", "all nodes are in one pod"
+    elif cluster.oversubscription == 1:
+        yield "cluster.pod", "cluster.oversubscription is 1"
+    if cluster.rails == "optimised" and cluster.oversubscription == 1:
+        yield "cluster.rails", "cluster.oversubscription is 1"
+
+
+def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+    """Rates of products that the job does not compute; the peak in 16 bits scales the slowdown by power, too."""
+    workload, mixers = case.scenario.workload, case.model.layers
+    precisions = {workload.precision, getattr(workload, "expert_precision", None)} - {None}
+    used: set[str | None] = {kind for name in precisions for kind in (RECIPES[name].type, RECIPES[name].wide)}
+    used |= {"bf16" if case.accelerator.peak.bf16 else "fp16", getattr(case.scenario.assume, "mfu_peak", None)}
+    if any(kind.latent is not None and kind.latent.indexer is not None for kind in mixers):
+        used.add("fp8")  # scores of an indexer
+    heads = (kind.attention.head_dim for kind in mixers if kind.attention is not None)
+    if any(kind.selective_scan is not None for kind in mixers) or any(dim % _ALIGNED for dim in heads):
+        used.add("fp32")  # vector units
+    for kind in type(case.accelerator.peak).model_fields:
+        if kind not in used:
+            yield f"{_PART}.peak.{kind}", f"nothing is computed in {kind}"
+    sustained, part = case.efficiency.sustained, case.accelerator
+    if case.efficiency.of != UNMEASURED and (sustained is None or sustained.covers(part.name, part.vendor)):
+        yield f"{_PART}.best_matmul", "its own kernels are fitted"
+    if RECIPES[workload.precision].single is None:
+        yield f"{_PART}.operands", f"products in {workload.precision} read one copy of each operand, or need both"
+
+
+def _of_host(case: LoadedScenario) -> Iterator[tuple[str, str]]:
+    """The rated link to the host, where copies have a rate of their own and nothing else goes over it."""
+    node, host = case.node, case.host
+    several = node.scale_out.nics > node.accelerators
+    if host is None or not several:
+        yield "cluster.node.scale_out.on_chip", "an accelerator has no more than one interface"
+    if host is None or host.copies is None or getattr(case.scenario.assume, "host_share", None) is not None:
+        return
+    carries = several and not node.scale_out.on_chip
+    if case.kind != "serving" and not carries and node.scale_up.topology not in ("pairs", "none"):
+        yield f"{_HOST}.bandwidth", "copies take cluster.node.host.copies"
 
 
 def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str]:

@@ -83,3 +83,44 @@ def test_nodes_of_several_kinds_are_refused_where_they_are_not_modelled(name: st
     (fault,) = raised.value.faults
     assert (fault.code, fault.place is not None) == ("D010", True)
     assert "node and nodes" in fault.hint
+
+
+HOST = "cluster.node.host"
+SWITCHED: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {
+    # what is set, a key and its value, and whether it is without effect
+    "training": [
+        (("plan.tp=1",), "cluster.node.scale_up.pair_bandwidth=7 GB/s", True),
+        ((), "cluster.oversubscription=7", True),
+        (("cluster.pod=1",), "cluster.oversubscription=7", False),
+        (("cluster.pod=64",), "cluster.oversubscription=7", True),
+        (("cluster.rails=optimised",), "cluster.oversubscription=7", False),
+        (("cluster.rails=forwarded",), "cluster.oversubscription=7", True),
+        ((), "cluster.pod=16", True),
+        (("cluster.oversubscription=4",), "cluster.pod=16", False),
+        ((), "cluster.node.accelerator.peak.fp8=1500 TFLOP/s", True),
+        ((), "cluster.node.accelerator.peak.tf32=700 TFLOP/s", True),
+        (("workload.precision=fp8",), "cluster.node.accelerator.peak.fp8=1500 TFLOP/s", False),
+        ((), "cluster.node.accelerator.peak.bf16=900 TFLOP/s", False),
+        ((), f"{HOST}.bandwidth=70 GB/s", True),
+        (("cluster.node.scale_out.nics=32",), f"{HOST}.bandwidth=70 GB/s", False),
+    ],
+    "serving": [
+        ((), "cluster.node.accelerator.peak.fp32=1500 TFLOP/s", True),
+        ((), "cluster.node.accelerator.peak.fp8=1500 TFLOP/s", True),
+        (("workload.precision=fp8",), "cluster.node.accelerator.peak.fp8=1500 TFLOP/s", False),
+        ((), "cluster.node.scale_up.pair_bandwidth=7 GB/s", True),
+    ],
+    "rl": [
+        ((), "cluster.node.accelerator.peak.fp32=1500 TFLOP/s", True),
+        ((), "cluster.node.scale_up.pair_bandwidth=7 GB/s", True),
+    ],
+}
+
+
+@pytest.mark.parametrize("workload", SWITCHED)
+def test_a_key_that_others_switch_off_is_remarked_where_it_changes_no_figure(workload: str) -> None:
+    for asked, key, idle in SWITCHED[workload]:
+        before, after = (answered(workload, (*asked, *more)) for more in ((), (key,)))
+        named = {key.partition("=")[0]} if idle else set()
+        assert ((after[1] - before[1]) & {key.partition("=")[0]}, key) == (named, key)
+        assert not idle or before[0] == after[0], key

@@ -1,0 +1,195 @@
+"""Every key that a user may state, in every workload: another value changes the answer, is refused or is remarked."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any, NamedTuple
+
+import pytest
+
+from costmodel.documents.keys.key_list import all_keys
+from costmodel.documents.keys.overrides import full
+from costmodel.documents.keys.references import REFERENCES
+from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of
+from costmodel.documents.keys.workload_keys import SCENARIOS
+from costmodel.documents.reader.folders import names
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.estimate.evaluate import predict
+from costmodel.estimate.rl import predict_rl
+from costmodel.estimate.serving import predict_serving
+from costmodel.ground.errors import CostModelError
+
+from .serving.test_every_key import CASES as SERVED
+
+SAMPLE = 12  # keys of a workload that are asked about unless --whole asks for all
+SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks about the others of serving
+    "training": ("cluster", "workload", "assume", "run"),
+    "serving": ("cluster",),
+    "rl": ("cluster", "workload", "assume", "run"),
+}
+DRIVES = "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"
+MEMORY = "cluster.node.memory={capacity: 2 TiB, bandwidth: 400 GB/s}"
+PRICE = "cluster.node.price={per: node, hourly: 90 USD/h, sold: on demand, region: y, date: 2026-01-01}"
+TRAINED, SERVICE, LEARNT = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
+
+OFFLOADED = "plan={tp: 1, micro_batch: 1, zero: 3, recompute: full, offload: [optimizer, parameters], offload_to: nvme}"
+PODS = "cluster.pod=1", "cluster.oversubscription=40"
+FAILED = "run={failures: {schema: costmodel/reliability/v1, name: x, title: x, every: 3 h, gpus: 512, sources: {}}}"
+EVENTS = (
+    "run={spot: {price: 1 USD/GPU/h, preempted_every: 50 h, notice: 60 s}, elastic: {regroup: 100 s, repair: 3 h}, "
+    "planned: {every: 100 h, stop: 60 s}, data: {read: 1 GB/s, token: 4 B}, power: {grid: us-average}}"
+)
+
+# Scenarios by workload, and what is set in them: a key is asked of each in turn until it shows.
+BASES: dict[str, list[tuple[str, ...]]] = {
+    "training": [
+        (TRAINED, "run={}", "workload.tokens=1 T"),
+        (TRAINED, EVENTS, "workload.tokens=1 T", PRICE),
+        ("deepseek-v3-2048", "run={}"),
+        ("offload-llama-2-13b-8", "run={}"),
+        ("offload-llama-2-13b-8", OFFLOADED, DRIVES, MEMORY),
+        ("lora-llama-3-70b-8",),
+        ("diloco-llama-3.1-8b-64", "run={}"),
+        ("ddp-llama-3.2-1b-32",),
+        ("gpt-3-175b-1024", *PODS),
+        ("mixed-llama-3-8b-96", "cluster.between=25 GB/s"),
+        (TRAINED, "cluster.rails=optimised", "cluster.oversubscription=4"),
+        (TRAINED, "cluster.node=gaudi2-8", "plan={tp: 8, pp: 4, zero: 1}"),
+        ("quickstart", "cluster.node=pcie-l40s-8"),
+        ("quickstart", "cluster.node.accelerators=4"),
+    ],
+    "serving": [
+        (SERVICE, "limits={}"),
+        (SERVICE, *SERVED["wide"]),
+        (SERVICE, *SERVED["host"]),
+        (SERVICE, *SERVED["fleet"], *PODS),
+        (SERVICE, "plan={tp: 16}", "limits={}", PRICE, "assume.price=null"),
+        (SERVICE, "cluster.node=gaudi2-8", "limits={}"),
+        (SERVICE, "cluster.node.accelerators=4", "plan={tp: 8}", "limits={}"),
+    ],
+    "rl": [
+        (LEARNT, "run={}"),
+        (LEARNT, EVENTS, PRICE, "assume.price=null"),
+        (LEARNT, "plan.rollout={colocated: false, ranks: 32, tp: 2}", *PODS),
+        (LEARNT, "plan.offload=[optimizer, parameters]", "plan.offload_to=nvme", DRIVES, MEMORY),
+        (LEARNT, "model=qwen-3-30b-a3b"),
+        (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
+        (LEARNT, "cluster.node.accelerators=4"),
+    ],
+}
+
+
+class Answered(NamedTuple):
+    """What another value may change."""
+
+    figures: dict[str, str]
+    codes: tuple[str, ...]  # of refusals and remarks
+    idle: frozenset[str]  # keys that are listed as without effect
+
+
+@functools.cache
+def answered(workload: str, settings: tuple[str, ...]) -> Answered:
+    case: Any = load_any(settings[0], settings[1:])
+    modules: dict[str, Any] = {"training": predict, "serving": predict_serving, "rl": predict_rl}
+    answer = modules[workload].predict(case)
+    figures = answer.evaluation.costs.row() if workload == "training" else answer.costs
+    idle = frozenset(item.path for item in answer.assumed if item.value == "without effect")
+    codes = (*answer.refused, *answer.broken, *(code for code in answer.remarked if code != "N051"))
+    return Answered({name: repr(cost) for name, cost in figures.items()}, codes, idle)
+
+
+VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other value that counts, by the end of the path
+    "accelerator.memory.capacity": ("90 GiB",),
+    "accelerator.best_matmul": ("{bf16: 100 TFLOP/s}",),
+    "accelerator.efficiency": ("a100-sxm-80",),
+    "held_against.date": ('"2026-12"',),
+    "found_in.node": ("dgx-a100",),
+    "found_in.fabric": ("nvlink3",),
+    "scale_up.fabric": ("nvlink3",),
+    "scale_up.fabric.efficiency": ("a100-sxm-80",),
+    "scale_out.fabric.efficiency": ("ib-hdr", "efa-v1"),
+    "scale_out.fabric": ("ib-hdr", "roce400"),
+    "scale_out.fabric.kind": ("scale-up",),
+    "scale_up.fabric.kind": ("scale-out",),
+    "node.host": ("pcie4x16",),
+    "host.kind": ("scale-out",),
+    "host.efficiency": ("a100-sxm-80",),
+    "cluster.rails": ("optimised", "forwarded"),
+    "node.power.max": ("4 kW",),
+    "node.memory.capacity": ("1 GiB",),
+    "drives.capacity": ("1 GB",),
+}
+_BESIDE = "shown beside a price that is assumed"
+DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and the reason
+    **dict.fromkeys(("name", "title", "provider"), "what it is called"),
+    "accelerator.vendor": "whose part it is: software of other vendors refuses it",
+    "accelerator.family": "the generation: formats that need one refuse others",
+    "accelerator.year": "when it appeared",
+    "accelerator.memory.kind": "the technology, whose rate is memory.bandwidth",
+    **dict.fromkeys(("offer.node", "offer.low", "offer.high"), _BESIDE),
+    **dict.fromkeys(("price.sold", "price.region", "price.date"), "of which offer the price is"),
+}
+
+
+REFUSED = {  # by the end of the path, the code of a fault that says why another value is none
+    "accelerator.memory.capacity": "C031",
+    **dict.fromkeys(("scale_up.fabric.kind", "scale_out.fabric.kind", "host.kind"), "D010"),
+    "cluster.between": "D006",
+}
+
+
+def values(workload: str, key: str) -> list[str]:
+    """Other values of a key, as its schema gives them."""
+    if listed := next((to for end, to in VALUES.items() if f".{key}".endswith(f".{end}")), ()):
+        return list(listed)
+    if key in REFERENCES:
+        return names(REFERENCES[key].kind)[:6]
+    schema = SCENARIOS[workload]
+    if choices := choices_of(schema, key):
+        return choices
+    if examples := examples_of(schema, key):
+        number, _, unit = examples[0].partition(" ")
+        return [f"{float(number) * by:.4g} {unit}".strip() for by in (2, 0.1)]
+    return ["2", "3", "0.3"] if examples is not None else []
+
+
+def shown(workload: str, key: str) -> str:
+    """How another value shows: the code of a refusal or remark, the first figure that differs, or nothing."""
+    for base in BASES[workload]:
+        for value in values(workload, key):
+            try:
+                before, after = answered(workload, base), answered(workload, (*base, f"{key}={value}"))
+            except CostModelError as error:
+                code = error.faults[0].code
+                if any(f".{key}".endswith(f".{end}") and code == of for end, of in REFUSED.items()):
+                    return code
+                continue
+            if any(f"{leaf}.".startswith(f"{key}.") for leaf in after.idle - before.idle):
+                return "N051"
+            if after.codes != before.codes:
+                return after.codes[-1]
+            differs = [name for name, cost in after.figures.items() if cost != before.figures.get(name)]
+            if differs:
+                return differs[0]
+    return ""
+
+
+def keys(workload: str) -> list[str]:
+    """The keys of a workload, in full, without those that describe a document."""
+    known = [full(key.path) for key in all_keys()]
+    return [
+        key
+        for key in known
+        if key.split(".")[0] in SECTIONS[workload] and key_of(SCENARIOS[workload], key) is not None
+        if not key.startswith("cluster.groups.") and not any(f".{key}".endswith(f".{end}") for end in DESCRIPTIVE)
+    ]
+
+
+@pytest.mark.parametrize("workload", SECTIONS)
+def test_no_key_is_silent(workload: str, request: pytest.FixtureRequest) -> None:
+    """A share of them in turn of a seed, unless --whole asks for all."""
+    asked = keys(workload)
+    if not request.config.getoption("--whole"):
+        asked = random.Random(workload).sample(asked, SAMPLE)
+    assert [key for key in asked if not shown(workload, key)] == []

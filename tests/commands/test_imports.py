@@ -114,6 +114,9 @@ def test_a_model_written_is_the_model_read(folder: Path, run: Any) -> None:
     figures = [{**json.loads(ran.out), "model": "", "read_from": [], "library_model": ""} for ran in (before, after)]
     for found in figures:
         found["recipes"] = [{**recipe, "model": ""} for recipe in found["recipes"]]
+    for found, name in zip(figures, ("config.json", "mine.yaml"), strict=True):
+        assert f"--model {name} " in found["assumed"][0]["from"]
+        found["assumed"][0]["from"] = found["assumed"][0]["from"].replace(name, "")
     assert figures[0] == figures[1]
 
 

@@ -109,7 +109,7 @@ def test_the_help_lists_every_command(run: Any) -> None:
 def test_the_version(run: Any) -> None:
     ran = run("--version")
     assert ran.code == 0
-    assert re.fullmatch(r"costmodel \d+\.\d+\.\d+\n", ran.out)
+    assert re.fullmatch(r"costmodel \d+\.\d+\.\d+(\.dev\d+)?\n", ran.out)
 
 
 @pytest.mark.parametrize(

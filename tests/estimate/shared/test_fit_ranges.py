@@ -109,7 +109,7 @@ def test_training_names_tensor_parallelism_outside_its_fit() -> None:
 
 
 def test_services_and_reinforcement_learning_name_it_too() -> None:
-    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64}"
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: fp8}"  # fits in tp 4
     served = predicted("model=llama-3.1-405b", "limits={}", load, RACK, "plan={tp: 16}")
     assert "N054" in served.remarked
     near = predicted("model=llama-3.1-405b", "limits={}", load, RACK, "plan={tp: 4}")

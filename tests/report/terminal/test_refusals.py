@@ -133,9 +133,10 @@ def test_the_command_line_says_so(run: Any) -> None:
     option, inputs, *_ = shlex.split(line.removeprefix("    try ").partition(" (or ")[0])
     mended = run("estimate", NAME, option, inputs)
     assert mended.code == 0
-    memory, step = (f"{figure} {unit}" for figure, unit in zip(line.split()[-4::2], line.split()[-3::2], strict=True))
-    assert memory.removesuffix(" GiB") in mended.out
-    assert f"step time   {step}" in mended.out
+    memory, step, chance = re.split(" {2,}", line.strip())[-3:]
+    assert f"{memory.removesuffix(' GiB')} of " in mended.out
+    assert f"step time   {step} " in mended.out
+    assert f"at risk: {chance.removeprefix('fits with a chance of ')} to fit" in mended.out
     refused = json.loads(run("estimate", NAME, "--set", "plan.tp=6", "--json").out)["refused"]
     assert all(inputs in entry["try"] for entry in refused)
     assert [entry["code"] for entry in refused] == ["L001", "L003", "L004", "L007", "L008"]

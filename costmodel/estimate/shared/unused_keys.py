@@ -12,6 +12,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
+_OF_A_RESULT = "scenario.document."  # where a result has the keys of all documents, whoever stated them
 _PART, _IN, _OUT, _HOST = (
     f"cluster.node.{key}" for key in ("accelerator", "scale_up.fabric", "scale_out.fabric", "host")
 )
@@ -123,7 +124,7 @@ def _of_host(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 
 
 def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str]:
-    """Paths of the leaves that the scenario states itself, not a document that it names."""
+    """Paths of the leaves that the scenario states itself, not a document that it names, nor a result that is read."""
     files = (COMMAND_LINE, case.file)
 
     def leaves(here: Any, path: str) -> Iterator[str]:
@@ -131,7 +132,7 @@ def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str
             inner, place = f"{path}.{key}", getattr(key, "place", None)
             if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
                 yield from leaves(value, inner)
-            elif place is not None and place.file in files:
+            elif place is not None and place.file in files and not place.path.startswith(_OF_A_RESULT):
                 yield inner
 
     for section in sections:

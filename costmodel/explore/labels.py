@@ -248,6 +248,7 @@ LABELS: dict[str, tuple[str, str]] = {
 _GROUPS = (*SIZES, "edp", "ends")
 _TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
 _STATES = re.compile(r"zero (\d), dp (\d+)")
+_OUTSIDE = re.compile(r"(.+) outside its fit")
 _LEFT_OUT = re.compile(r"(\w+) left out")
 _ERROR = re.compile(r"(in_sample|held_out|in_use)(?:_(median|p90|bias))?")
 _SIDE = re.compile(r"(before|after)_(name|model|cluster|nodes|gpus|sequence|global_batch)")
@@ -270,6 +271,8 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
         yield f"{whole} of the {operation}s of the {group} group in a step", group
     if found := _STATES.fullmatch(label):
         yield f"all states of a rank under ZeRO stage {found[1]} over {found[2]} data-parallel ranks, in GiB", "zero"
+    if found := _OUTSIDE.fullmatch(label):
+        yield f"a size of {found[1]} for which its fit has no measurement, and the range that it was made on", "N054"
     if found := _LEFT_OUT.fullmatch(label):
         yield f"errors on the runs of each {found[1]} with constants fitted without it", found[1]
     if (bare := label.rstrip("0123456789,").strip()) in LABELS and label[-1:].isdigit():

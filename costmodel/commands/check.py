@@ -128,12 +128,13 @@ def _of_limits(cases: Sequence[LoadedScenario], kinds: set[str], *, verbose: boo
 def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
     """Every scenario by its name in a baseline, or the faults of all that cannot be read."""
     from costmodel.explore.compare.check import key_of
+    from costmodel.explore.safety import preferring
 
     found: dict[str, LoadedScenario] = {}
     faults: list[Fault] = []
     for asked in (question, *(replace(question, scenario=name, write=None) for name in others)):
         try:
-            case = with_plan(asked.loaded())
+            case = with_plan(preferring(asked.loaded(), None))  # a given baseline or limit rules, not a preference
             key = key_of(asked.scenario, case)
             if key in found:
                 place = Place(asked.scenario or case.file)

@@ -149,12 +149,12 @@ def test_commands_after_a_search_over_values_have_no_flag_without_effect(
 ) -> None:
     found = run("search", *words, "--over", over)
     best = json.loads(run("search", *words, "--over", over, "--json").out)["plans"][0]
-    named = re.findall(r"^(Best|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE)
+    named = re.findall(r"^(Best|Surest|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE)
     assert named
     for label, command in named:
         again = run(*shlex.split(command))
         assert "no effect" not in again.out
-        if label in ("Best", "Nearest"):
+        if label in ("Best", "Surest", "Nearest"):
             (same,) = json.loads(run(*shlex.split(command), "--json").out)["plans"]
             for key in ("gpus", "tp", "replicas", "saturation_per_s", "tpot_s", "rent_per_month_usd"):
                 assert same[key] == best[key]

@@ -189,7 +189,7 @@ def test_replicas_for_a_rate_with_headroom(run: Any) -> None:
 
 def test_a_safe_size_is_larger_and_says_so(run: Any) -> None:
     loose, safe = (json_of(run, "search", NAME, "--set", "workload.rate=40 /s", *more, "--top", "1")["plans"][0]
-                   for more in ((), ("--safe", "90%")))  # fmt: skip
+                   for more in (("--safe", "off"), ("--safe", "90%")))  # fmt: skip
     assert safe["replicas_needed"] > loose["replicas_needed"]
     assert "all with a chance of 90.0 %" in run("search", NAME, "--safe", "90%").out
 
@@ -206,11 +206,12 @@ def test_sizes_without_limits_or_spread_say_so(run: Any) -> None:
 
 def test_scale_without_a_plan_takes_the_one_that_a_search_finds(run: Any) -> None:
     (size,) = json_of(run, "scale", NAME, "--rate", "4", "--set", "plan=null")["sizes"]
-    best = json_of(
-        run, "search", NAME, "--set", "plan=null", "--set", "workload.rate=4 /s", "--set", "stack.budget=8192"
-    )
-    assert [size[name] for name in ("tp", "pp")] == [best["plans"][0][name] for name in ("tp", "pp")]
-    assert size["replicas"] < best["plans"][0]["replicas"]
+    asked = ("--set", "workload.rate=4 /s", "--set", "stack.budget=8192", "--set", "plan=null")
+    (best, *_) = json_of(run, "search", NAME, *asked)["plans"]
+    assert [size[name] for name in ("tp", "pp")] == [best[name] for name in ("tp", "pp")]
+    assert size["replicas"] == best["replicas_needed"] == 2
+    (loose,) = json_of(run, "scale", NAME, "--rate", "4", "--set", "plan=null", "--safe", "off")["sizes"]
+    assert loose["replicas"] == 1 < best["replicas"]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,9 @@ def test_sweep_over_the_budget(run: Any) -> None:
 
 def test_scale_takes_as_many_replicas_as_the_rate_needs(run: Any) -> None:
     sizes = json_of(run, "scale", NAME, "--rate", "4,9.5,19")["sizes"]
-    assert [size["replicas"] for size in sizes] == [1, 3, 5]
+    assert [size["replicas"] for size in sizes] == [2, 3, 6]
+    loose = json_of(run, "scale", NAME, "--rate", "4,9.5,19", "--safe", "off")["sizes"]
+    assert [size["replicas"] for size in loose] == [1, 3, 5]
     assert all(size["works"] for size in sizes)
 
 
@@ -241,7 +244,9 @@ def test_a_range_of_rates_doubles_and_has_its_end(run: Any) -> None:
     """No range of numbers is too long for an answer or a refusal."""
     load = ("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "1000", "--answer", "200", "--rate")
     sizes = json_of(run, *load, "10..100000")["sizes"]
-    assert [size["requests_per_s"] for size in sizes] == [*(10 * 2**step for step in range(14)), 100_000]
+    rates = [*(10 * 2**step for step in range(14)), 100_000]
+    assert [size["workload.rate"] for size in sizes] == [f"{rate} /s" for rate in rates]
+    assert [size["requests_per_s"] for size in sizes] == pytest.approx(rates, rel=1e-12)  # replicas times that of one
     assert [size["requests_per_s"] for size in json_of(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
     refused = run(*load, "1..100000+1")
     assert (refused.code, "at most 10,000 are allowed" in refused.err) == (2, True)
@@ -463,7 +468,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
         named = [
             row for row in found["refused"] if all(row[key] == value[key] for key in ("cluster.node", "cluster.nodes"))
         ]
-        assert value["candidates"] == value["kept"] + sum(row["plans"] for row in named)
+        assert value["candidates"] == value["safe"] + sum(row["plans"] for row in named)
         assumed = value["cluster.node"] == "dgx-b200"
         assert value["best"]["price_assumed"] is assumed
         assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(14.24 if assumed else 6.88, abs=0.005)
@@ -476,9 +481,9 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
 
 
 def test_the_command_under_a_search_over_engines_gives_its_first_row(run: Any) -> None:
-    words = ("search", NAME, "--over", "stack=sglang,trt-llm", "--over", "stack.budget=4096,8192")
+    words = ("search", NAME, "--over", "stack=sglang,trt-llm", "--over", "stack.budget=4096,8192", "--safe", "off")
     best = json_of(run, *words)["plans"][0]
-    line = run(*words).out.splitlines()[-1]
+    (line,) = re.findall(r"^Best.*$", run(*words).out, re.MULTILINE)
     again = json_of(run, *shlex.split(line.partition("costmodel ")[2]))["plans"][0]
     assert {name: again[name] for name in ("tp", "budget", "rate_within_slo_per_s")} == {
         name: best[name] for name in ("tp", "budget", "rate_within_slo_per_s")
@@ -493,10 +498,10 @@ def test_a_value_of_a_search_that_is_wrong_is_marked_at_its_option(run: Any, fau
 def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
     words = ("search", NAME, "--set", "workload.rate=16 /s")
     found, out = json_of(run, *words), run(*words).out
-    assert found["remedies"][0] == {"set": ["cluster.nodes=4"], "plan": ["stack.budget=16384"]}
-    assert "try  --set cluster.nodes=4" in out
-    assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=4\n")
-    assert json_of(run, *words, "--set", "cluster.nodes=4")["remedies"] == []
+    assert found["remedies"][0] == {"set": ["cluster.nodes=5"], "plan": ["stack.budget=16384"]}
+    assert "try  --set cluster.nodes=5" in out
+    assert out.endswith(f"Next: costmodel search {NAME} --set 'workload.rate=16 /s' --set cluster.nodes=5\n")
+    assert json_of(run, *words, "--set", "cluster.nodes=5")["remedies"] == []
 
 
 def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_does_both(run: Any) -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from costmodel.documents.keys.suggestions import alike
-from costmodel.explore.labels import meaning_of
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ENDS = ("_low", "_high")  # of a band, which is named by its result
@@ -30,6 +29,8 @@ def named_result(word: str, named: Mapping[str, str], option: str, written: str)
 
 def _labelled(word: str, named: Mapping[str, str]) -> list[str]:
     """The results that answers print under a word, as `in_flight` for the requests in flight."""
+    from costmodel.explore.labels import meaning_of  # of all answers, and read for a word that no result has alone
+
     spellings = dict.fromkeys((word, word.replace("_", " ")))
     meaning, see = next(filter(None, map(meaning_of, spellings)), ("", ""))
     return list(dict.fromkeys(named[name] for name in (*_POINTED.findall(meaning), see) if name in named))

@@ -82,7 +82,7 @@ def test_a_page_says_its_conclusion_first(name: str, pages: dict[str, str]) -> N
     assert conclusion is not None
     assert conclusion[2][0].isupper() or conclusion[2][0].isdigit()
     assert conclusion[2].endswith(".")
-    assert conclusion[1] == {"refused": "bad", "search": "warn"}.get(name, "good")
+    assert conclusion[1] == {"refused": "bad", "serving": "warn", "layouts": "warn"}.get(name, "good")
 
 
 def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str]) -> None:

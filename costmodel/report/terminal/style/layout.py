@@ -147,6 +147,9 @@ def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
     parts = [
         part for pair in _PARTS.findall(command) for part in ([pair] if cell_len(pair) <= room else pair.split(" ", 1))
     ]
+    if parts and cell_len(f"{before} {parts[0]}") > room >= cell_len(before):
+        yield before
+        line = parts.pop(0)
     for part in parts:
         wider = f"{line or before} {part}"
         if line and cell_len(wider) > room:

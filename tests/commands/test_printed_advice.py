@@ -20,8 +20,8 @@ SCENARIOS = [
     ("workload.rate=null", "workload.users=900", "workload.think_time=30 s", "workload.turns=4"),
     ("limits={worst_gap: {at_most: 200 ms}}",),
     ("limits={latency: {at_most: 8 s}}",),
-    ("limits={cost_per_mtoken: {at_most: 1.5 USD/Mtoken}}",),
-    ("limits={rent_per_month: {at_most: 20000 USD}}",),
+    ("workload.rate=6 /s", "limits={cost_per_mtoken: {at_most: 2 USD/Mtoken}}"),
+    ("workload.rate=6 /s", "limits={rent_per_month: {at_most: 20000 USD}}"),
     ("workload.rate=null", "workload.requests=2000", "limits={makespan: {at_most: 100 s}}"),
 ]
 
@@ -209,10 +209,15 @@ def test_plans_of_equal_rent_are_ordered_by_their_room_to_the_limits(run: Any) -
     kept = [row for row in rows if not row["broken"]]
     room = [float(f"{max(row['ttft_p99_s'] / 1.0, row['tpot_s'] / 0.025):.3g}") for row in kept]
     assert room == sorted(room)
-    free = json.loads(run("search", *JOB, "--set", "objective=gpus_needed", "--top", "50", "--json").out)["plans"]
-    keys = [(f"{row['gpus_needed']:09.0f}", row["gpus"], float(f"{row['tpot_s']:.3g}")) for row in free
-            if not row["broken"]]  # fmt: skip
-    assert keys == sorted(keys)
+    every = ("search", *JOB, "--set", "objective=gpus_needed", "--top", "50", "--json")
+    for more in ((), ("--safe", "off")):
+        free = [row for row in json.loads(run(*every, *more).out)["plans"] if not row["broken"]]
+        safe = [row for row in free if more or row["limits_chance"] >= 0.9]
+        keys = [(f"{row['gpus_needed']:09.0f}", row["gpus"], float(f"{row['tpot_s']:.3g}")) for row in safe]
+        assert keys
+        assert keys == sorted(keys)
+        risks = [float(f"{row['limits_chance']:.3g}") for row in free[len(safe) :]]  # the surest of the others first
+        assert risks == sorted(risks, reverse=True)
 
 
 def test_the_sized_fleet_is_asked_for_on_the_gpus_that_it_fills(run: Any) -> None:

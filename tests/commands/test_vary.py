@@ -66,8 +66,8 @@ def test_what_takes_no_number_names_none(path: str, run: Any, faults: Faults) ->
     ("result", "setting", "wanted"),
     [
         ("run_time", "workload.tokens=null", "set workload.tokens, e.g. 15 T"),
-        ("run_cost", "assume.price=null", "set assume.price, e.g. 2.50 USD/GPU/h"),
-        ("cost_per_mtoken", "assume.price=null", "set assume.price, e.g. 2.50 USD/GPU/h"),
+        ("run_cost", "cluster.node=hgx-h800", "set assume.price, e.g. 2.50 USD/GPU/h"),
+        ("cost_per_mtoken", "cluster.node=hgx-h800", "set assume.price, e.g. 2.50 USD/GPU/h"),
     ],
 )
 def test_what_is_unknown_says_what_is_missing(result: str, setting: str, wanted: str, run: Any, faults: Faults) -> None:

@@ -419,7 +419,7 @@ def test_where_something_fits_there_is_nothing_to_remedy() -> None:
 
 def test_cost_as_objective_wants_a_price() -> None:
     with pytest.raises(CostModelError, match="C004"):
-        searched(case(objective="cost_per_mtoken", node="dgx-a100"))
+        searched(case(objective="cost_per_mtoken", node="hgx-h800"))
     found = whole("cost_per_mtoken").best
     assert [row.sizes for row in found] == [row.sizes for row in whole().best], "the rent is the same for all"
 

@@ -113,8 +113,8 @@ def test_values_that_make_no_one_ranking_are_refused(axis: str, words: str) -> N
 
 def test_a_node_without_a_price_is_named_not_compared_as_free() -> None:
     """The price of the scenario is that of its own node."""
-    keys = over("cluster.node=dgx-h100,dgx-h200,p6-b200,dgx-b200")
-    unknown = "no price is known for dgx-h200, dgx-b200"
+    keys = over("cluster.node=dgx-h100,hgx-h800,p6-b200,l20-8")
+    unknown = "no price is known for hgx-h800, l20-8"
     with pytest.raises(CostModelError, match=unknown):
         found("objective=cost_within_limits", keys=keys)
     with pytest.raises(CostModelError, match=unknown):

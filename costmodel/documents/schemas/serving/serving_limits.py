@@ -132,6 +132,7 @@ class ServingLimits(Document):
     cost_per_moutput: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_moutput")
     cost_per_mcached: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mcached")
     rent_per_month: MoneyLimit = _bounded(MoneyLimit, "rent_per_month")
+    rent_needed: MoneyLimit = _bounded(MoneyLimit, "rent_needed")
     cost_of_batch: MoneyLimit = _bounded(MoneyLimit, "cost_of_batch")
     cost_per_mtoken: TokenPriceLimit = _bounded(TokenPriceLimit, "cost_per_mtoken")
     energy_per_token: EnergyLimit = _bounded(EnergyLimit, "energy_per_token")

@@ -159,6 +159,7 @@ BANDED = (
     "cost_within_limits",
     "replicas_needed",
     "gpus_needed",
+    "rent_needed",
     "prefill_needed",
     "decode_needed",
     "interference_share",

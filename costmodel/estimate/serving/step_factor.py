@@ -54,6 +54,12 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
         return prompts_between(state.tpot, engines.inputs.load.per_token(engines.point(many).decode))
     if name == "requests_per_s":
         return engines.layout.replicas * state.rate
+    if name == "replicas":
+        return engines.layout.replicas
+    if name == "concurrency":
+        return state.in_flight
+    if name == "transfer_time" and name not in engines.held:
+        return np.nan  # of replicas that do both
     if name in IN_TIME:
         return in_time(limits_of(engines.inputs), lambda each: result_at(engines, many, state, each))[name]
     found: Number = engines.held[name] if name in engines.held else getattr(state, name)

@@ -87,7 +87,7 @@ def explain(
     words = " ".join(filter(None, (what, named)))
     if more and _is_scenario(what):
         quantity, more = named, None
-    if more or (quantity is not None and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
+    if more or (quantity is not None and what != "-" and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
         return _plan(question)

@@ -12,7 +12,7 @@ from costmodel.documents.schemas.precision import RECIPES
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
-_OF_A_RESULT = "scenario.document."  # where a result has the keys of all documents, whoever stated them
+_OF_A_RESULT = "scenario.document."  # where a result has the keys of all documents, stated or not
 _PART, _IN, _OUT, _HOST = (
     f"cluster.node.{key}" for key in ("accelerator", "scale_up.fabric", "scale_out.fabric", "host")
 )

@@ -15,7 +15,7 @@ SUBJECTS = {
     "documents": "counted fuzz fuzz_numbers fuzz_words private",
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",
-    "estimate": "every_accelerator every_node every_pair public_reports relations strategy_limits",
+    "estimate": "every_accelerator every_key every_node every_pair public_reports relations strategy_limits",
     "estimate/serving": "every_key published_runs speculation stated_types wide_experts",
     "estimate/training": "communication exposed lean_steps precision",
     "evidence/measure": "measured_cards",

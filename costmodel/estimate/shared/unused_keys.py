@@ -9,6 +9,7 @@ from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.precision import RECIPES
+from costmodel.equations.parallelism.counts import remainder
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
@@ -98,7 +99,7 @@ def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     if any(kind.latent is not None and kind.latent.indexer is not None for kind in mixers):
         used.add("fp8")  # scores of an indexer
     heads = (kind.attention.head_dim for kind in mixers if kind.attention is not None)
-    if any(kind.selective_scan is not None for kind in mixers) or any(dim % _ALIGNED for dim in heads):
+    if any(kind.selective_scan is not None for kind in mixers) or any(remainder(dim, _ALIGNED) for dim in heads):
         used.add("fp32")  # vector units
     for kind in type(case.accelerator.peak).model_fields:
         if kind not in used:

@@ -135,25 +135,27 @@ _FAULT = re.compile(
     r"(?:  --> (?P<place>.*)\n)?"
     r"(?: +\|\n +\d* \| (?P<source>.*)\n +\| (?P<caret> *\^+)\n)?"
     r"(?:help: (?P<help>.*)\n)?"
+    r"(?:the same fault stands in (?P<more>[\d,]+) more places: .*\n)?"
 )
 
 
 def faults_of(ran: Ran) -> list[Seen]:
-    """The faults a run printed; every line of stderr must belong to one, but the last, which counts them."""
+    """The faults a run printed, equal ones once; each line of stderr belongs to one, but the last, with their count."""
     assert ran.code == 2, ran
     assert ran.out == ""
     assert "Traceback" not in ran.err
     body, last = ran.err.rstrip("\n").rsplit("\n", 1)
-    found, position = [], 0
+    found, position, more = [], 0, 0
     for match in _FAULT.finditer(body + "\n"):
         assert match.start() == position, ran.err
         position = match.end()
         part = match.groupdict(default="")
+        more += int((part["more"] or "0").replace(",", ""))
         start = part["caret"].find("^")
         marked = part["source"][start : len(part["caret"])] if part["caret"] else ""
         found.append(Seen(part["code"], part["sentence"], part["place"], marked, part["help"]))
     assert position == len(body) + 1, ran.err
-    assert last.startswith(f"{len(found)} fault"), ran.err
+    assert last.startswith(f"{len(found) + more:,} fault"), ran.err
     return found
 
 

@@ -346,7 +346,7 @@ def misbehaviour(run: Callable[..., Any], case: tuple[tuple[str, ...], bytes], f
         return f"written: {written[0]}"
     if ran.code == 2 and (ran.out or not re.search(r"^error\[[CD]\d+\]|^Usage", ran.err)):
         return f"code 2 without a fault: {ran.err[:200]!r} {ran.out[:200]!r}"
-    if ran.code != 2 and ran.err:
+    if ran.code != 2 and ran.err.removeprefix("wrote answer.json\n" if "--output" in arguments else ""):
         return f"stderr: {ran.err[:200]}"
     return "an answer of nothing" if ran.code != 2 and not ran.out and "--output" not in arguments else ""
 

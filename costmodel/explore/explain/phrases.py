@@ -80,6 +80,7 @@ _ENDINGS = (
 )
 _SHORTEST = 3  # letters that remain in front of an ending
 _OPENED, _NAMED = 0.6, 0.3  # shares of the words of a question that open a page, and that name one in a hint
+_WORD = 3  # letters of a word that can tell pages apart
 
 
 @record
@@ -146,6 +147,8 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
     texts: by the word of a page, its title and names, and its text
     """
     asked = key_of(words)
+    if max(map(len, asked), default=0) < _WORD:
+        return []
     pages = _pages(tuple(texts.items()))
     held = Counter(word for strong, weak in pages.values() for word in strong | weak)
     weights = {word: math.log(1 + len(pages) / (1 + held[word])) for word in asked}

@@ -25,9 +25,12 @@ VALUES = {
     "units": "7", "l2": "7 MiB", "clock": "900 MHz", "runs": "7", "median": "7 %", "date": '"2026-11"',
     "node": "dgx-a100", "fabric": "nvlink3", "latency": "90 us", "copies": "7 GB/s", "reduces": "true",
     "bandwidth": "7 GB/s", "cores": "7", "capacity": "7 TB", "read": "7 GB/s", "write": "7 GB/s",
-    "transposed": "true", "int8": "7 TOP/s",
+    "transposed": "true", "int8": "7 TOP/s", "efficiency": "a100-sxm-80",
 }  # fmt: skip
-WHOLE = {"cluster.node.accelerator.operands", "cluster.node.drives", "cluster.node.accelerator.held_against"}
+WHOLE = {
+    "cluster.node.drives",
+    *(f"cluster.node.accelerator.{key}" for key in ("operands", "best_matmul", "held_against", "found_in")),
+}
 
 
 def answered(workload: str, settings: tuple[str, ...]) -> tuple[dict[str, Any], set[str]]:

@@ -27,7 +27,7 @@ from costmodel.explore.search.changes import Remedy, has_chance, of_money, of_qu
 from costmodel.ground.errors import CostModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.estimate.shared.plan_batch import Block, Structure
@@ -52,11 +52,12 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
         return list(_of_the_run(answer, code))
     smaller, preferred = code != "T001", preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
-    for others in (
+    steps: tuple[Callable[[], list[Remedy]], ...] = (
         lambda: [*_fused(answer), *_of_the_plan(answer, LAYOUT), *_of_the_scenario(answer, smaller=smaller)],
         lambda: _of_the_plan(answer, OTHERS),
         lambda: _together(answer) if smaller else [],
-    ):
+    )
+    for others in steps:
         found = safest([*found, *others()], preferred)
         if any(has_chance(remedy.chance, preferred) for remedy in found):
             break

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import random
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,8 +18,10 @@ from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.estimate.evaluate import predict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving
+from costmodel.explore.explain.effects import Effect, effects
 from costmodel.ground.errors import CostModelError
 
 from .serving.test_every_key import CASES as SERVED
@@ -34,24 +38,36 @@ PRICE = "cluster.node.price={per: node, hourly: 90 USD/h, sold: on demand, regio
 TRAINED, SERVICE, LEARNT = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 
 OFFLOADED = "plan={tp: 1, micro_batch: 1, zero: 3, recompute: full, offload: [optimizer, parameters], offload_to: nvme}"
+HOSTED = "stack=openrlhf", "plan.cp=1", "plan.offload=[optimizer]"
 PODS = "cluster.pod=1", "cluster.oversubscription=40"
-FAILED = "run={failures: {schema: costmodel/reliability/v1, name: x, title: x, every: 3 h, gpus: 512, sources: {}}}"
-EVENTS = (
-    "run={spot: {price: 1 USD/GPU/h, preempted_every: 50 h, notice: 60 s}, elastic: {regroup: 100 s, repair: 3 h}, "
-    "planned: {every: 100 h, stop: 60 s}, data: {read: 1 GB/s, token: 4 B}, power: {grid: us-average}}"
+SPOT = (
+    "run={spot: {price: 1 USD/GPU/h, preempted_every: 50 h, notice: 60 s}, planned: {every: 100 h, stop: 60 s}, "
+    "data: {read: 1 kB/s, token: 4 B}, power: {grid: us-average}}"
 )
+ELASTIC = "run={elastic: {regroup: 100 s, repair: 3 h}}"
+FEWER = "run.failures.repair=2 days", "run.restart.ranks=56"
+EVERY = "run.failures={every: 3 h, gpus: 512}"
+OF_JOB = "run.failures.job={rate: 0.1 /day, low: 0.05 /day, high: 0.3 /day}"
+SCALED = "workload.learning_rate={base: 3e-4, batch: 256 sequences}"
 
 # Scenarios by workload, and what is set in them: a key is asked of each in turn until it shows.
 BASES: dict[str, list[tuple[str, ...]]] = {
     "training": [
         (TRAINED, "run={}", "workload.tokens=1 T"),
-        (TRAINED, EVENTS, "workload.tokens=1 T", PRICE),
+        (TRAINED, SPOT, "workload.tokens=1 T", PRICE),
+        (TRAINED, ELASTIC, "workload.tokens=1 T", "plan.zero=0"),
+        (TRAINED, *FEWER, "run.restart.ranks=448", "workload.tokens=1 T"),
+        (TRAINED, EVERY, "workload.tokens=1 T", SCALED),
+        (TRAINED, OF_JOB, "workload.tokens=1 T", "assume.stragglers.jitter=0.1"),
         ("deepseek-v3-2048", "run={}"),
         ("offload-llama-2-13b-8", "run={}"),
         ("offload-llama-2-13b-8", OFFLOADED, DRIVES, MEMORY),
-        ("lora-llama-3-70b-8",),
+        ("lora-llama-3-70b-8", "model=glm-4.5-air"),
         ("diloco-llama-3.1-8b-64", "run={}"),
-        ("ddp-llama-3.2-1b-32",),
+        ("ddp-llama-3.2-1b-32", "plan.compression=one-bit"),
+        ("quickstart", "stack=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}"),
+        ("quickstart", "model=qwen-3-vl-32b", "workload.images={count: 1, tokens: 90}"),
+        ("quickstart", "plan.cp=4"),
         ("gpt-3-175b-1024", *PODS),
         ("mixed-llama-3-8b-96", "cluster.between=25 GB/s"),
         (TRAINED, "cluster.rails=optimised", "cluster.oversubscription=4"),
@@ -65,14 +81,23 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (SERVICE, *SERVED["host"]),
         (SERVICE, *SERVED["fleet"], *PODS),
         (SERVICE, "plan={tp: 16}", "limits={}", PRICE, "assume.price=null"),
+        (SERVICE, "plan={tp: 8, pp: 2}", "limits={}"),
         (SERVICE, "cluster.node=gaudi2-8", "limits={}"),
         (SERVICE, "cluster.node.accelerators=4", "plan={tp: 8}", "limits={}"),
     ],
     "rl": [
         (LEARNT, "run={}"),
-        (LEARNT, EVENTS, PRICE, "assume.price=null"),
+        (LEARNT, SPOT, PRICE, "assume.price=null"),
+        (LEARNT, ELASTIC, "plan.dp_replicate=4"),
+        (LEARNT, *FEWER, "plan.dp_replicate=4"),
+        (LEARNT, EVERY),
+        (LEARNT, OF_JOB),
         (LEARNT, "plan.rollout={colocated: false, ranks: 32, tp: 2}", *PODS),
-        (LEARNT, "plan.offload=[optimizer, parameters]", "plan.offload_to=nvme", DRIVES, MEMORY),
+        (LEARNT, *HOSTED, MEMORY),
+        (LEARNT, *HOSTED, MEMORY, "plan.offload_to=nvme", DRIVES),
+        (LEARNT, "stack.trainer=megatron-core", "plan={tp: 2, pp: 4, micro_batch: 1, zero: 1}"),
+        (LEARNT, "stack.trainer=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}"),
+        (LEARNT, "cluster.nodes=1", "cluster.node.accelerators=1", "plan={micro_batch: 1}"),
         (LEARNT, "model=qwen-3-30b-a3b"),
         (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
         (LEARNT, "cluster.node.accelerators=4"),
@@ -93,14 +118,21 @@ def answered(workload: str, settings: tuple[str, ...]) -> Answered:
     case: Any = load_any(settings[0], settings[1:])
     modules: dict[str, Any] = {"training": predict, "serving": predict_serving, "rl": predict_rl}
     answer = modules[workload].predict(case)
-    figures = answer.evaluation.costs.row() if workload == "training" else answer.costs
+    figures = answer.costs if workload != "training" else answer.evaluation.costs.row() | dict(_of_effects(answer))
     idle = frozenset(item.path for item in answer.assumed if item.value == "without effect")
     codes = (*answer.refused, *answer.broken, *(code for code in answer.remarked if code != "N051"))
     return Answered({name: repr(cost) for name, cost in figures.items()}, codes, idle)
 
 
+def _of_effects(answer: Answer) -> Iterator[tuple[str, Effect]]:
+    """What an answer shows beside its figures: the learning rate of the batch."""
+    if answer.inputs.case.scenario.workload.learning_rate is not None:
+        yield from ((effect.key, effect) for effect in effects(answer))
+
+
 VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other value that counts, by the end of the path
     "accelerator.memory.capacity": ("90 GiB",),
+    "node.memory.bandwidth": ("1 GB/s",),
     "accelerator.best_matmul": ("{bf16: 100 TFLOP/s}",),
     "accelerator.efficiency": ("a100-sxm-80",),
     "held_against.date": ('"2026-12"',),
@@ -119,9 +151,16 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "node.power.max": ("4 kW",),
     "node.memory.capacity": ("1 GiB",),
     "drives.capacity": ("1 GB",),
+    "workload.prompts": ("256",),
+    "response.limit": ("30 k",),
+    "restart.ranks": ("48", "384"),
+    "overlap.cp": ("0",),
+    "compression.warm_up": ("50 %",),
+    "compression.codec": ("1 s",),
 }
 _BESIDE = "shown beside a price that is assumed"
 DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and the reason
+    "workload.kind": "which questions there are",
     **dict.fromkeys(("name", "title", "provider"), "what it is called"),
     "accelerator.vendor": "whose part it is: software of other vendors refuses it",
     "accelerator.family": "the generation: formats that need one refuse others",
@@ -148,10 +187,13 @@ def values(workload: str, key: str) -> list[str]:
     schema = SCENARIOS[workload]
     if choices := choices_of(schema, key):
         return choices
-    if examples := examples_of(schema, key):
-        number, _, unit = examples[0].partition(" ")
-        return [f"{float(number) * by:.4g} {unit}".strip() for by in (2, 0.1)]
-    return ["2", "3", "0.3"] if examples is not None else []
+    if (examples := examples_of(schema, key)) is None:
+        return []
+    numbers = [found for example in examples if (found := re.fullmatch(r"([\d.,e+-]+) ?(.*)", example))]
+    scaled = [
+        f"{float(number[1].replace(',', '')) * by:.4g} {number[2]}".strip() for number in numbers[:1] for by in (2, 0.1)
+    ]
+    return scaled or [*examples, "2", "3", "0.3"]
 
 
 def shown(workload: str, key: str) -> str:
@@ -165,11 +207,10 @@ def shown(workload: str, key: str) -> str:
                 if any(f".{key}".endswith(f".{end}") and code == of for end, of in REFUSED.items()):
                     return code
                 continue
-            if any(f"{leaf}.".startswith(f"{key}.") for leaf in after.idle - before.idle):
-                return "N051"
-            if after.codes != before.codes:
-                return after.codes[-1]
             differs = [name for name, cost in after.figures.items() if cost != before.figures.get(name)]
+            differs += {*after.codes} ^ {*before.codes}
+            if any(f"{leaf}.".startswith(f"{key}.") for leaf in after.idle):
+                return "" if differs else "N051"
             if differs:
                 return differs[0]
     return ""

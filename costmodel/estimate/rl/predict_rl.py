@@ -122,6 +122,8 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
     """Codes of the limits that a plan does not keep, memory first."""
     if costs["memory_share"] > 1:
         yield "M001"
+    if inputs.trainer.evaluation.costs.row()["host_share"] > 1:
+        yield "M003"
     for limit in stated_limits(inputs.case.scenario.limits):
         if not limit.holds(costs.get(limit.column, math.nan)):
             yield "M002" if limit.of_memory else "T001"

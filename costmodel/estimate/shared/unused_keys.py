@@ -1,4 +1,4 @@
-"""Keys of a cluster that no figure of an answer depends on, each with the reason, where a scenario states them."""
+"""Keys that no figure of an answer depends on, each with the reason, where a scenario states them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from costmodel.equations.parallelism.counts import remainder
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
+_SECTIONS = ("cluster", "run")
 _OF_A_RESULT = "scenario.document."  # where a result has the keys of all documents, stated or not
 _PART, _IN, _OUT, _HOST = (
     f"cluster.node.{key}" for key in ("accelerator", "scale_up.fabric", "scale_out.fabric", "host")
@@ -35,17 +36,21 @@ _SERVING = {
     **dict.fromkeys((f"{links}.reduces" for links in (_IN, _OUT)), "engines take the fits of all-reduces, and trees"),
 }
 _MULTIPLIED = {f"{_PART}.peak.int8": "training has no products in int8"}
+_RUN = {
+    f"run.failures.{key}": "ranges of a run are those of its iterations"
+    for key in ("low", "high", "job.low", "job.high")
+}
 _ALIGNED = 8  # elements: heads of another multiple do not fit the tensor cores
 UNUSED: dict[str, dict[str, str]] = {
     "training": {**_EVERY, **_MULTIPLIED},
     "serving": {**_EVERY, **_SERVING},
-    "rl": {**_EVERY, **_MULTIPLIED},
+    "rl": {**_EVERY, **_MULTIPLIED, **_RUN},
 }
 
 
 def unused_keys(case: LoadedScenario) -> tuple[Assumption, ...]:
-    """The stated keys of the cluster that no figure of an answer depends on, each with the reason."""
-    if not (stated := [*stated_leaves(case, ("cluster",))]):
+    """The stated keys that no figure of an answer depends on, each with the reason."""
+    if not (stated := [*stated_leaves(case, _SECTIONS)]):
         return ()
     reasons = {**dict(_switched_off(case)), **UNUSED[case.kind]}
     return tuple(

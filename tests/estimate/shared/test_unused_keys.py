@@ -1,4 +1,4 @@
-"""Keys of a cluster that a workload has no use for are remarked, and change no figure."""
+"""Keys that a workload has no use for are remarked, and change no figure."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ VALUES = {
 }  # fmt: skip
 WHOLE = {
     "cluster.node.drives",
+    *(f"run.failures.{key}" for key in ("low", "high", "job.low", "job.high")),  # only beside a rate
     *(f"cluster.node.accelerator.{key}" for key in ("operands", "best_matmul", "held_against", "found_in")),
 }
 

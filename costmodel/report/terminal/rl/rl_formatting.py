@@ -111,7 +111,7 @@ def reason(answer: RlAnswer, code: str) -> str:
         memory = answer.memory
         phase = "generating" if memory.generating > memory.updating else "updating"
         return f"{gib(memory.peak)} of {gib(memory.usable)} GiB an accelerator while {phase}"
-    if code in answer.inputs.trainer.refused:
+    if code == "M003" or code in answer.inputs.trainer.refused:
         return training_reason(answer.inputs.trainer, code)
     if code in ("M002", "T001"):
         return "; ".join(_missed(answer, code))

@@ -80,7 +80,7 @@ _ENDINGS = (
 )
 _SHORTEST = 3  # letters that remain in front of an ending
 _OPENED, _NAMED = 0.6, 0.3  # shares of the words of a question that open a page, and that name one in a hint
-_WORD = 3  # letters of a word that can tell pages apart
+_WORD = 3  # letters of a word that distinguishes pages
 
 
 @record

@@ -28,7 +28,8 @@ _EMPTY = frozenset({
     "than", "that", "the", "their", "them", "then", "there", "these", "they", "thing", "this", "those", "to",
     "too", "u", "up", "us", "use", "used", "useful", "using", "v", "versus", "very", "via", "vs", "want", "was",
     "way", "ways", "we", "what", "whats", "when", "where", "whether", "which", "while", "who", "why", "will",
-    "with", "without", "work", "works", "would", "you", "your",
+    "with", "without", "work", "works", "would", "you", "your", "anything", "everything", "nothing", "something",
+    "kind", "kinds",
 })  # fmt: skip
 # Abbreviations, and words for the same thing, each as the words that count.
 _SAME = {

@@ -28,7 +28,7 @@ from .serving.test_every_key import CASES as SERVED
 
 SAMPLE = 12  # keys of a workload that are asked about unless --whole asks for all
 SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks about the others of serving
-    "training": ("cluster", "workload", "assume", "run"),
+    "training": ("cluster", "workload", "assume", "run", "plan", "stack"),
     "serving": ("cluster",),
     "rl": ("cluster", "workload", "assume", "run"),
 }
@@ -38,6 +38,10 @@ PRICE = "cluster.node.price={per: node, hourly: 90 USD/h, sold: on demand, regio
 TRAINED, SERVICE, LEARNT = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 
 OFFLOADED = "plan={tp: 1, micro_batch: 1, zero: 3, recompute: full, offload: [optimizer, parameters], offload_to: nvme}"
+IN_BACKWARD = (
+    *("stack=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}", "workload.global_batch=64"),
+    "workload.optimizer.in_backward=true",
+)
 HOSTED = "stack=openrlhf", "plan.cp=1", "plan.offload=[optimizer]"
 PODS = "cluster.pod=1", "cluster.oversubscription=40"
 SPOT = (
@@ -68,6 +72,18 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         ("quickstart", "stack=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}"),
         ("quickstart", "model=qwen-3-vl-32b", "workload.images={count: 1, tokens: 90}"),
         ("quickstart", "plan.cp=4"),
+        ("lora-llama-3-70b-8", "plan.tp=2"),
+        (TRAINED, "plan={tp: 8, pp: 4, sequence_parallel: false}", "workload.precision=fp8"),
+        (TRAINED, "plan.recompute=full", "plan.recompute_layers=4"),
+        (TRAINED, "plan.recompute=selective"),
+        ("quickstart", "stack=zero-bubble", "plan={pp: 8, schedule: zb-h2}"),
+        ("quickstart", "stack=ddp", "workload.precision=fp32"),
+        ("quickstart", *IN_BACKWARD),
+        ("quickstart", "model=glm-4.5-air", "plan={tp: 2, ep: 4}"),
+        ("quickstart", "model=glm-4.5-air", "plan={tp: 2, ep: 4}", "assume.experts.capacity=1.5"),
+        ("quickstart", "model=llama-4-scout", "stack=transformers-fsdp", "plan={zero: 3, micro_batch: 1}"),
+        ("offload-llama-2-13b-8", "plan.zero=3", "plan.offload=[parameters]"),
+        ("diloco-llama-3.1-8b-64", "plan.sites.overlap=1", "plan.sites.link=1 MB/s"),
         ("gpt-3-175b-1024", *PODS),
         ("mixed-llama-3-8b-96", "cluster.between=25 GB/s"),
         (TRAINED, "cluster.rails=optimised", "cluster.oversubscription=4"),
@@ -147,6 +163,16 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "node.host": ("pcie4x16",),
     "host.kind": ("scale-out",),
     "host.efficiency": ("a100-sxm-80",),
+    "stack.like": ("fsdp2", "openrlhf"),
+    "trainer.like": ("fsdp2",),
+    "rollout.like": ("sglang",),
+    "stack.makers": ("[Intel]",),
+    "trainer.makers": ("[Intel]",),
+    "rollout.makers": ("[Intel]",),
+    "low_precision.recipes": ("[mxfp8]",),
+    "stack.full_precision": ("[tf32]",),
+    "trainer.full_precision": ("[tf32]",),
+    "sites.overlap": ("0",),
     "cluster.rails": ("optimised", "forwarded"),
     "node.power.max": ("4 kW",),
     "node.memory.capacity": ("1 GiB",),
@@ -175,6 +201,7 @@ REFUSED = {  # by the end of the path, the code of a fault that says why another
     "accelerator.memory.capacity": "C031",
     **dict.fromkeys(("scale_up.fabric.kind", "scale_out.fabric.kind", "host.kind"), "D010"),
     "cluster.between": "D006",
+    **dict.fromkeys(("low_precision.recipes", "full_precision"), "D016"),
 }
 
 

@@ -23,6 +23,7 @@ from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.estimate.training.unused_training_keys import unused_training_keys
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
@@ -205,7 +206,7 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N026")
     if inputs.optimizer.projection is not None:
         remarked = (*remarked, "N027")
-    if idle := unused_keys(inputs.case):
+    if idle := unused_keys(inputs.case, unused_training_keys(inputs, block)):
         remarked = (*remarked, "N051")
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)

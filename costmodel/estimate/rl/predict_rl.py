@@ -30,6 +30,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.unused_training_keys import unused_training_keys
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 
@@ -82,7 +83,7 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
         found, run, results = evaluate(inputs, memory, valid=not refused)
     costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
-    idle = unused_keys(inputs.case)
+    idle = unused_keys(inputs.case, _unused(inputs))
     remarked = ("N051",) if idle else ()
     assumed = (*idle, *inputs.assumed)
     return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
@@ -95,6 +96,13 @@ def evaluate(
     found = iteration(inputs, memory)
     run = _run(inputs, number(found.total)) if valid else None
     return found, run, _results(inputs, memory, found, run)
+
+
+def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
+    """Keys without effect on the trainer, as the scenario calls them."""
+    trainer = inputs.trainer
+    for path, reason in unused_training_keys(trainer.inputs, trainer.evaluation.block):
+        yield path.replace("stack.", "stack.trainer.", 1), reason.replace("stack.", "stack.trainer.")
 
 
 def _refused(inputs: RlInputs) -> Iterator[str]:

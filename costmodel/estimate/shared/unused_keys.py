@@ -13,7 +13,7 @@ from costmodel.equations.parallelism.counts import remainder
 from costmodel.ground.errors import COMMAND_LINE
 
 WITHOUT_EFFECT = "without effect"
-_SECTIONS = ("cluster", "run")
+_SECTIONS = ("cluster", "model", "workload", "stack", "plan", "assume", "run", "limits")
 _OF_A_RESULT = "scenario.document."  # where a result has the keys of all documents, stated or not
 _PART, _IN, _OUT, _HOST = (
     f"cluster.node.{key}" for key in ("accelerator", "scale_up.fabric", "scale_out.fabric", "host")
@@ -48,17 +48,16 @@ UNUSED: dict[str, dict[str, str]] = {
 }
 
 
-def unused_keys(case: LoadedScenario) -> tuple[Assumption, ...]:
-    """The stated keys that no figure of an answer depends on, each with the reason."""
+def unused_keys(case: LoadedScenario, further: Iterable[tuple[str, str]] = ()) -> tuple[Assumption, ...]:
+    """The stated keys that no figure of an answer depends on, each with the reason.
+
+    further: paths without effect in the plan of the answer, with their reasons
+    """
     if not (stated := [*stated_leaves(case, _SECTIONS)]):
         return ()
-    reasons = {**dict(_switched_off(case)), **UNUSED[case.kind]}
-    return tuple(
-        Assumption(leaf, WITHOUT_EFFECT, reason)
-        for leaf in stated
-        for path, reason in reasons.items()
-        if f"{leaf}.".startswith(f"{path}.")
-    )
+    reasons = {**dict(further), **dict(_switched_off(case)), **UNUSED[case.kind]}
+    found = {leaf: reason for leaf in stated for path, reason in reasons.items() if f"{leaf}.".startswith(f"{path}.")}
+    return tuple(Assumption(leaf, WITHOUT_EFFECT, reason) for leaf, reason in found.items())
 
 
 def _switched_off(case: LoadedScenario) -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ SAMPLE = 12  # keys of a workload that are asked about unless --whole asks for a
 SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks about the others of serving
     "training": ("cluster", "workload", "assume", "run", "plan", "stack"),
     "serving": ("cluster",),
-    "rl": ("cluster", "workload", "assume", "run"),
+    "rl": ("cluster", "workload", "assume", "run", "plan", "stack"),
 }
 DRIVES = "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"
 MEMORY = "cluster.node.memory={capacity: 2 TiB, bandwidth: 400 GB/s}"
@@ -113,6 +113,9 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (LEARNT, *HOSTED, MEMORY, "plan.offload_to=nvme", DRIVES),
         (LEARNT, "stack.trainer=megatron-core", "plan={tp: 2, pp: 4, micro_batch: 1, zero: 1}"),
         (LEARNT, "stack.trainer=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}"),
+        (LEARNT, "stack.rollout=sglang", "workload.precision=fp8", "stack.trainer=megatron-core", "plan={tp: 2}"),
+        (LEARNT, "plan.rollout={tp: 16}"),
+        (LEARNT, "plan.rollout={tp: 2, dp_attention: 2, ep: 4}", "model=qwen-3-30b-a3b"),
         (LEARNT, "cluster.nodes=1", "cluster.node.accelerators=1", "plan={micro_batch: 1}"),
         (LEARNT, "model=qwen-3-30b-a3b"),
         (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
@@ -163,6 +166,14 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "node.host": ("pcie4x16",),
     "host.kind": ("scale-out",),
     "host.efficiency": ("a100-sxm-80",),
+    "stack": ("openrlhf", "fsdp2"),
+    "stack.kind": ("training",),
+    "stack.rollout": ("sglang",),
+    "rollout.kind": ("training",),
+    "rollout.runs_on": ("[AMD]",),
+    "rollout.checkpoint_caches": ("{fp8: fp8}",),
+    "defaults.0.except_families": ("[hopper]",),
+    "spread.update": ("50 %",),
     "stack.like": ("fsdp2", "openrlhf"),
     "trainer.like": ("fsdp2",),
     "rollout.like": ("sglang",),
@@ -187,6 +198,7 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
 _BESIDE = "shown beside a price that is assumed"
 DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and the reason
     "workload.kind": "which questions there are",
+    **dict.fromkeys(("as_of.version", "as_of.date"), "which release it describes"),
     **dict.fromkeys(("name", "title", "provider"), "what it is called"),
     "accelerator.vendor": "whose part it is: software of other vendors refuses it",
     "accelerator.family": "the generation: formats that need one refuse others",
@@ -201,8 +213,14 @@ REFUSED = {  # by the end of the path, the code of a fault that says why another
     "accelerator.memory.capacity": "C031",
     **dict.fromkeys(("scale_up.fabric.kind", "scale_out.fabric.kind", "host.kind"), "D010"),
     "cluster.between": "D006",
+    "rollout.colocated": "D006",
+    **dict.fromkeys(("stack.kind", "rollout.kind"), "D010"),
+    **dict.fromkeys(("rollout.runs_on", "rollout.precisions", "rollout.caches"), "D016"),
     **dict.fromkeys(("low_precision.recipes", "full_precision"), "D016"),
 }
+
+
+BESIDE = {"plan.sites": "plan.sites={count: 2, link: 1 GB/s}"}  # what is stated too, as keys need it
 
 
 def values(workload: str, key: str) -> list[str]:
@@ -225,10 +243,11 @@ def values(workload: str, key: str) -> list[str]:
 
 def shown(workload: str, key: str) -> str:
     """How another value shows: the code of a refusal or remark, the first figure that differs, or nothing."""
+    beside = [setting for path, setting in BESIDE.items() if key.startswith(f"{path}.")]
     for base in BASES[workload]:
         for value in values(workload, key):
             try:
-                before, after = answered(workload, base), answered(workload, (*base, f"{key}={value}"))
+                before, after = answered(workload, base), answered(workload, (*base, *beside, f"{key}={value}"))
             except CostModelError as error:
                 code = error.faults[0].code
                 if any(f".{key}".endswith(f".{end}") and code == of for end, of in REFUSED.items()):

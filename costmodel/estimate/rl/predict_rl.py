@@ -26,6 +26,7 @@ from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
 from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
+from costmodel.estimate.serving.without_effect import switched_off
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.shared.unused_keys import unused_keys
@@ -85,6 +86,9 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
     idle = unused_keys(inputs.case, _unused(inputs))
     remarked = ("N051",) if idle else ()
+    makers = case.rollout.makers
+    if "N040" in inputs.trainer.remarked or (makers and case.accelerator.vendor not in makers):
+        remarked = ("N040", *remarked)
     assumed = (*idle, *inputs.assumed)
     return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
 
@@ -98,11 +102,19 @@ def evaluate(
     return found, run, _results(inputs, memory, found, run)
 
 
+_SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and the load of engines has what remains
+
+
 def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
-    """Keys without effect on the trainer, as the scenario calls them."""
+    """Keys without effect on the trainer and on engines, as the scenario calls them."""
     trainer = inputs.trainer
     for path, reason in unused_training_keys(trainer.inputs, trainer.evaluation.block):
         yield path.replace("stack.", "stack.trainer.", 1), reason.replace("stack.", "stack.trainer.")
+    if inputs.engines is not None:
+        for path, reason in switched_off(inputs.engines.inputs, [inputs.engines.layout]):
+            if path.startswith("stack.") and path != _SHARED_PROMPTS:
+                reason = reason.replace("stack.", "stack.rollout.").replace("plan.", "plan.rollout.")
+                yield path.replace("stack.", "stack.rollout.", 1), reason
 
 
 def _refused(inputs: RlInputs) -> Iterator[str]:

@@ -29,10 +29,7 @@ def without_effect(
     yield from unused_keys(inputs.case)
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
-    of_engine = (*_of_stack(inputs, columns), *_of_memory(inputs), *_of_defaults(inputs))
-    of_engine = (*of_engine, *_of_cache(inputs, stated))
-    of_plan = (*_of_layout(inputs, columns), *_of_experts(inputs, columns, costs))
-    rules = (*of_engine, *_of_load(inputs, columns), *_of_reuse(inputs), *of_plan)
+    rules = (*switched_off(inputs, columns), *_of_cache(inputs, stated), *_of_experts(inputs, columns, costs))
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
@@ -43,6 +40,16 @@ def without_effect(
             if f"{leaf}.".startswith(f"{path}."):
                 known.add(leaf)
                 yield Assumption(leaf, WITHOUT_EFFECT, reason)
+
+
+def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
+    """Keys that others of an engine, its load and its layout switch off, each with the reason."""
+    yield from _of_stack(inputs, columns)
+    yield from _of_memory(inputs)
+    yield from _of_defaults(inputs)
+    yield from _of_load(inputs, columns)
+    yield from _of_reuse(inputs)
+    yield from _of_layout(inputs, columns)
 
 
 def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:

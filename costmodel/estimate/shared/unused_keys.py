@@ -40,11 +40,19 @@ _RUN = {
     f"run.failures.{key}": "ranges of a run are those of its iterations"
     for key in ("low", "high", "job.low", "job.high")
 }
+_ROLLOUT = {
+    "plan.shares": "all nodes are alike",
+    "stack.rollout.weights": "engines have the weights of the trainer",
+    "stack.rollout.host_cache": "no turn comes back",
+    "stack.rollout.chunked": "prompts of an iteration are given at once",
+    "stack.rollout.spread.ttft": "no figure of an iteration has it",
+    "stack.rollout.spread.pool": "no figure of an iteration has it",
+}
 _ALIGNED = 8  # elements: heads of another multiple do not fit the tensor cores
 UNUSED: dict[str, dict[str, str]] = {
     "training": {**_EVERY, **_MULTIPLIED},
     "serving": {**_EVERY, **_SERVING},
-    "rl": {**_EVERY, **_MULTIPLIED, **_RUN},
+    "rl": {**_EVERY, **_MULTIPLIED, **_RUN, **_ROLLOUT},
 }
 
 

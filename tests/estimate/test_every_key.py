@@ -28,9 +28,9 @@ from .serving.test_every_key import CASES as SERVED
 
 SAMPLE = 12  # keys of a workload that are asked about unless --whole asks for all
 SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks about the others of serving
-    "training": ("cluster", "workload", "assume", "run", "plan", "stack"),
-    "serving": ("cluster",),
-    "rl": ("cluster", "workload", "assume", "run", "plan", "stack"),
+    "training": ("cluster", "workload", "assume", "run", "plan", "stack", "limits"),
+    "serving": ("cluster", "limits"),
+    "rl": ("cluster", "workload", "assume", "run", "plan", "stack", "limits"),
 }
 DRIVES = "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"
 MEMORY = "cluster.node.memory={capacity: 2 TiB, bandwidth: 400 GB/s}"
@@ -97,6 +97,9 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (SERVICE, *SERVED["host"]),
         (SERVICE, *SERVED["fleet"], *PODS),
         (SERVICE, "plan={tp: 16}", "limits={}", PRICE, "assume.price=null"),
+        (SERVICE, *SERVED["draft"]),
+        (SERVICE, *SERVED["context"]),
+        (SERVICE, "limits={ttft: {at_most: 1 s}}"),
         (SERVICE, "plan={tp: 8, pp: 2}", "limits={}"),
         (SERVICE, "cluster.node=gaudi2-8", "limits={}"),
         (SERVICE, "cluster.node.accelerators=4", "plan={tp: 8}", "limits={}"),
@@ -180,6 +183,8 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "stack.makers": ("[Intel]",),
     "trainer.makers": ("[Intel]",),
     "rollout.makers": ("[Intel]",),
+    "limits.run_time.at_least": ("1000 days",),
+    "limits.energy_per_token.at_most": ("1e-6 J",),
     "low_precision.recipes": ("[mxfp8]",),
     "stack.full_precision": ("[tf32]",),
     "trainer.full_precision": ("[tf32]",),
@@ -209,18 +214,29 @@ DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and th
 }
 
 
+AWAITED = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "latency")  # times that no limit may lengthen
 REFUSED = {  # by the end of the path, the code of a fault that says why another value is none
     "accelerator.memory.capacity": "C031",
     **dict.fromkeys(("scale_up.fabric.kind", "scale_out.fabric.kind", "host.kind"), "D010"),
     "cluster.between": "D006",
     "rollout.colocated": "D006",
+    **dict.fromkeys((f"limits.{time}.at_least" for time in AWAITED), "D006"),
     **dict.fromkeys(("stack.kind", "rollout.kind"), "D010"),
     **dict.fromkeys(("rollout.runs_on", "rollout.precisions", "rollout.caches"), "D016"),
     **dict.fromkeys(("low_precision.recipes", "full_precision"), "D016"),
 }
 
 
-BESIDE = {"plan.sites": "plan.sites={count: 2, link: 1 GB/s}"}  # what is stated too, as keys need it
+def beside(workload: str, key: str) -> list[str]:
+    """What is stated with a key, as it needs it."""
+    if key.startswith("plan.sites."):
+        return ["plan.sites={count: 2, link: 1 GB/s}"]
+    limit, _, bound = key.rpartition(".")
+    if key.startswith("limits.") and bound == "target":
+        return [f"{limit}.within=1 %"]
+    if key.startswith("limits.") and bound == "within":
+        return [f"{limit}.target={(examples_of(SCENARIOS[workload], f'{limit}.target') or ['1'])[0]}"]
+    return []
 
 
 def values(workload: str, key: str) -> list[str]:
@@ -234,20 +250,23 @@ def values(workload: str, key: str) -> list[str]:
         return choices
     if (examples := examples_of(schema, key)) is None:
         return []
+    factors = (1e-9, 1e9, 1e5) if key.startswith("limits.") else (2, 0.1)
     numbers = [found for example in examples if (found := re.fullmatch(r"([\d.,e+-]+) ?(.*)", example))]
     scaled = [
-        f"{float(number[1].replace(',', '')) * by:.4g} {number[2]}".strip() for number in numbers[:1] for by in (2, 0.1)
+        f"{float(number[1].replace(',', '')) * by:.4g} {number[2]}".strip() for number in numbers[:1] for by in factors
     ]
-    return scaled or [*examples, "2", "3", "0.3"]
+    return scaled or [*examples, "2", "3", "0.3", "0", "1", "999999999"]
 
 
 def shown(workload: str, key: str) -> str:
     """How another value shows: the code of a refusal or remark, the first figure that differs, or nothing."""
-    beside = [setting for path, setting in BESIDE.items() if key.startswith(f"{path}.")]
     for base in BASES[workload]:
         for value in values(workload, key):
             try:
-                before, after = answered(workload, base), answered(workload, (*base, *beside, f"{key}={value}"))
+                before, after = (
+                    answered(workload, base),
+                    answered(workload, (*base, *beside(workload, key), f"{key}={value}")),
+                )
             except CostModelError as error:
                 code = error.faults[0].code
                 if any(f".{key}".endswith(f".{end}") and code == of for end, of in REFUSED.items()):

@@ -30,6 +30,7 @@ from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, 
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
 from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure, show
@@ -112,7 +113,7 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> 
         engines, refused, assumed = _engines(case, rollout, split, lengths, log)
         log.assumed += [item for item in assumed if not item.path.startswith("workload.")]
     known = {item.path for item in log.assumed}
-    further = [item for item in trainer.assumed if item.path not in known]
+    further = [item for item in trainer.assumed if item.path not in known and item.value != WITHOUT_EFFECT]
     stated = tuple(_renamed(item) for item in (*log.assumed, *further))
     parts = (split, packing, trainer, fullest, engines, tuple(refused))
     return RlInputs(case, plan, lengths, *parts, offload, scored, stated)

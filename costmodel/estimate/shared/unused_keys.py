@@ -42,15 +42,21 @@ _RUN = {
 }
 _ROLLOUT = {
     "plan.shares": "all nodes are alike",
+    "model.vision.merge": "prompts have no images",
+    "model.vision.positions": "prompts have no images",
     "stack.rollout.weights": "engines have the weights of the trainer",
     "stack.rollout.host_cache": "no turn comes back",
     "stack.rollout.chunked": "prompts of an iteration are given at once",
     "stack.rollout.spread.ttft": "no figure of an iteration has it",
     "stack.rollout.spread.pool": "no figure of an iteration has it",
 }
+_STORED = {
+    f"model.{key}": "training keeps weights in workload.precision"
+    for key in ("stored", "stored_experts", "stored_cache")
+}
 _ALIGNED = 8  # elements: heads of another multiple do not fit the tensor cores
 UNUSED: dict[str, dict[str, str]] = {
-    "training": {**_EVERY, **_MULTIPLIED},
+    "training": {**_EVERY, **_MULTIPLIED, **_STORED},
     "serving": {**_EVERY, **_SERVING},
     "rl": {**_EVERY, **_MULTIPLIED, **_RUN, **_ROLLOUT},
 }

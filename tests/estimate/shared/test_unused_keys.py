@@ -25,10 +25,12 @@ VALUES = {
     "units": "7", "l2": "7 MiB", "clock": "900 MHz", "runs": "7", "median": "7 %", "date": '"2026-11"',
     "node": "dgx-a100", "fabric": "nvlink3", "latency": "90 us", "copies": "7 GB/s", "reduces": "true",
     "bandwidth": "7 GB/s", "cores": "7", "capacity": "7 TB", "read": "7 GB/s", "write": "7 GB/s",
-    "transposed": "true", "ttft": "7 %", "pool": "7 %", "int8": "7 TOP/s", "efficiency": "a100-sxm-80",
+    "transposed": "true", "stored": "fp8", "stored_experts": "fp8", "stored_cache": "fp8", "ttft": "7 %", "pool": "7 %",
+    "int8": "7 TOP/s", "efficiency": "a100-sxm-80",
 }  # fmt: skip
 WHOLE = {
     "cluster.node.drives",
+    *("model.vision.merge", "model.vision.positions"),  # of a tower
     *("plan.shares", "stack.rollout.weights", "stack.rollout.host_cache", "stack.rollout.chunked"),  # no numbers
     *(f"run.failures.{key}" for key in ("low", "high", "job.low", "job.high")),  # only beside a rate
     *(f"cluster.node.accelerator.{key}" for key in ("operands", "best_matmul", "held_against", "found_in")),
@@ -130,6 +132,8 @@ SWITCHED: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {
         ((), "cluster.node.scale_up.pair_bandwidth=7 GB/s", True),
     ],
     "rl": [
+        (("model=qwen-3-vl-32b",), "model.vision.merge=2", True),
+        ((), "model.stored=fp8", False),
         ((), "stack.rollout.prefix_cache=false", False),
         ((), "stack.rollout.dispatch.element=bf16", True),
         ((), "stack.trainer.experts.half_rows=7", True),

@@ -51,7 +51,7 @@ def test_narrower_weights_on_more_accelerators_are_offered_where_they_take_fewer
     """8 GPUs hold 405 B in fp8 but answer no 5 requests/s, and 48 in bf16 were all that was offered."""
     job = ("--model", "llama-3.1-405b", "--gpu", "h100", "--prompt", "2000", "--answer", "500", "--rate", "5")
     wide, narrow = remedies(run("estimate", *job, "--gpus", "8").out)
-    assert narrow[2:] == ["--set", "workload.weights=fp8"]
+    assert narrow[2:4] == ["--set", "workload.weights=fp8"]
     assert int(narrow[1]) < int(wide[1])
     assert all(run("estimate", *job, *options).code == 0 for options in (wide, narrow))
 

@@ -20,8 +20,8 @@ SCENARIOS = [
     ("workload.rate=null", "workload.users=900", "workload.think_time=30 s", "workload.turns=4"),
     ("limits={worst_gap: {at_most: 200 ms}}",),
     ("limits={latency: {at_most: 8 s}}",),
-    ("workload.rate=6 /s", "limits={cost_per_mtoken: {at_most: 2 USD/Mtoken}}"),
-    ("workload.rate=6 /s", "limits={rent_per_month: {at_most: 20000 USD}}"),
+    ("workload.rate=8 /s", "limits={cost_per_mtoken: {at_most: 2 USD/Mtoken}}"),
+    ("workload.rate=8 /s", "limits={rent_per_month: {at_most: 20000 USD}}"),
     ("workload.rate=null", "workload.requests=2000", "limits={makespan: {at_most: 100 s}}"),
 ]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 from costmodel.documents.reader.counted_gpus import NODES, PART, counted_by_gpus
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.ground.record import record
-
-_DOUBLINGS, _MOST = 5, 1024  # of the accelerators that there are; and of few up to so many
 
 
 @record
@@ -50,11 +47,3 @@ def sizes_of_cluster(case: ServingCase) -> ClusterSizes:
     whole = int(case.node.built)
     powers = itertools.takewhile(lambda part: part < whole, (2**power for power in itertools.count()))
     return ClusterSizes(whole, tuple(powers)) if each < whole else ClusterSizes(whole)
-
-
-def larger(sizes: ClusterSizes, now: int, needed: list[float]) -> Iterator[int]:
-    """Sizes to try: those of the accelerators that plans need, then each twice as many as the one before."""
-    first = sorted({sizes.number(gpus) for gpus in needed})
-    powers = max(_DOUBLINGS, round(math.log2(_MOST / sizes.gpus(now))))
-    doubled = (sizes.number(sizes.gpus(now) * 2.0**power) for power in range(1, powers + 1))
-    yield from (number for number in dict.fromkeys([*first, *doubled]) if number > now)

@@ -2,94 +2,89 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
-from costmodel.explore.serving.best_layout import asked_case, has_assumed_plan
+from costmodel.explore.search.changes import Remedy, safest
+from costmodel.explore.serving.best_layout import has_assumed_plan
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleet_remedies import fleet_remedies, narrower, without
 from costmodel.explore.serving.fleets import more_replicas
 from costmodel.explore.serving.larger_memory import larger_memory
-from costmodel.explore.serving.search_remedies import narrower, without
-from costmodel.explore.serving.vary_serving import ServingTrial, tried
-
-Settings = tuple[str, ...]
-Enough = Callable[[ServingTrial], bool]
+from costmodel.explore.serving.remedy_trials import Enough, Kind, RemedyTrials, Settings, works
 
 DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _FEW_TIMES = 8.0  # the load over what a plan answers, which replicas may make up for
-_MOST, _LENGTHS = 3, 8  # values shown of a key; prompts tried, each three quarters of the one before
+_MOST, _LENGTHS = 3, 8  # remedies and values of a key that are shown; prompts tried, each three quarters of the last
 
 
-def memory_remedies(answer: ServingAnswer, of_search: Callable[[], list[Settings]]) -> list[tuple[Settings, ...]]:
-    """Settings by kind: those with which every limit is kept; else of a search; else those that answer the load."""
-    kept = _found(answer, of_search, lambda trial: trial.works)
-    return kept or [(each,) for each in of_search()[:_MOST]] or _found(answer, list, lambda trial: trial.stands)
+def memory_remedies(trials: RemedyTrials) -> list[Remedy]:
+    """Settings by kind with which every limit is kept: of the plan and its load, of more accelerators, of others."""
+    found = trials.kinds(_kinds(trials, works), _MOST, works)
+    if not any(_of_own_machine(each) and trials.is_safe(each.chance) for each in found):
+        known = {remedy.alternatives for remedy in found}
+        others = [remedy for remedy in fleet_remedies(trials) if remedy.alternatives not in known]
+        found = safest([*found, *others], trials.preferred)
+    return _or_larger(trials, found, works)
 
 
-def fitting(answer: ServingAnswer) -> list[tuple[Settings, ...]]:
-    """Settings with which the plan fits, and answers a fair part of its load."""
-    return _found(answer, list, lambda trial: trial.answer is not None and _within_reach(trial.answer))
-
-
-def _found(
-    answer: ServingAnswer, of_search: Callable[[], list[Settings]], enough: Enough
-) -> list[tuple[Settings, ...]]:
-    found = list(itertools.islice(filter(None, map(tuple, _kinds(answer, enough))), _MOST))
-    if has_assumed_plan(answer.inputs.case):
-        found += [(each,) for each in of_search()[: _MOST - len(found)]]
-    if not any(_of_own_machine(each) for kind in found for each in kind):
-        found += [(each,) for each in itertools.islice(_working(answer, larger_memory(answer.inputs.case), enough), 1)]
+def fitting(trials: RemedyTrials) -> list[Remedy]:
+    """Settings with which the plan fits and answers its load, or else a fair part of it."""
+    for enough in (lambda trial: trial.stands, lambda trial: trial.answer is not None and _within_reach(trial.answer)):
+        found = _or_larger(trials, trials.kinds(_kinds(trials, enough), _MOST, enough), enough)
+        if found:
+            break
     return found
 
 
-def _of_own_machine(settings: Settings) -> bool:
+def _or_larger(trials: RemedyTrials, found: list[Remedy], enough: Enough) -> list[Remedy]:
+    """Remedies; with accelerators that have more memory, where none is of the scenario's own."""
+    if not any(map(_of_own_machine, found)):
+        larger = 1, _working(trials, larger_memory(trials.answer.inputs.case), enough)
+        found = safest([*found, *trials.kinds([larger], 1, enough)], trials.preferred)
+    return found[:_MOST]
+
+
+def _of_own_machine(remedy: Remedy) -> bool:
     """Whether settings give another plan or more accelerators of the same kind."""
-    return any(path_of(each).startswith(("plan", "cluster.nodes")) for each in settings)
+    return any(path_of(each).startswith(("plan", "cluster.nodes")) for each in remedy.settings)
 
 
-def _kinds(answer: ServingAnswer, enough: Enough) -> Iterator[Iterator[Settings]]:
+def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
     """What makes room, the nearest change first; degrees only of a stated plan, since a search tries all of them."""
+    answer = trials.answer
     of_plan = answer.plan.prefill is None and not has_assumed_plan(answer.inputs.case)
     for key in ("tp", "pp") if of_plan else ():
         now = float(getattr(answer.plan, key))
         more = (_with_degree(answer, key, value) for value in DEGREES if value > now)
-        yield itertools.islice(_working(answer, more, enough), _MOST)
+        yield _MOST, _working(trials, more, enough)
     if answer.plan.prefill is None:
-        yield itertools.islice(_working(answer, _shorter(answer), enough), 1)
+        yield 1, _working(trials, _shorter(answer), enough)
     if not has_assumed_plan(answer.inputs.case):
-        yield from (_working(answer, each, enough) for each in narrower(answer.inputs.case)[:1])
+        yield from ((1, _working(trials, each, enough)) for each in narrower(answer.inputs.case)[:1])
     if of_plan:
-        yield itertools.islice(_working(answer, _more_ranks(answer), enough), 1)
+        yield 1, _working(trials, _more_ranks(answer), enough)
 
 
-def _working(answer: ServingAnswer, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
-    """Settings that are enough; where none is, the first that fits with the replicas that its load takes."""
-    fits, worked = [], False
+def _working(trials: RemedyTrials, settings: Iterator[Settings], enough: Enough) -> Iterator[Settings]:
+    """Settings that are enough; and the first that fits with the replicas that its load takes, where none has the
+    preferred chance without.
+    """
+    fits, safe = [], False
     for each in settings:
-        trial = _typed(answer, each)
+        trial = trials.tried(each)
         if enough(trial):
-            worked = True
+            safe = safe or trials.is_safe(trials.chance(trial))
             yield each
-        elif trial.answer is not None and _within_reach(trial.answer):
+        if trial.answer is not None and _within_reach(trial.answer):
             fits.append((each, trial.answer))
-    for each, found in fits[:1] if not worked else ():
-        for more in more_replicas(found):
-            both = (*without(more, each), *more)
-            if enough(_typed(answer, both)):
-                yield both
-                return
-
-
-def _typed(answer: ServingAnswer, settings: Settings) -> ServingTrial:
-    """The settings behind the command of an answer, which chooses a plan again where none is stated."""
-    case = answer.inputs.case
-    of_flags = bool(case.asked.words) and not case.name
-    return tried(asked_case(case), settings, best=of_flags or has_assumed_plan(case), bands=False)
+    for each, found in fits[:1] if not safe else ():
+        for more in (*more_replicas(trials.counted_safely(found)), *more_replicas(found)):
+            yield (*without(more, each), *more)
 
 
 def _within_reach(answer: ServingAnswer) -> bool:

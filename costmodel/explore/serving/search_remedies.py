@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
-from costmodel.estimate.serving.replicas_for_load import share_of_saturation
-from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
+from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
-from costmodel.explore.serving.best_layout import asked_case, has_assumed_plan, plan_settings
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.safety import preferring
+from costmodel.explore.serving.best_layout import asked_case, plan_settings
+from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, with_room, without
+from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy, ServingVariants
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster
-from costmodel.explore.serving.vary_serving import tried, unloaded
+from costmodel.explore.serving.vary_serving import unloaded
 from costmodel.ground.errors import CostModelError
-from costmodel.ground.units import significant
 
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _MOST = 3  # remedies
@@ -37,7 +36,7 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))
     tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
-    smallest = None if waits_in_batch(case) else smallest_cluster(found, case)
+    smallest = smallest_cluster(case)
     tried_ones.insert(len(_longer_steps(found, case)), smallest)
     if smallest is not None and not found.fit and sum(map(bool, tried_ones)) == 1:
         tried_ones.append(_narrower_on_more(case, smallest))
@@ -51,38 +50,17 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
 
 
-def searched(answer: ServingAnswer) -> FoundPlans | None:
-    """A search of what an answer is about, with remedies where no plan of it keeps every limit."""
+def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
+    """The plan of a search that is nearest to limits which none keeps, with one request at a time."""
     try:
         inputs = inputs_of(serving(asked_case(answer.inputs.case)))
-        return with_search_remedies(search(inputs, _MOST, bands=False))
+        alone = _unloaded(inputs.case)
     except CostModelError:
         return None
-
-
-def settings_found(answer: ServingAnswer, found: FoundPlans | None) -> list[tuple[str, ...]]:
-    """What makes the best plan of a search, or what its remedies set: with the plan, where the same command would not
-    choose that by itself.
-    """
-    if found is None:
-        return []
-    if found.kept:
-        return [tuple(f"{path}={value}" for path, value in plan_settings(found, found.best[0]).items())]
-    case, chosen = asked_case(answer.inputs.case), has_assumed_plan(answer.inputs.case)
-    return [
-        remedy.settings
-        if chosen and tried(case, remedy.settings, best=True, bands=False).works
-        else (*remedy.settings, *remedy.plan)
-        for remedy in found.remedies
-    ]
-
-
-def nearest_alone(answer: ServingAnswer, found: FoundPlans | None) -> ServingAnswer | None:
-    """The plan of a search that is nearest to limits which none keeps, with one request at a time."""
-    if found is None or found.alone is None:
+    if alone is None:
         return None
-    settings = [f"{path}={value}" for path, value in plan_settings(found, found.alone).items()]
-    return predict(unloaded(serving(vary_any(found.inputs.case, settings))), bands=False)
+    settings = [f"{path}={value}" for path, value in plan_settings(FoundPlans(ServingVariants(inputs)), alone).items()]
+    return predict(unloaded(serving(vary_any(inputs.case, settings))), bands=False)
 
 
 def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
@@ -99,17 +77,11 @@ def room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]
     yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
 
 
-def without(settings: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
-    """Settings of which none of the others is of the same key."""
-    keys = {other.partition("=")[0] for other in others}
-    return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
-
-
 def _unloaded(case: ServingCase) -> RankedPlan | None:
     """The nearest plan where hardly any request meets another, if none keeps the limits even then."""
     if case.scenario.workload.rate is None:
         return None
-    inputs = inputs_of(unloaded(case))
+    inputs = inputs_of(preferring(unloaded(case), None))
     found, limits = search(inputs, _EVERY, bands=False), service_limits(inputs)
 
     def beyond(plan: RankedPlan) -> float:
@@ -118,19 +90,11 @@ def _unloaded(case: ServingCase) -> RankedPlan | None:
     return min(found.best, key=beyond) if found.best and not found.kept else None
 
 
-def narrower(case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
-    """Weights, or the cache, of half as many bytes, where the scenario does not state them."""
-    workload = case.scenario.workload
-    wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
-    kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
-    return [iter([(f"workload.{key}=fp8",)]) for key in kinds]
-
-
 def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | None:
     """The smallest cluster with narrower weights, where it takes fewer accelerators than with wide ones."""
     for (settings,) in map(tuple, narrower(case)[:1]):
         narrowed = serving(vary_any(case, settings))
-        remedy = smallest_cluster(search(inputs_of(narrowed), _MOST, bands=False), narrowed)
+        remedy = smallest_cluster(narrowed)
         if remedy is not None and remedy.best.costs["gpus"] < wide.best.costs["gpus"]:
             return replace(remedy, settings=(*settings, *remedy.settings))
     return None
@@ -142,14 +106,3 @@ def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ..
     within = max((with_room(inputs, plan.costs) for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:
         yield rate_setting(within)
-
-
-def with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
-    """The highest rate that leaves a plan the headroom."""
-    return share_of_saturation(inputs) * costs["rate_within_slo_per_s"]
-
-
-def rate_setting(within: float) -> tuple[str, ...]:
-    """A rate to three digits, at most that one."""
-    digits = 10.0 ** (math.floor(math.log10(within)) - 2)
-    return (f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)

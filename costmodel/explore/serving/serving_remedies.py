@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.explore.search.changes import Remedy
 from costmodel.explore.serving.best_layout import states_no_plan
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
+from costmodel.explore.serving.fleet_remedies import (
+    fleet_remedies,
+    in_smaller_cluster,
+    narrower,
+    rate_setting,
+    with_room,
+)
 from costmodel.explore.serving.fleets import counts_of, more_replicas
 from costmodel.explore.serving.instance_levers import faster_links, together
 from costmodel.explore.serving.limit_levers import limit_levers
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
-from costmodel.explore.serving.search_remedies import (
-    narrower,
-    nearest_alone,
-    rate_setting,
-    room_for_prompts,
-    searched,
-    settings_found,
-    with_room,
-)
-from costmodel.explore.serving.smallest_cluster import in_smaller_cluster
+from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials
+from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts
 from costmodel.explore.serving.user_levers import for_users
-from costmodel.explore.serving.vary_serving import ServingTrial, tried
+from costmodel.explore.serving.vary_serving import ServingTrial
 
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
@@ -36,43 +35,44 @@ _MOST = 3  # kinds of settings, and values of a key
 
 def with_remedies(answer: ServingAnswer) -> ServingAnswer:
     """The same answer with settings that fix its plan, if it is refused or breaks a limit; up to three alternatives of
-    each kind, the nearest first.
+    each kind, the nearest first. Those that meet all limits with the preferred chance, or else the surest.
 
     Where nothing helps, it has the plan that is nearest to the limits with one request at a time.
     """
+    trials = RemedyTrials(answer)
     if answer.refused:
-        return replace(answer, remedies=tuple(_tried(answer, _degrees(answer))))
+        return _offered(trials, trials.kinds(((_MOST, each) for each in _degrees(answer)), _MOST, _is_valid))
     if not answer.broken:
         return answer
-    search_once = functools.cache(lambda: searched(answer))
     if "M001" in answer.broken:
-        found = memory_remedies(answer, lambda: settings_found(answer, search_once()))
+        found = memory_remedies(trials)
     else:
-        found = _tried(answer, _loads(answer)) or _tried(answer, narrower(answer.inputs.case))
-        found = found or [(each,) for each in settings_found(answer, search_once())[:_MOST]]
+        smaller = [(1, each) for each in narrower(answer.inputs.case)]
+        found = trials.first_safe(
+            (
+                lambda: trials.kinds(_loads(trials), _MOST),
+                lambda: trials.kinds(smaller, _MOST),
+                lambda: fleet_remedies(trials),
+            )
+        )
     if found:
-        return replace(answer, remedies=tuple(found))
-    room = fitting(answer) if "M001" in answer.broken else []
-    return replace(answer, remedies=tuple(room), partial=bool(room), alone=nearest_alone(answer, search_once()))
+        return _offered(trials, found)
+    room = fitting(trials) if "M001" in answer.broken else []
+    return replace(_offered(trials, room), partial=bool(room), alone=None if room else nearest_alone(answer))
 
 
-def _tried(answer: ServingAnswer, kinds: Iterable[Iterator[tuple[str, ...]]]) -> list[tuple[tuple[str, ...], ...]]:
-    """Of the first kinds that hold any the first settings that work."""
-    found = (tuple(itertools.islice(_working(answer, each), _MOST)) for each in kinds)
-    return list(itertools.islice(filter(None, found), _MOST))
+def _offered(trials: RemedyTrials, found: list[Remedy]) -> ServingAnswer:
+    return replace(
+        trials.answer,
+        remedies=tuple(remedy.alternatives for remedy in found),
+        chances=tuple(remedy.chance for remedy in found),
+        more=trials.ended,
+    )
 
 
-def _working(answer: ServingAnswer, settings: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    for each in settings:
-        if _fixed(answer, tried(answer.inputs.case, each, bands=False)):
-            yield each
-
-
-def _fixed(answer: ServingAnswer, trial: ServingTrial) -> bool:
-    """Whether a trial of an invalid plan is valid and fits; of a valid one, whether it keeps every limit."""
-    if trial.answer is None or trial.answer.refused:
-        return False
-    return "M001" not in trial.codes if answer.refused else trial.works
+def _is_valid(trial: ServingTrial) -> bool:
+    """Whether a plan is valid and fits."""
+    return trial.answer is not None and not trial.answer.refused and "M001" not in trial.codes
 
 
 def _degrees(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
@@ -105,20 +105,21 @@ def _more_nodes(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
     yield sizes.settings(sizes.number(answer.costs["gpus"]))
 
 
-def _loads(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
+def _loads(trials: RemedyTrials) -> Iterator[Kind]:
     """A lower rate, more replicas at the same rate, and other degrees."""
-    rated = answer.inputs.case.scenario.workload.rate is not None
-    yield from (itertools.islice(_working(answer, each), 1) for each in limit_levers(answer))
-    if rated and answer.costs["rate_within_slo_per_s"] > 0:
-        yield iter([rate_setting(with_room(answer.inputs, answer.costs))])
+    answer, rated = trials.answer, trials.answer.inputs.case.scenario.workload.rate is not None
+    counted = trials.counted_safely(answer) if rated else answer
+    yield from ((1, each) for each in limit_levers(answer))
+    rates = [with_room(answer.inputs, each.costs) for each in (counted, answer)] if rated else []
+    yield 1, [rate_setting(rate) for rate in rates if rate > 0]
     if answer.plan.prefill is not None and answer.binding == "transfer":
-        yield itertools.islice(_working(answer, faster_links(answer)), 1)
-        yield together(answer)
+        yield 1, faster_links(answer)
+        yield _MOST, together(answer)
     if rated and states_no_plan(answer.inputs.case):
-        yield in_smaller_cluster(answer)
+        yield 1, in_smaller_cluster(trials, counted.costs["gpus_needed"])
     if rated:
-        yield itertools.islice(more_replicas(answer), 1)
+        yield 1, itertools.chain(more_replicas(counted), more_replicas(answer))
     else:
-        yield from for_users(answer)
+        yield from ((_MOST, each) for each in for_users(answer))
     if answer.plan.prefill is None:
-        yield ((f"plan.tp={value}",) for value in DEGREES if value != float(answer.plan.tp))
+        yield _MOST, ((f"plan.tp={value}",) for value in DEGREES if value != float(answer.plan.tp))

@@ -1,18 +1,15 @@
-"""The smallest cluster on which a search of a serving scenario keeps every limit, and the fewest accelerators there."""
+"""The smallest cluster on which a search of a service keeps every limit, and the fewest accelerators there."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.cluster_sizes import larger, sizes_of_cluster
+from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
@@ -37,22 +34,13 @@ def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = 
     return SearchRemedy(settings, best, tuple(f"{path}={value}" for path, value in of_plan.items()))
 
 
-def smallest_cluster(found: FoundPlans, case: ServingCase) -> SearchRemedy | None:
-    """The smallest cluster of which a search keeps every limit, looked for up to the first one that does."""
-    sizes, needed = sizes_of_cluster(case), {plan.costs["gpus_needed"] for plan in found.best}
-    fewest = sizes.number(float(inputs_of(case).ranks))
-    most, remedy = fewest, None
-    for number in larger(sizes, fewest, [gpus for gpus in needed if math.isfinite(gpus)]):
-        remedy, most = search_remedy(case, sizes.settings(number)), number
-        if remedy is not None:
-            break
-        fewest = max(fewest, number)
-    while remedy is not None and most - fewest > 1:
-        middle = (fewest + most) // 2
-        smaller = search_remedy(case, sizes.settings(middle))
-        fewest, most = (middle, most) if smaller is None else (fewest, middle)
-        remedy = smaller or remedy
-    return remedy
+def smallest_cluster(case: ServingCase) -> SearchRemedy | None:
+    """The smallest cluster of which a search keeps every limit, or the next one where it does not there."""
+    sizes, fewest = sizes_of_cluster(case), fewest_gpus(case)
+    if fewest is None:
+        return None
+    number = max(sizes.number(fewest.costs["gpus"]), sizes.number(float(inputs_of(case).ranks)) + 1)
+    return next(filter(None, (search_remedy(case, sizes.settings(each)) for each in (number, number + 1))), None)
 
 
 def smaller_fleet(found: FoundPlans, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:
@@ -63,16 +51,3 @@ def smaller_fleet(found: FoundPlans, case: ServingCase, cluster: SearchRemedy) -
     if there.best[0].broken or there.best[0].costs["gpus"] >= found.best[0].costs["gpus_needed"]:
         return None
     return replace(there.best[0], variant=found.nearest)
-
-
-def in_smaller_cluster(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """The smallest cluster that takes fewer accelerators than more replicas, with the plan of a search there."""
-    case, needed = answer.inputs.case, answer.costs["gpus_needed"]
-    sizes, now = sizes_of_cluster(case), float(answer.inputs.ranks)
-    if not math.isfinite(needed):
-        return
-    for number in itertools.islice(range(sizes.number(now) + 1, sizes.number(needed)), _MOST):
-        remedy = search_remedy(case, sizes.settings(number))
-        if remedy is not None:
-            yield (*remedy.settings, *remedy.plan)
-            return

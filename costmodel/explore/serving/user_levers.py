@@ -43,7 +43,8 @@ def with_room_for_all(answer: ServingAnswer) -> ServingAnswer:
     if served <= 0:
         return answer
     found = _for_all(answer, math.ceil(answer.costs["replicas"] / served), _keeps_none_waiting)
-    return replace(answer, remedies=tuple((settings,) for settings in found))
+    remedies = tuple((settings,) for settings in found)
+    return replace(answer, remedies=remedies, chances=(None,) * len(remedies))
 
 
 def _keeps_none_waiting(trial: ServingTrial) -> bool:

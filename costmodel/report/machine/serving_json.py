@@ -82,7 +82,8 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
         "binds": None if "M001" in answer.broken else answer.binding,
     }
     result["plans"] = [] if answer.refused else [row]
-    fixes = [{"set": list(first)} for first, *_ in answer.remedies]
+    offered = zip(answer.remedies, answer.chances, strict=True)
+    fixes = [{"set": list(first), "limits_chance": chance} for (first, *_), chance in offered]
     result["refused"] = [
         {
             "code": code,

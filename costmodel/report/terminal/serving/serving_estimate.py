@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -25,6 +26,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     one,
     plan_words,
     result,
+    share_words,
 )
 from costmodel.report.terminal.serving.serving_money import money_and_energy
 from costmodel.report.terminal.serving.serving_reasons import reason
@@ -117,12 +119,16 @@ def _tries(answer: ServingAnswer) -> list[Line]:
         return [never_kept_line(answer.inputs, None if alone is None else alone.costs, words)]
     part = f"    with these it fits, but would not {chance_of(answer.inputs.case)}:"
     lines: list[Line] = []
-    for first, *others in answer.remedies:
+    for (first, *others), chance in zip(answer.remedies, answer.chances, strict=True):
         options = options_of(answer.inputs.case, first)
         values = " or ".join(
             " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
         )
-        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{f' (or {values})' if values else ''}"))
+        surest = "" if chance is None or chance >= SAFE else f"   chance to {chance_of(answer.inputs.case)}: "
+        aside = f"{f' (or {values})' if values else ''}{surest and surest + share_words(chance or 0.0, 0)}"
+        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{aside}"))
+    if answer.more:
+        lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
     return [styled(part, BAD), *lines] if answer.partial else lines
 
 

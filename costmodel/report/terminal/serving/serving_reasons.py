@@ -14,6 +14,7 @@ from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, s
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.whole_prompts import longer_than_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.explore.safety import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, significant
 from costmodel.report.terminal.serving.fleet_words import gpus_words
@@ -104,7 +105,8 @@ def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
             return f"no number of replicas answers it{kept}"
         return f"{number_of(least, 'replica')} ({gpus_words(answer.inputs, costs['gpus_needed'])}) answer it{kept}"
     replicas, gpus = replicas_that_answer(costs, arriving)
-    kept = " to keep the limits" if limited else kept
+    expected = " by expected figures" if preferred_chance(answer.inputs.case) else ""
+    kept = f" to keep the limits{expected}" if limited else kept
     inside = f", {least:,.0f}{kept}" if math.isfinite(least) and kept else ""
     return f"{number_of(replicas, 'replica')} ({gpus_words(answer.inputs, gpus)}) answer it{inside}"
 

@@ -1,0 +1,137 @@
+"""Settings that remedies of a service try: each once, in a limited number, with their chance to meet all limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
+from costmodel.estimate.serving.predict_serving import ServingAnswer, layout_of, own_plan
+from costmodel.estimate.serving.predict_serving import answer as answer_of
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.search.changes import Remedy, has_chance, safest
+from costmodel.explore.serving.best_fleets import LARGEST, chance_preferred, fewest_gpus, highest_rate, that_fit
+from costmodel.explore.serving.found_plans import RankedPlan
+from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.ground.errors import CostModelError
+
+Settings = tuple[str, ...]
+Enough = Callable[[ServingTrial], bool]
+Kind = tuple[int, Iterable[Settings]]  # settings of one kind, and how many of these are offered at most
+
+MOST_PLANS, MOST_FLEETS = 24, 3  # single plans, and evaluations of all layouts: half a second and one of a 3 GHz core
+
+
+def works(trial: ServingTrial) -> bool:
+    """Whether a plan is valid, fits and keeps every limit."""
+    return trial.works
+
+
+@dataclass
+class RemedyTrials:
+    """The plans tried for one answer, by the settings that make them; past their number nothing works.
+
+    plans, fleets: how many single plans, and how many sets of all layouts, may still be evaluated
+    """
+
+    answer: ServingAnswer
+    plans: int = MOST_PLANS
+    fleets: int = MOST_FLEETS
+    ended: bool = False  # whether something was not tried for want of evaluations
+    made: dict[Settings, ServingTrial] = field(default_factory=dict)
+    chances: dict[Settings, float] = field(default_factory=dict)
+    preferred: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.preferred = chance_preferred(self.answer.inputs)
+
+    def tried(self, settings: Settings) -> ServingTrial:
+        """The answer's plan with some settings; nothing of one that is invalid or does not fit."""
+        if settings not in self.made:
+            self.made[settings] = self._tried(settings)
+        return self.made[settings]
+
+    def _tried(self, settings: Settings) -> ServingTrial:
+        try:
+            inputs = inputs_of(serving(vary_any(self.answer.inputs.case, settings)))
+            plan = own_plan(inputs)
+            if plan.prefill is None and not len(that_fit(inputs, layout_of(inputs, plan)[0])):
+                return ServingTrial(settings)
+            if not self.plans:
+                self.ended = True
+                return ServingTrial(settings)
+            self.plans -= 1
+            return ServingTrial(settings, answer_of(inputs, plan, bands=False))
+        except CostModelError:
+            return ServingTrial(settings)
+
+    def chance(self, trial: ServingTrial) -> float | None:
+        """The chance of a plan to meet all limits; None where none is preferred, or the plan does not keep them."""
+        found = trial.answer
+        if self.preferred is None or found is None or not trial.works:
+            return None
+        if trial.settings not in self.chances:
+            asked = answer_of(asking_chance(found.inputs), found.plan, bands=False)
+            self.chances[trial.settings] = asked.costs[OWN]
+        return self.chances[trial.settings]
+
+    def is_safe(self, chance: float | None) -> bool:
+        """Whether it is the preferred chance, or none is preferred."""
+        return has_chance(chance, self.preferred)
+
+    def counted_safely(self, found: ServingAnswer) -> ServingAnswer:
+        """A plan whose rate and number of replicas have the preferred chance; of instances apart the expected ones,
+        since these take too long.
+        """
+        if self.preferred is None or found.plan.prefill is not None:
+            return found
+        return answer_of(demanding_chance(found.inputs, self.preferred), found.plan, bands=False)
+
+    def fewest_gpus(self, case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
+        """The plan on the fewest accelerators, of so many at most."""
+        return fewest_gpus(case, most) if self._takes_fleets() else None
+
+    def highest_rate(self, case: ServingCase) -> RankedPlan | None:
+        """The plan that answers the highest rate."""
+        return highest_rate(case) if self._takes_fleets() else None
+
+    def _takes_fleets(self) -> bool:
+        if not self.fleets:
+            self.ended = True
+            return False
+        self.fleets -= 1
+        return True
+
+    def kind(self, settings: Iterable[Settings], most: int, enough: Enough) -> Remedy | None:
+        """The first settings that are enough and have the preferred chance; where none has it, the surest."""
+        safe, others = list[Remedy](), list[Remedy]()
+        for trial in map(self.tried, settings):
+            if enough(trial):
+                remedy = Remedy((trial.settings,), chance=self.chance(trial))
+                (safe if self.is_safe(remedy.chance) else others).append(remedy)
+            if len(safe) == most:
+                break
+        offered = safe or safest(others, self.preferred)
+        return Remedy(tuple(each.settings for each in offered), chance=offered[0].chance) if offered else None
+
+    def kinds(self, every: Iterable[Kind], most: int, enough: Enough = works) -> list[Remedy]:
+        """Of the first kinds of settings that hold any, those that have the preferred chance; else the surest."""
+        safe, others = list[Remedy](), list[Remedy]()
+        for values, settings in every:
+            remedy = self.kind(settings, values, enough)
+            if remedy is not None:
+                (safe if self.is_safe(remedy.chance) else others).append(remedy)
+            if len(safe) == most:
+                break
+        return safe or safest(others, self.preferred)
+
+    def first_safe(self, steps: Iterable[Callable[[], list[Remedy]]]) -> list[Remedy]:
+        """The remedies of the first step that has any with the preferred chance; else the surest of all."""
+        found = list[Remedy]()
+        for step in steps:
+            found = safest([*found, *step()], self.preferred)
+            if any(self.is_safe(remedy.chance) for remedy in found):
+                break
+        return found

@@ -1,0 +1,90 @@
+"""How much remedies of a service evaluate, and with what chance they meet all limits."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from estimate.serving.cases import case
+
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.explore.safety import preferring
+from costmodel.explore.serving import (
+    best_fleets,
+    best_layout,
+    remedy_trials,
+    search_remedies,
+    serving_remedies,
+    smallest_cluster,
+)
+from costmodel.explore.serving.remedy_trials import MOST_FLEETS, MOST_PLANS
+from costmodel.explore.serving.serving_remedies import with_remedies
+
+NAME = "serve-llama-3.1-70b"
+DEAREST = ("glm-5", "deepseek-v4-pro", "jamba-1.5-large", "llama-3.1-405b")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often plans, sets of all layouts and searches are evaluated from now on."""
+    calls = Counter[str]()
+
+    def counting(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return work(*args, **named)
+
+        return call
+
+    for name, module, of in (
+        ("plans", remedy_trials, "answer_of"),
+        ("layouts", best_fleets, "evaluate"),
+        *(("searches", module, "search") for module in (best_layout, search_remedies, smallest_cluster)),
+    ):
+        monkeypatch.setattr(module, of, counting(name, getattr(module, of)))
+    return calls
+
+
+@pytest.mark.parametrize("model", DEAREST)
+def test_remedies_of_a_model_that_does_not_fit_take_few_evaluations_and_no_search(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layouts need two looks, at the rate that they answer and under the load; a plan also one at its chance."""
+    answer = predict(preferring(case(f"model={model}")))
+    calls = counted(monkeypatch)
+    assert with_remedies(answer).remedies
+    assert calls["searches"] == 0
+    assert calls["layouts"] <= 4 * MOST_FLEETS
+    assert calls["plans"] <= 3 * MOST_PLANS
+
+
+def test_remedies_that_end_early_state_their_chance_and_name_the_search(
+    monkeypatch: pytest.MonkeyPatch, run: Any
+) -> None:
+    """Without a look at larger clusters the surest plan of the same GPUs is left."""
+    monkeypatch.setattr(serving_remedies, "RemedyTrials", functools.partial(remedy_trials.RemedyTrials, fleets=0))
+    asked = (NAME, "--set", "plan.tp=1")
+    out = run("estimate", *asked).out
+    ((options, chance),) = re.findall(r"try  (--set .*?) {2,}chance to meet all limits: (\d+) %", out)
+    again = run("estimate", NAME, *shlex.split(options))
+    assert again.code == 0
+    (stated,) = re.findall(r"chance ([\d.]+) %", again.out)
+    assert float(chance) == pytest.approx(float(stated), abs=0.5)
+    assert float(chance) < 90
+    (line,) = re.findall(r"^    more with: costmodel (.*)$", out, re.M)
+    assert shlex.split(line)[:2] == ["search", NAME]
+    assert "plan.tp" not in line
+
+
+@pytest.mark.parametrize("model", DEAREST[:3])
+def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
+    """By the chance that an estimate of the plan itself states."""
+    answer = with_remedies(predict(preferring(case(f"model={model}"))))
+    for (settings,), chance in zip(answer.remedies, answer.chances, strict=True):
+        stated = predict(case(f"model={model}", *settings)).costs["limits_chance"]
+        assert stated >= 0.9
+        assert chance == pytest.approx(stated, abs=1e-6)

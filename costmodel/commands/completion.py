@@ -108,10 +108,10 @@ def quantities(incomplete: str) -> list[str]:
 
 def pairs(incomplete: str) -> list[str]:
     """Two results with a comma between."""
-    from costmodel.estimate.shared.results import COLUMNS
+    from costmodel.documents.schemas.results import TRAINING_COLUMNS
 
     first, comma, _ = incomplete.partition(",")
-    ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
+    ranked = [name for name, column in TRAINING_COLUMNS.items() if column.better != "neither"]
     return _beginning((f"{first}{comma}{name}" if comma else name for name in ranked), incomplete)
 
 

@@ -74,11 +74,10 @@ def _key(name: str, workload: str) -> str:
 def _key_of_that_name(name: str, workload: str) -> str:
     """The key whose last part is a name, of the plan before others; a limit by which way is better."""
     from costmodel.documents.keys.key_list import all_keys
-    from costmodel.documents.schemas.serving.serving_results import RESULTS
-    from costmodel.estimate.shared.results import COLUMNS
+    from costmodel.documents.schemas.results import SERVING_RESULTS, TRAINING_COLUMNS
 
     paths = {key.path for key in all_keys() if workload != "serving" or key.of != "training"}
-    column = RESULTS.get(name) or COLUMNS.get(name)
+    column = SERVING_RESULTS.get(name) or TRAINING_COLUMNS.get(name)
     bound = ".at_least" if column is not None and column.better == "higher" else ".at_most"
     wanted = (f"{root}{name}{end}" for root in _ROOTS for end in ("", bound))
     return next((path for path in wanted if path in paths), "")

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load_any
-from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, machine_name
+from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training.time import layer_kernels
 from costmodel.estimate.training.time import step as training
 from costmodel.ground.equation import EQUATIONS, Number, equation
@@ -105,7 +105,7 @@ def test_every_result_can_be_limited(run: Any) -> None:
     """A bound at the figure itself is kept; one a millionth beyond is broken."""
     whole = ("--set", "run={}")
     plan = json_of(run, "estimate", NAME, *whole)["plans"][0]
-    for column, about in COLUMNS.items():
+    for column, about in TRAINING_COLUMNS.items():
         if column == "memory_share" or column in BAND_ENDS:  # the one is called memory, the others no search computes
             continue
         value = plan[machine_name(column)]

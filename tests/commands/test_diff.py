@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.documents.schemas.results import OF_STEP, machine_name
 from costmodel.documents.text.digest import sealed
-from costmodel.estimate.shared.results import OF_STEP, machine_name
 
 Faults = Callable[[Any], list[Any]]
 NAME = "llama-3-70b-512"

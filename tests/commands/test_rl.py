@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from costmodel import library
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.vary import sensitivity
 
 NAME = "grpo-qwen-2.5-7b-64"
@@ -26,7 +26,7 @@ def test_results_are_described_columns_and_phases_sum(run: Any) -> None:
     found = json_of(run, "estimate", NAME)
     (plan,) = found["plans"]
     columns = {column["name"] for column in found["columns"]}
-    assert {machine_name(name) for name in COLUMNS} == columns
+    assert {machine_name(name) for name in RL_COLUMNS} == columns
     phases = [plan[machine_name(name)] for name in PHASES]
     assert plan["iteration_time_s"] == pytest.approx(sum(phases))
     assert plan["iteration_time_low_s"] < plan["iteration_time_s"] < plan["iteration_time_high_s"]

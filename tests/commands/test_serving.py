@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, machine_name
 from costmodel.documents.schemas.serving.serving_limits import ServingLimits
-from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 
 NAME = "serve-llama-3.1-70b"
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,10 +40,10 @@ def test_every_result_is_a_column_with_a_limit(run: Any) -> None:
     found = json_of(run, "estimate", NAME)
     plan = found["plans"][0]
     columns = {column["name"]: column for column in found["columns"]}
-    assert {machine_name(name) for name in COLUMNS} == set(columns)
+    assert {machine_name(name) for name in SERVING_COLUMNS} == set(columns)
     assert set(columns) <= set(plan)
     bounded = {"memory_share" if key == "memory" else key for key in ServingLimits.model_fields}
-    assert bounded == set(RESULTS)
+    assert bounded == set(SERVING_RESULTS)
 
 
 def test_csv_has_a_row_of_the_plan(run: Any) -> None:

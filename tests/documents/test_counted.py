@@ -15,7 +15,7 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.limits import Limits
-from costmodel.documents.schemas.results import RESULTS
+from costmodel.documents.schemas.results import TRAINING_RESULTS
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.ground.errors import CostModelError
@@ -232,11 +232,11 @@ def test_a_sequence_or_batch_that_is_rarely_meant_is_remarked(assignment: str, c
     assert {code for code in remarked if code.startswith("N02")} == codes
 
 
-@each("name", RESULTS)
+@each("name", TRAINING_RESULTS)
 def test_a_limit_and_a_target_take_the_unit_of_their_result(name: str, run: Any) -> None:
     """`limits:` and `solve --for` refuse the same."""
     key = next((key for key, field in Limits.model_fields.items() if (field.title or key) == name), name)
-    unit = RESULTS[name].written
+    unit = TRAINING_RESULTS[name].written
     assert key_of(Scenario, f"limits.{key}.at_most") is not None
     for text in ("5 tokens/s", "5 samples/s", "5 token/s/GPU", "5 USD", "5 USD/Mtoken", "5 s", "5 GiB", "5 %"):
         try:

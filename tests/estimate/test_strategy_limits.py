@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from costmodel.documents.reader.library import strategies
+from costmodel.documents.schemas.results import BAND_ENDS, OF_STEP
 from costmodel.equations.network.collective_algorithms import (
     halving_doubling_time,
     network_reduce_time,
@@ -17,7 +18,6 @@ from costmodel.equations.network.collective_algorithms import (
 )
 from costmodel.equations.network.collectives import ring_time
 from costmodel.estimate.machine.number_formats import Linear
-from costmodel.estimate.shared.results import BAND_ENDS, OF_STEP
 from costmodel.ground.choices import Schedule
 from estimate.cases import (
     adapted,

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import Bytes, Document, Quantity, Seconds, Share
-from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS
+from costmodel.documents.schemas.results import RUN_RESULTS, TRAINING_RESULTS
 
 LimitRate = Annotated[float, Quantity("FLOP/GPU/s")]
 TokenRate = Annotated[float, Quantity("token/s")]
@@ -126,7 +126,7 @@ B = TypeVar("B", bound=Document)
 
 def bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does; its name is the title where the key is another."""
-    meaning = (RESULTS | RUN_RESULTS)[result].meaning
+    meaning = (TRAINING_RESULTS | RUN_RESULTS)[result].meaning
     field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 

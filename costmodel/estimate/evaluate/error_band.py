@@ -26,6 +26,7 @@ from costmodel.documents.schemas.efficiency import (
     NetworkFit,
     SustainedFit,
 )
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     FREEDOM,
@@ -40,7 +41,7 @@ from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns,
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.results import COLUMNS, Costs, number
+from costmodel.estimate.shared.results import Costs, number
 from costmodel.estimate.shared.time_breakdown import added, largest, summed
 from costmodel.estimate.training.flop_count import CORE, cores, flop_of_shapes
 from costmodel.estimate.training.memory.breakdown import LINES
@@ -79,7 +80,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
             low, high = memory_band(inputs, {name: ledger.line(name, position) for name in LINES}, LINES)
             ends.append((low, absorbed(high, inputs.usable, ledger.pageable[position])))
     columns["memory_peak_low"], columns["memory_peak_high"] = (largest(*stages) for stages in zip(*ends, strict=True))
-    costs = Costs({name: columns[name] for name in COLUMNS if name in columns}, evaluation.costs.rows)
+    costs = Costs({name: columns[name] for name in TRAINING_COLUMNS if name in columns}, evaluation.costs.rows)
     return replace(evaluation, costs=costs)
 
 

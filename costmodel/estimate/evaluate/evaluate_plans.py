@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP
 from costmodel.equations.run.economics import (
     communication_efficiency,
     compute_rate,
@@ -21,7 +22,7 @@ from costmodel.equations.run.economics import (
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
 from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
-from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs
+from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.flop_count import work_of_step

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.serving.serving_results import BANDED
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     TENTH,
@@ -64,7 +64,7 @@ def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Eva
     spread, results = spreads(inputs), found.results
     ends = [_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
     columns = dict(results.columns)
-    for name in BANDED:
+    for name in banded_results(SERVING_RESULTS):
         if name not in columns:
             continue
         with term(f"band of {name}"):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, term_error
 from costmodel.equations.serving.load.limit_chance import (
@@ -147,7 +147,7 @@ def _side(
         if not np.any(np.asarray(beside)):
             return _exact(value, bound, sign)
         return _Side(own, sign > 0, _away(value, bound, beside), 0.0)
-    upward = 1.0 if RESULTS[column].unit != "1/s" else -1.0  # with the steps
+    upward = 1.0 if SERVING_RESULTS[column].unit != "1/s" else -1.0  # with the steps
     less, more = (value, bound) if upward > 0 else (bound, value)
     upper = sign * upward > 0
     if there is None:

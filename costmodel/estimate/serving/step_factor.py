@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.estimate.serving.limits_chance import Reached
@@ -92,7 +92,7 @@ def over_bound(column: str, result: Number, bound: float) -> Number:
 
 def _falls(column: str) -> bool:
     """Whether slower steps make a result smaller."""
-    return column in IN_TIME or RESULTS[column].unit == "1/s"
+    return column in IN_TIME or SERVING_RESULTS[column].unit == "1/s"
 
 
 @dataclass(eq=False)

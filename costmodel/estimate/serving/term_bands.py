@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.documents.schemas.efficiency import CollectiveFit, Fitted, OwnReduceFit
 from costmodel.documents.schemas.model import Layers
-from costmodel.documents.schemas.serving.serving_results import BANDED_TERMS
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from costmodel.equations.run.uncertainty import (
     combined_error,
     ninetieth_percentile,
@@ -85,7 +85,7 @@ def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str,
     """Both ends of every term; unknown where nothing measured how far its kernels are off."""
     spreads = dict(_spreads(inputs, layout))
     found: dict[str, Number] = {}
-    for name in BANDED_TERMS:
+    for name in banded_results(SERVING_RESULTS, "term"):
         with term(f"band of {name}"):
             spread = spreads.get(name)
             for end, percentile in (("low", tenth_percentile), ("high", ninetieth_percentile)):

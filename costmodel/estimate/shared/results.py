@@ -1,54 +1,20 @@
-"""Costs: columns of results, each with its unit, its meaning and which way is better."""
+"""Costs: the results of a block of plans as columns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import RESULTS, RUN_RESULTS, ResultColumn, results
+from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 from costmodel.ground.shared_columns import Factored
 
 if TYPE_CHECKING:
     import pandas
-
-
-BANDED = (
-    "step_time",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "flop_rate",
-    "mfu",
-    "memory_peak",
-    "cost_per_mtoken",
-    "run_time",
-    "run_cost",
-    "goodput",
-    "energy",
-    "emissions",
-    "mtbf",
-)
-
-
-def _with_bands(*, of_run: bool) -> Iterator[tuple[str, ResultColumn]]:
-    """Every column; a banded column is followed by the ends of its band."""
-    for name, column in results(of_run=of_run).items():
-        yield name, column
-        if name in BANDED:
-            yield f"{name}_low", replace(column, meaning=f"P10 of {name}: one run in ten is below", better="neither")
-            yield f"{name}_high", replace(column, meaning=f"P90 of {name}: one run in ten is above", better="neither")
-
-
-OF_STEP: dict[str, ResultColumn] = dict(_with_bands(of_run=False))
-OF_RUN: dict[str, ResultColumn] = dict(_with_bands(of_run=True))
-COLUMNS = OF_RUN | OF_STEP  # all there are; the meaning of those that any scenario has is that of one without run
-BAND_ENDS = tuple(name for name in COLUMNS if name not in RESULTS and name not in RUN_RESULTS)
 
 
 def number(value: Number) -> float:
@@ -83,25 +49,3 @@ class Costs:
 
         data: dict[str, Any] = {machine_name(name): self.column(name) for name in self.columns}
         return pandas.DataFrame(data)
-
-
-_SUFFIXES = {
-    "s": "_s",
-    "B": "_bytes",
-    "FLOP/s": "_flop_per_s",
-    "USD": "_usd",
-    "J": "_j",
-    "kg": "_kg",
-    "1": "",
-    "1/s": "",
-}
-
-
-def machine_name(name: str) -> str:
-    """The name of a column in machine output, with its unit as suffix."""
-    return with_unit(name, COLUMNS[name].unit)
-
-
-def with_unit(name: str, unit: str) -> str:
-    """A name with its unit as suffix; unchanged if it already contains the unit."""
-    return name if "_bytes_" in name else name + _SUFFIXES[unit]

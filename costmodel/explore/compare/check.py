@@ -11,9 +11,9 @@ from typing import Literal
 from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import Limit, stated_limits
-from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
 from costmodel.explore.compare.plan_figures import called_equations, choices, figures, higher_is_better, marks
 from costmodel.explore.compare.select_plan import answered
@@ -127,7 +127,7 @@ def _regressions(
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
     found = []
-    for column in COLUMNS:
+    for column in TRAINING_COLUMNS:
         name = machine_name(column)
         if column not in (*WATCHED, *own) or (name not in before and name not in now):
             continue

@@ -10,9 +10,9 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import FlagQuestion
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.predict import Answer
-from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
 from costmodel.explore.search.search import SearchResult

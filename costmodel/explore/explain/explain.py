@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.documents.reader.library import Provenance, provenance
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
@@ -67,7 +68,7 @@ _Made = dict[tuple[int, str, str], ExplainedFigure]  # by origin, name and unit
 
 def quantities() -> list[str]:
     """Everything a plan's explanation can start from."""
-    return [*COLUMNS, *LINES]
+    return [*TRAINING_COLUMNS, *LINES]
 
 
 def explain(inputs: TrainingInputs, plan: Plan, quantity: str) -> ExplainedFigure:
@@ -90,7 +91,7 @@ def explained_figure(inputs: TrainingInputs, evaluation: Evaluation, quantity: s
     """The tree of one figure of a traced evaluation."""
     with trace():
         origin, unit = _origin(evaluation, quantity)
-    return tree_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), quantity, unit, origin)
+    return tree_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), quantity, unit, origin)
 
 
 def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[str]) -> dict[str, ExplainedFigure]:
@@ -99,14 +100,14 @@ def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[st
         found = {quantity: _origin(evaluation, quantity) for quantity in wanted}
     origins = {quantity: origin for quantity, (origin, _) in found.items()}
     units = {quantity: unit for quantity, (_, unit) in found.items()}
-    return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, units)
+    return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, units)
 
 
 def ledger_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
     """The trees of the lines of the memory ledger, on the most loaded stage of a traced evaluation."""
     with trace():
         origins = {name: _of_line(evaluation, name) for name in LINES}
-    return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(LINES, "B"))
+    return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(LINES, "B"))
 
 
 def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
@@ -135,8 +136,8 @@ def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
 
 
 def _origin(evaluation: Evaluation, quantity: str) -> tuple[Origin, str]:
-    if quantity in COLUMNS:
-        return origin_of(evaluation.costs.columns[quantity], quantity), COLUMNS[quantity].unit
+    if quantity in TRAINING_COLUMNS:
+        return origin_of(evaluation.costs.columns[quantity], quantity), TRAINING_COLUMNS[quantity].unit
     return _of_line(evaluation, quantity), "B"
 
 

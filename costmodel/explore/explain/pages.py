@@ -25,16 +25,16 @@ from costmodel.documents.reader.library import (
     serving_words,
     strategies,
 )
-from costmodel.documents.schemas.rl.rl_results import RESULTS as RL_RESULTS
+from costmodel.documents.schemas.results import RL_RESULTS as RL_RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING_RESULTS
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
-from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING_RESULTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
-from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
@@ -69,7 +69,7 @@ SECTIONS = (
 _INPUT = "a word of the vocabulary"
 _MOST = 5  # keys that a page lists
 _RULES = {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}
-_RESULTS = {**RL_RESULTS, **SERVING_RESULTS, **COLUMNS}
+_RESULTS = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
 
 # Equations that no estimate uses have pages too.
 for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equations."):
@@ -254,7 +254,7 @@ def _key_elsewhere(path: str) -> Page:
         return Page(path, "documents of that name", alike)
     if path in (groups := worth_asking()):
         return Page(path, "a group of words", ", ".join(groups[path]))
-    columns = {machine_name(name): name for name in COLUMNS} | {f"{line}_bytes": line for line in LINES}
+    columns = {machine_name(name): name for name in TRAINING_COLUMNS} | {f"{line}_bytes": line for line in LINES}
     if path in columns:
         return replace(page(columns[path]), word=path)
     reason = path.lower().removesuffix(" limit")
@@ -330,14 +330,14 @@ def worth_asking() -> dict[str, list[str]]:
     """What to ask `explain` about, by kind: each once, without bands and what equations call their inputs."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
-        if name not in COLUMNS and name not in SERVING_RESULTS and name not in RL_RESULTS:
+        if name not in TRAINING_COLUMNS and name not in SERVING_RESULTS and name not in RL_RESULTS:
             rooms.setdefault(equation.room, []).append(name)
     return {
-        "results": [name for name in COLUMNS if not name.endswith(("_low", "_high"))],
-        "memory": [name for name in LINES if name not in COLUMNS],
-        "results of serving": [name for name in SERVING_RESULTS if name not in COLUMNS],
+        "results": [name for name in TRAINING_COLUMNS if not name.endswith(("_low", "_high"))],
+        "memory": [name for name in LINES if name not in TRAINING_COLUMNS],
+        "results of serving": [name for name in SERVING_RESULTS if name not in TRAINING_COLUMNS],
         "words of serving": [word for word in serving_words() if word not in SERVING_RESULTS],
-        "results of reinforcement learning": [name for name in RL_RESULTS if name not in COLUMNS],
+        "results of reinforcement learning": [name for name in RL_RESULTS if name not in TRAINING_COLUMNS],
         "words of reinforcement learning": list(rl_words()),
         "strategies": list(strategies()),
         "questions": [question.words[0] for question in questions() if _of_a_word(question.words[0]) is None],
@@ -349,7 +349,17 @@ def worth_asking() -> dict[str, list[str]]:
 @functools.cache
 def all_words() -> tuple[str, ...]:
     """Everything `explain WORD` knows."""
-    words = [*COLUMNS, *LINES, *_strategies(), *glossary(), *EQUATIONS, *FAULT_CODES, *REFUSALS, *REMARKS, *REASONS]
+    words = [
+        *TRAINING_COLUMNS,
+        *LINES,
+        *_strategies(),
+        *glossary(),
+        *EQUATIONS,
+        *FAULT_CODES,
+        *REFUSALS,
+        *REMARKS,
+        *REASONS,
+    ]
     words += [*SERVING_RESULTS, *RL_RESULTS, *_wing_words(), *SERVING_REFUSALS, *RL_REFUSALS]
     words += [word for question in questions() for word in question.words]
     return tuple(dict.fromkeys(words))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.run.economics import rate, share
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
-from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import Combined, Leaf, Named, Origin, Step, origin_of
 from costmodel.ground.record import record
@@ -71,7 +72,7 @@ def operations(evaluation: Evaluation, most: int = 40) -> list[Operation]:
 def operation_nodes(trees: dict[str, Any], found: list[Operation]) -> dict[str, ExplainedFigure]:
     """The trees of the figures of operations: `operations.0.seconds`, `.intensity`, `.attained` and `.of_peak`."""
     nodes: dict[str, ExplainedFigure] = {}
-    book = Book(trees, COLUMNS, TERM_COLUMNS)
+    book = Book(trees, TRAINING_COLUMNS, TERM_COLUMNS)
     units = {"seconds": "s", "flop": "FLOP", "nbytes": "B", "peak": "FLOP/s"}
     for place, item in enumerate(found):
         origins: dict[str, Origin] = {"seconds": item.step}

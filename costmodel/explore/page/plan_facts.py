@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, missing_input
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
@@ -66,7 +67,11 @@ class PlanFacts:
     def nodes(self) -> dict[str, ExplainedFigure]:
         """The traced tree of every figure that is known."""
         inputs = self.answer.inputs
-        known = [name for name in self.evaluation.costs.columns if name in COLUMNS and not missing_input(inputs, name)]
+        known = [
+            name
+            for name in self.evaluation.costs.columns
+            if name in TRAINING_COLUMNS and not missing_input(inputs, name)
+        ]
         lines = ledger_nodes(inputs, self.evaluation)
         found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
         found |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from costmodel.documents.schemas.results import OF_RUN, TRAINING_COLUMNS
 from costmodel.equations.run.economics import work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.results import COLUMNS, OF_RUN, number
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
@@ -36,7 +37,7 @@ def loss_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Expl
     """The trees of the parts that are no terms of the step, of a traced evaluation."""
     with trace():
         origins = {f"{name}_s": origin_of(value, name) for name, value in _of_compute(inputs, evaluation).items()}
-    return trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
 
 
 def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
@@ -57,7 +58,7 @@ def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
             for stage, rank in zip(STAGES, evaluation.step.ranks, strict=True)
             for name in ("forward", "backward")
         }
-    found = trees_of(Book(inputs.case.trees, COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    found = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
     for stage in STAGES:
         each = [found[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
         both = sum(node.value for node in each)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
-from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import origin_of, trace
 
@@ -36,7 +36,7 @@ def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str,
             for name in UNITS
         }
     found = trees_of(
-        Book(trees, COLUMNS, TERM_COLUMNS), origins, {key: UNITS[key.rpartition(".")[2]] for key in origins}
+        Book(trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, {key: UNITS[key.rpartition(".")[2]] for key in origins}
     )
     return {
         key_of(place, name): replace(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
-from costmodel.estimate.rl.rl_columns import machine_name
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.schemas.results import RL_COLUMNS
+from costmodel.documents.schemas.results import TRAINING_COLUMNS as STEP
 from costmodel.documents.schemas.rl.rl_results import OF_RUN
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.rl.predict_rl import RlAnswer, evaluate
-from costmodel.estimate.rl.rl_columns import COLUMNS
 from costmodel.estimate.rl.rl_memory import LATE, MemoryPart
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.engine_memory import memory_use
-from costmodel.estimate.shared.results import COLUMNS as STEP
 from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of
 from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import origin_of, trace
@@ -46,8 +46,8 @@ def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     with trace(), np.errstate(all="ignore"):
         _, _, results = evaluate(replace(answer.inputs, trainer=traced), answer.memory, valid=not answer.refused)
         origins = {name: origin_of(value, name) for name, value in results.items() if math.isfinite(answer.costs[name])}
-    book = Book(answer.inputs.case.trees, {**STEP, **COLUMNS}, TERM_COLUMNS)
-    found = trees_of(book, origins, {name: COLUMNS[name].unit for name in origins})
+    book = Book(answer.inputs.case.trees, {**STEP, **RL_COLUMNS}, TERM_COLUMNS)
+    found = trees_of(book, origins, {name: RL_COLUMNS[name].unit for name in origins})
     return {**found, **_run_shares(answer), **_ledger(answer)}
 
 
@@ -58,7 +58,7 @@ def _run_shares(answer: RlAnswer) -> dict[str, ExplainedFigure]:
         return {}
     with trace():
         lost = {f"shares.{name}": origin_of(value, name) for name, value in shares(inputs.run, run).items()}
-    return trees_of(Book(answer.inputs.case.trees, COLUMNS, {}), lost, dict.fromkeys(lost, "1"))
+    return trees_of(Book(answer.inputs.case.trees, RL_COLUMNS, {}), lost, dict.fromkeys(lost, "1"))
 
 
 def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
@@ -100,4 +100,4 @@ def _engine_lines(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     with trace(), np.errstate(all="ignore"):
         use = memory_use(engines.inputs, engines.layout)
         origins = {name: origin_of(getattr(use, name), name) for name in _OF_ENGINE.values()}
-    return trees_of(Book(answer.inputs.case.trees, COLUMNS, {}), origins, dict.fromkeys(origins, "B"))
+    return trees_of(Book(answer.inputs.case.trees, RL_COLUMNS, {}), origins, dict.fromkeys(origins, "B"))

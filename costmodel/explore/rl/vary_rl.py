@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
-from costmodel.documents.schemas.results import without_money
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name, without_money
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
 from costmodel.explore.search.named_result import named_result
 from costmodel.explore.search.ranges import Axis, doubled, values_of
@@ -81,7 +80,7 @@ def sweep(case: RlCase, axes: Sequence[Axis], show: str) -> SweptRl:
 
 def column(word: str, option: str, written: str) -> str:
     """The result that a word behind an option names."""
-    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
+    named = {name: name for name in RL_COLUMNS} | {machine_name(name): name for name in RL_COLUMNS}
     return named_result(word, named, option, written)
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.evaluate.plan_order import chance_faster, error_shares, spread_apart
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.estimate.training.constraints.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.rank import Ranked
@@ -59,7 +59,7 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
             remarked = tuple(code for code, mask in stated.items() if mask[row])
             found[place] = replace(
                 plans[place],
-                costs={name: whole[name] for name in COLUMNS if name in whole},
+                costs={name: whole[name] for name in TRAINING_COLUMNS if name in whole},
                 remarked=remarked,
                 errors={kind: float(share[row]) for kind, share in errors.items()},
             )

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, machine_name
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.results import OF_RUN, OF_STEP, Costs, machine_name
+from costmodel.estimate.shared.results import Costs
 from costmodel.explore.search.accumulator import Keep
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.ground.errors import Place, fail, install_command

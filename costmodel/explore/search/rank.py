@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.results import COLUMNS, Costs, machine_name
+from costmodel.estimate.shared.results import Costs
 from costmodel.explore.search.named_result import named_result, option_place
 from costmodel.ground.errors import fail
 from costmodel.ground.plan_sizes import SIZES
@@ -73,7 +74,7 @@ class Top:
 
 def sign(result: str) -> float:
     """+1 where lower is better, −1 where higher is."""
-    return -1.0 if COLUMNS[result].better == "higher" else 1.0
+    return -1.0 if TRAINING_COLUMNS[result].better == "higher" else 1.0
 
 
 @record
@@ -89,7 +90,7 @@ class Axes:
         return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
 
 
-def by_name(columns: Iterable[str] = COLUMNS) -> dict[str, str]:
+def by_name(columns: Iterable[str] = TRAINING_COLUMNS) -> dict[str, str]:
     """Results by their names, and by their names in machine output."""
     names = list(columns)
     return {name: name for name in names} | {machine_name(name): name for name in names}
@@ -97,7 +98,7 @@ def by_name(columns: Iterable[str] = COLUMNS) -> dict[str, str]:
 
 def axes(text: str, objective: str) -> Axes:
     """The two results named by `--pareto x,y`."""
-    ranked = [name for name, column in COLUMNS.items() if column.better != "neither"]
+    ranked = [name for name, column in TRAINING_COLUMNS.items() if column.better != "neither"]
     named = by_name(ranked)
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -18,7 +19,6 @@ from costmodel.estimate.serving.figure_bands import banded, end_factors
 from costmodel.estimate.serving.limits_chance import asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import answer, filled, halves_of, layout_of, own_plan, routed
-from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
@@ -38,7 +38,7 @@ LINES: dict[str, str] = {
 
 def quantities() -> list[str]:
     """Everything an explanation of serving can start from."""
-    return [*COLUMNS, *LINES]
+    return [*SERVING_COLUMNS, *LINES]
 
 
 def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
@@ -56,8 +56,8 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
         of_lines = quantity in LINES
         value = getattr(found.memory, quantity) if of_lines else _with_bands(inputs, found).columns[quantity]
         origin = origin_of(value, quantity)
-    unit = "B" if quantity in LINES else COLUMNS[quantity].unit
-    return tree_of(Book(inputs.case.trees, COLUMNS, {}), quantity, unit, origin)
+    unit = "B" if quantity in LINES else SERVING_COLUMNS[quantity].unit
+    return tree_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), quantity, unit, origin)
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
@@ -70,11 +70,11 @@ def explain_all(inputs: ServingInputs, evaluation: ServingEvaluation | ApartEval
     """The trees of every figure of a traced evaluation, and of its memory; what they share is one node."""
     with trace():
         results, use = _with_bands(inputs, evaluation), evaluation.memory
-        origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in COLUMNS}
+        origins = {name: origin_of(column, name) for name, column in results.columns.items() if name in SERVING_COLUMNS}
         lines = {"weights": use.weights, "activations": use.activations, "runtime": use.runtime, "cache": use.pool}
         held = {f"{name}_bytes": origin_of(value, name) for name, value in lines.items()}
-    units = {name: COLUMNS[name].unit for name in origins} | dict.fromkeys(held, "B")
-    return trees_of(Book(inputs.case.trees, COLUMNS, {}), origins | held, units)
+    units = {name: SERVING_COLUMNS[name].unit for name in origins} | dict.fromkeys(held, "B")
+    return trees_of(Book(inputs.case.trees, SERVING_COLUMNS, {}), origins | held, units)
 
 
 def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluation) -> Costs:

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.documents.schemas.results import without_money
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
@@ -239,7 +238,7 @@ def compared(inputs: ServingInputs) -> str:
 
 def lacks_figure(inputs: ServingInputs, name: str) -> bool:
     """Whether a result rests on a price or a power that is not known."""
-    if RESULTS[name].unit == "USD":
+    if SERVING_RESULTS[name].unit == "USD":
         return not price_of(inputs.case).known
     return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))
 
@@ -247,7 +246,7 @@ def lacks_figure(inputs: ServingInputs, name: str) -> bool:
 def comparable(name: str, unknown: Iterable[str]) -> None:
     """A fault where plans are compared by a cost or an energy, and no price or power is known of some nodes."""
     nodes = ", ".join(dict.fromkeys(unknown))
-    if nodes and RESULTS[name].unit == "USD":
+    if nodes and SERVING_RESULTS[name].unit == "USD":
         sentence = f"plans are compared by {name}, but no price is known for {nodes}"
         hint = "--price 2.50USD/GPU/h sets one for all; costmodel list nodes shows those with a list price"
         raise fail("C004", sentence, None, hint)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
@@ -100,7 +100,7 @@ class ServingFront(OverVariants):
 
 def axes(text: str) -> tuple[str, str]:
     """The two results named by `--pareto x,y`."""
-    named = {key: name for name in RESULTS if RESULTS[name].better != "neither" for key in _names(name)}
+    named = {key: name for name in SERVING_RESULTS if SERVING_RESULTS[name].better != "neither" for key in _names(name)}
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         hint = "for example --pareto tokens_per_s_per_user,tokens_per_s_per_gpu"
@@ -184,7 +184,7 @@ def _evaluated(
 
 
 def _names(name: str) -> tuple[str, str]:
-    from costmodel.estimate.serving.result_columns import machine_name
+    from costmodel.documents.schemas.results import machine_name
 
     return name, machine_name(name)
 
@@ -238,7 +238,7 @@ def _broken(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, NDArr
 
 
 def _sign(name: str) -> float:
-    return -1.0 if RESULTS[name].better == "higher" else 1.0
+    return -1.0 if SERVING_RESULTS[name].better == "higher" else 1.0
 
 
 def _least(first: NDArray[np.float64], second: NDArray[np.float64]) -> list[int]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
-from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.term_bands import spread_beyond
 from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants
@@ -39,7 +39,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
             _, results = evaluated_with_bands(replace(inputs, beyond=kind[1]), *columns, compared=False)
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
-            found[place] = replace(plans[place], costs={name: whole[name] for name in COLUMNS if name in whole})
+            found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})
     return found
 
 

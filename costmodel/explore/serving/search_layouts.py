@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -515,7 +515,7 @@ def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[n
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = compared(inputs)
-    sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
+    sign = -1.0 if SERVING_RESULTS[objective].better == "higher" else 1.0
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
 
@@ -536,7 +536,7 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
     """What plans are ordered by: the limits kept, the load answered, how near they come, the objective, times."""
     objective = compared(inputs)
     first = shown_digits(evaluation.results.column(objective))
-    sign = -1.0 if RESULTS[objective].better == "higher" else 1.0
+    sign = -1.0 if SERVING_RESULTS[objective].better == "higher" else 1.0
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
     missed = limit_distance(inputs, evaluation.results.column, unstable)
     return [

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from costmodel.documents.schemas.baseline import Entry
+from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.check import BaselinePolicy
 from costmodel.explore.compare.compare import moved, named_documents
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
@@ -40,14 +40,16 @@ def baseline_findings(key: str, answer: ServingAnswer, holding: BaselinePolicy) 
     limits = answer.inputs.case.scenario.limits
     own = {name: bound.within for name, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_share" if name == "memory" else name): share for name, share in own.items()}
-    watched = [name for name in COLUMNS if name in (*WATCHED, *own) and machine_name(name) in {*before.figures, *now}]
+    watched = [
+        name for name in SERVING_COLUMNS if name in (*WATCHED, *own) and machine_name(name) in {*before.figures, *now}
+    ]
     return [_regression(name, before.figures, now, float(own.get(name, holding.within))) for name in watched]
 
 
 def _regression(name: str, before: dict[str, float], now: dict[str, float], allowed: float) -> LimitFinding:
     """One result that may not worsen by more than a share; one that is missing on a side is not kept."""
     old, new = (side.get(machine_name(name), math.nan) for side in (before, now))
-    worse = old - new if COLUMNS[name].better == "higher" else new - old
+    worse = old - new if SERVING_COLUMNS[name].better == "higher" else new - old
     return LimitFinding(name, worse <= allowed * abs(old) * (1 + 1e-9), new, bound=old, allowed=allowed)
 
 

@@ -11,12 +11,11 @@ from functools import partial
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.serving_results import is_share
+from costmodel.documents.schemas.results import SERVING_COLUMNS, is_share
 from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import replica_ranks
 from costmodel.estimate.serving.requests_in_time import IN_TIME
-from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
@@ -34,7 +33,7 @@ _DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention
 _COUNTED = ("users", "concurrency", "requests", "turns", "prompt", "output")  # keys of a workload, whole numbers
 _SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
 _RESULTS = TargetColumns(
-    named=column, written=lambda name: COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
+    named=column, written=lambda name: SERVING_COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
 )
 
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.results import without_money
+from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name, without_money
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
@@ -121,7 +120,7 @@ def sweep(case: ServingCase, axes: Sequence[Axis], show: str, *, best: bool = Fa
 
 def column(word: str, option: str, written: str) -> str:
     """The result that a word behind an option names."""
-    named = {name: name for name in COLUMNS} | {machine_name(name): name for name in COLUMNS}
+    named = {name: name for name in SERVING_COLUMNS} | {machine_name(name): name for name in SERVING_COLUMNS}
     return named_result(word, named, option, written)
 
 

@@ -14,11 +14,11 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary as varied
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.shared.results import COLUMNS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
@@ -40,8 +40,8 @@ _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
 _RESULTS = TargetColumns(
     named=column,
-    written=lambda name: COLUMNS[name].written,
-    is_share=lambda name: COLUMNS[name].unit == "1",
+    written=lambda name: TRAINING_COLUMNS[name].written,
+    is_share=lambda name: TRAINING_COLUMNS[name].unit == "1",
     example="mfu>=45 %",
 )
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
@@ -14,7 +15,7 @@ from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name, number
+from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
@@ -261,7 +262,7 @@ def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:
 
 def _front(found: SearchResult, front: Front) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
-    axes = [{"name": machine_name(name), "better": COLUMNS[name].better} for name in named]
+    axes = [{"name": machine_name(name), "better": TRAINING_COLUMNS[name].better} for name in named]
     return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.ground.errors import fail, install_command
 from costmodel.report.machine.formats import machine, rows_of
 from costmodel.report.terminal.style.answer import Reply
 
-_RESULTS = {machine_name(name) for name in COLUMNS}
+_RESULTS = {machine_name(name) for name in TRAINING_COLUMNS}
 
 
 def parquet_bytes(reply: Reply) -> bytes:

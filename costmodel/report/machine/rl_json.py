@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
@@ -42,7 +42,7 @@ def frame(case: RlCase) -> dict[str, Any]:
         ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in COLUMNS.items()
+            for name, column in RL_COLUMNS.items()
         ],
     }
 

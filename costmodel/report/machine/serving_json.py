@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.host_cache import host_cache
@@ -13,7 +14,6 @@ from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer, known_costs
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
@@ -48,7 +48,7 @@ def frame(inputs: ServingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "columns": [
             {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in COLUMNS.items()
+            for name, column in SERVING_COLUMNS.items()
         ],
     }
 

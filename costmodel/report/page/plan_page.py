@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import OF_RUN, OF_STEP
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show

@@ -9,9 +9,9 @@ from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
@@ -177,7 +177,9 @@ def _headlines(answer: RlAnswer, cell_of: CellOf) -> list[Headline]:
 
 
 def _results(answer: RlAnswer, cell_of: CellOf) -> Part:
-    rows = [(name, cell_of(name), COLUMNS[name].meaning) for name in answer.costs if math.isfinite(answer.costs[name])]
+    rows = [
+        (name, cell_of(name), RL_COLUMNS[name].meaning) for name in answer.costs if math.isfinite(answer.costs[name])
+    ]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
 
@@ -249,7 +251,7 @@ def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
         )
         for trial in found.trials
     ]
-    return trial_figure("sweep", name, COLUMNS[name].unit, axis, trials, partial(result, name))
+    return trial_figure("sweep", name, RL_COLUMNS[name].unit, axis, trials, partial(result, name))
 
 
 def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[str], *, weak: bool) -> HtmlPage:

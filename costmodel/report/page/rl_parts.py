@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
@@ -197,9 +197,9 @@ def _time_axis(words: str, values: list[float]) -> PlotAxis:
 def splits_data(found: FoundSplits) -> dict[str, Any]:
     """Each split whole, and the command that shows it."""
     best = found.best
-    names = [name for name in COLUMNS if all(name in each.costs for each in best)]
+    names = [name for name in RL_COLUMNS if all(name in each.costs for each in best)]
     columns = [
-        {"name": machine_name(name), "label": NAMES.get(name, name), "unit": COLUMNS[name].unit,
+        {"name": machine_name(name), "label": NAMES.get(name, name), "unit": RL_COLUMNS[name].unit,
          "figure": name, "values": [_known(each.costs[name]) for each in best]}
         for name in names
     ]  # fmt: skip

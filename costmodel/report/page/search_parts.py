@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
-from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
@@ -101,7 +101,7 @@ def front_figure(found: SearchResult) -> Plot:
     return Plot(
         "front",
         f"{x} against {y}",
-        f"{len(points)} plans; {COLUMNS[x].better} {x} and {COLUMNS[y].better} {y} are better.",
+        f"{len(points)} plans; {TRAINING_COLUMNS[x].better} {x} and {TRAINING_COLUMNS[y].better} {y} are better.",
         _axis_of(x, [point.x for point in points]),
         _axis_of(y, [point.y for point in points]),
         points,
@@ -111,8 +111,8 @@ def front_figure(found: SearchResult) -> Plot:
 
 def _axis_of(name: str, values: Sequence[float]) -> PlotAxis:
     """An axis of a result, round in the unit that it is shown in."""
-    unit = round_unit(name, COLUMNS[name].unit, max(values, default=1.0))
-    words = f"{name}, {COLUMNS[name].better} is better"
+    unit = round_unit(name, TRAINING_COLUMNS[name].unit, max(values, default=1.0))
+    words = f"{name}, {TRAINING_COLUMNS[name].better} is better"
     return PlotAxis(words, lambda value: result(name, value, bare=True), unit=unit)
 
 
@@ -226,7 +226,7 @@ def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     for name in (*_RESULTS, *TERM_WORDS):
         values = [plan.costs.get(name, math.nan) for plan in plans]
         if any(math.isfinite(value) for value in values):
-            column = _column(machine_name(name), TERM_WORDS.get(name, name), COLUMNS[name].unit, values)
+            column = _column(machine_name(name), TERM_WORDS.get(name, name), TRAINING_COLUMNS[name].unit, values)
             columns.append(column | {"figure": name})
     return columns
 

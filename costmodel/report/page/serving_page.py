@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.vary_serving import ServingTrial
@@ -268,6 +267,6 @@ def network_part(answer: ServingAnswer, traces: Traces) -> Part:
 
 
 def _results(answer: ServingAnswer, cell_of: CellOf) -> Part:
-    rows = [(name, cell_of(name), RESULTS[name].meaning) for name in RESULTS if name in answer.costs]
+    rows = [(name, cell_of(name), SERVING_RESULTS[name].meaning) for name in SERVING_RESULTS if name in answer.costs]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
@@ -62,9 +62,9 @@ def plans_part(found: FoundPlans) -> Part:
 
 def plans_data(found: FoundPlans) -> dict[str, Any]:
     """Ranked plans as columns, for each the command that shows it and why it is not the best."""
-    names = [name for name in COLUMNS if all(name in ranked.costs for ranked in found.best)]
+    names = [name for name in SERVING_COLUMNS if all(name in ranked.costs for ranked in found.best)]
     columns = [
-        {"name": machine_name(name), "label": name, "unit": COLUMNS[name].unit, "figure": name,
+        {"name": machine_name(name), "label": name, "unit": SERVING_COLUMNS[name].unit, "figure": name,
          "values": [_known(ranked.costs[name]) for ranked in found.best]}
         for name in names
     ]  # fmt: skip
@@ -272,7 +272,7 @@ def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]
         shown.append(
             TrialValue(" ".join(_values(trial, len(axes))), _values(trial, 1)[0], value, trial.works, at, low, high)
         )
-    return trial_figure("trials", name, COLUMNS[name].unit, " ".join(axes), shown, partial(result, name))
+    return trial_figure("trials", name, SERVING_COLUMNS[name].unit, " ".join(axes), shown, partial(result, name))
 
 
 def _values(trial: ServingTrial, count: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from costmodel.estimate.shared.results import machine_name
+from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import percent, show_time, time_unit
 from costmodel.report.page.content import Value
 from costmodel.report.page.trace import Traces

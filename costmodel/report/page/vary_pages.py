@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
@@ -36,13 +36,13 @@ def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
     """Every combination, its best first in words."""
     name, works = found.shown[0], [point for point in found.points if point.works]
     known = [point for point in works if math.isfinite(point.costs.get(name, math.nan))]
-    sign = -1.0 if COLUMNS[name].better == "higher" else 1.0
+    sign = -1.0 if TRAINING_COLUMNS[name].better == "higher" else 1.0
     words = f"{len(works)} of {len(found.points)} combinations work."
-    if known and COLUMNS[name].better != "neither":
+    if known and TRAINING_COLUMNS[name].better != "neither":
         best = min(known, key=lambda point: sign * point.costs[name])
         settings = ", ".join(f"{short_path(path)} {value}" for path, _, value in
                              (setting.partition("=") for setting in best.settings))  # fmt: skip
-        most = f"{COLUMNS[name].better.removesuffix('er')}est {name}, {result(name, best.costs[name])}"
+        most = f"{TRAINING_COLUMNS[name].better.removesuffix('er')}est {name}, {result(name, best.costs[name])}"
         words += f" The {most}, is at {settings}."
     subtitle = [line.plain for line in head_of(found.case, [axis.path for axis in found.axes])]
     verdict = chance_verdict(max(point.costs["fit_chance"] for point in works)) if works else "bad"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.reader.sources import provenance
-from costmodel.estimate.shared.results import COLUMNS, machine_name
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
@@ -182,14 +182,14 @@ def sweep_figure(found: Swept) -> Plot | Bars:
         ]
     written = {_at(point, first): spaced(point.settings[0].partition("=")[2]) for point in known}
     x = PlotAxis(short_path(first), tick_words, _spread(points), at=written)
-    y = PlotAxis(f"{name}, {COLUMNS[name].better} is better", lambda value: result(name, value),
+    y = PlotAxis(f"{name}, {TRAINING_COLUMNS[name].better} is better", lambda value: result(name, value),
                  unit=_unit(name, known))  # fmt: skip
     return Plot("sweep", f"{name} over {short_path(first)}", words, x, y, points, lines, legend)
 
 
 def _unit(name: str, points: Sequence[SweepPoint]) -> float:
     """The unit in which the values of a result are shown."""
-    return round_unit(name, COLUMNS[name].unit, max((point.costs[name] for point in points), default=1.0))
+    return round_unit(name, TRAINING_COLUMNS[name].unit, max((point.costs[name] for point in points), default=1.0))
 
 
 def _tip(point: SweepPoint, name: str) -> str:

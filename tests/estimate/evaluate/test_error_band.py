@@ -12,12 +12,12 @@ from each import each
 
 from costmodel.documents.reader.library import UNMEASURED, read
 from costmodel.documents.schemas.efficiency import Fitted
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, banded_results
 from costmodel.documents.schemas.stack import RunSpread
 from costmodel.estimate.evaluate.error_band import banded, residual, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.shared.results import BANDED, OF_STEP
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.memory.memory_band import MEMORY_KINDS, memory_band
 from costmodel.estimate.training.time.step import TERMS
@@ -80,14 +80,14 @@ def width(given: Answer, name: str = "step_time") -> float:
 @each("stack", TRAINING_STACKS)
 def test_a_band_holds_its_value(stack: str) -> None:
     row = ask(priced(stack), tp=2, pp=2).evaluation.costs.row()
-    for name in (item for item in BANDED if item in OF_STEP):
+    for name in (item for item in banded_results(OF_RUN) if item in OF_STEP):
         assert row[f"{name}_low"] < row[name] < row[f"{name}_high"], name
 
 
 @pytest.mark.parametrize("stack", ["megatron-core", "megatron-2021", "fsdp2"])
 def test_nothing_uncertain_has_no_width(stack: str) -> None:
     row = ask(certain(priced(stack)), tp=2, pp=2).evaluation.costs.row()
-    for name in (item for item in BANDED if item in OF_STEP):
+    for name in (item for item in banded_results(OF_RUN) if item in OF_STEP):
         assert row[f"{name}_low"] == pytest.approx(row[name], rel=1e-12)
         assert row[f"{name}_high"] == pytest.approx(row[name], rel=1e-12)
 

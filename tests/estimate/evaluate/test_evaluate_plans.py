@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.documents.schemas.results import BAND_ENDS, OF_STEP, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
-from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, OF_STEP, machine_name, number
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -95,7 +96,9 @@ def test_a_run_without_tokens_or_price_says_so() -> None:
 
 
 def test_columns_carry_unit_meaning_and_direction() -> None:
-    assert all(column.meaning and column.better in ("lower", "higher", "neither") for column in COLUMNS.values())
+    assert all(
+        column.meaning and column.better in ("lower", "higher", "neither") for column in TRAINING_COLUMNS.values()
+    )
     assert machine_name("step_time") == "step_time_s"
     assert machine_name("memory_peak") == "memory_peak_bytes"
     assert machine_name("mfu") == "mfu"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.documents.schemas.serving.serving_results import BANDED, BANDED_TERMS, RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from costmodel.equations.run.uncertainty import TENTH
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.limits_chance import OWN
@@ -96,7 +96,7 @@ def test_a_factor_on_all_times_is_another_clock(asked: tuple[str, ...]) -> None:
     powers = {"s": 1, "J": 1, "USD": 1, "1/s": -1}
     fixed = {"rent_per_month", "rent_needed", "bandwidth_bound"}  # rents are of a month by either clock
     seen = {name: value / found[name] for name, value in expected.costs.items() if np.isfinite(value) and found[name]}
-    moved = {name: factor ** -powers.get(RESULTS[name].unit, 0) for name in seen if name not in fixed}
+    moved = {name: factor ** -powers.get(SERVING_RESULTS[name].unit, 0) for name in seen if name not in fixed}
     assert {"tpot", "ttft", "ttft_p99"} <= moved.keys()
     assert {name: seen[name] for name in moved} == pytest.approx(moved, rel=1e-6)
     assert found["tpot"] > answer.costs["tpot"]
@@ -153,7 +153,11 @@ def test_no_first_token_of_a_batch_comes_after_its_end(requests: int) -> None:
 def test_bands_change_no_other_figure(asked: str) -> None:
     plain, whole = (predict(case(asked), bands=bands).costs for bands in (False, True))
     plain = {name: value for name, value in plain.items() if not is_of_bands(name)}
-    ends = {f"{name}_{end}" for name in (*BANDED, *BANDED_TERMS) for end in ("low", "high")}
+    ends = {
+        f"{name}_{end}"
+        for name in (*banded_results(SERVING_RESULTS), *banded_results(SERVING_RESULTS, "term"))
+        for end in ("low", "high")
+    }
     assert whole.keys() - plain.keys() == {OWN, *IN_TIME, *ends}
     np.testing.assert_equal({name: whole[name] for name in plain}, plain)
 
@@ -161,8 +165,8 @@ def test_bands_change_no_other_figure(asked: str) -> None:
 def test_every_figure_in_time_has_a_band() -> None:
     parts = {"host_load_exposed", "host_residency"}
     fixed = {"rent_per_month", "bandwidth_bound"}  # of the price and of the machine, whatever steps take
-    timed = {name for name, column in RESULTS.items() if column.unit in ("s", "1/s", "USD", "J")}
-    assert timed - parts - fixed <= {*BANDED, *BANDED_TERMS}
+    timed = {name for name, column in SERVING_RESULTS.items() if column.unit in ("s", "1/s", "USD", "J")}
+    assert timed - parts - fixed <= {*banded_results(SERVING_RESULTS), *banded_results(SERVING_RESULTS, "term")}
 
 
 @pytest.mark.parametrize("plan", ["plan.tp=8", "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 8}}"])

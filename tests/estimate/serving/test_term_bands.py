@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from costmodel.documents.schemas.serving.serving_results import BANDED_TERMS
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results
 from estimate.serving.cases import costs
 
 RESIDUALS = {  # median and P90 of efficiencies/h100-sxm.yaml
@@ -46,4 +46,8 @@ def test_a_term_is_off_by_as_much_as_its_kernels() -> None:
 )
 def test_a_term_that_was_not_measured_has_no_band(asked: tuple[str, ...], without: set[str]) -> None:
     found = costs(*asked)
-    assert {name for name in BANDED_TERMS if found[name] > 0 and math.isnan(found[f"{name}_high"])} == without
+    assert {
+        name
+        for name in banded_results(SERVING_RESULTS, "term")
+        if found[name] > 0 and math.isnan(found[f"{name}_high"])
+    } == without

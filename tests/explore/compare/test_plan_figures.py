@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.predict import predict
-from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.plan_figures import _of_inputs, figures, marks
 from costmodel.ground.equation import Leaf
 

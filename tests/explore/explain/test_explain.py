@@ -16,9 +16,10 @@ from estimate.cases import costs, inputs, mixed
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
-from costmodel.estimate.shared.results import COLUMNS, number
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES, STAGES
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.explain import (
@@ -98,7 +99,7 @@ def nodes(*roots: ExplainedFigure) -> Iterator[ExplainedFigure]:
 def figure(name: str, quantity: str) -> float:
     """The figure by the evaluation without a trace."""
     evaluation = answered(name).evaluation
-    if quantity in COLUMNS:
+    if quantity in TRAINING_COLUMNS:
         return evaluation.costs.row()[quantity]
     peaks = [number(peak) for peak in evaluation.ledger.peaks]
     return number(evaluation.ledger.line(quantity, peaks.index(max(peaks))))
@@ -120,7 +121,7 @@ def remade(node: ExplainedFigure) -> float:
 
 
 def test_every_column_and_every_line_can_be_asked() -> None:
-    assert set(quantities()) == {*COLUMNS, *LINES}
+    assert set(quantities()) == {*TRAINING_COLUMNS, *LINES}
 
 
 @every_scenario
@@ -128,7 +129,7 @@ def test_the_root_is_the_figure(name: str) -> None:
     for quantity, root in every_figure(name).items():
         assert root.value == figure(name, quantity)
         assert root.name == quantity
-        assert root.unit == (COLUMNS[quantity].unit if quantity in COLUMNS else "B")
+        assert root.unit == (TRAINING_COLUMNS[quantity].unit if quantity in TRAINING_COLUMNS else "B")
 
 
 @pytest.mark.parametrize("quantity", ["step_time", "memory_peak", "mfu", "bubble", "logits"])

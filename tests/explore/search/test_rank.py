@@ -10,10 +10,10 @@ from each import each
 from estimate.cases import case
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
-from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS, machine_name
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import Ranked, axes, sign
@@ -96,7 +96,7 @@ def test_what_is_not_known_is_on_no_front() -> None:
     assert found.rows == []
 
 
-@each("name", sorted({*COLUMNS} - {*BAND_ENDS}))
+@each("name", sorted({*TRAINING_COLUMNS} - {*BAND_ENDS}))
 def test_every_result_can_be_an_axis(name: str) -> None:
     other = "step_time" if name != "step_time" else "mfu"
     assert axes(f"{machine_name(name)}, {other}", "mfu").x == name

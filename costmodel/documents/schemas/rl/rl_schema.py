@@ -8,8 +8,8 @@ from costmodel.documents.schemas.base import Document, Portion, Positive, Price,
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import MoneyLimit, ShareLimit, TimeLimit
 from costmodel.documents.schemas.model import ModelReference
+from costmodel.documents.schemas.results import RL_RESULTS
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RlSpace
-from costmodel.documents.schemas.rl.rl_results import RESULTS
 from costmodel.documents.schemas.rl.rl_stack import RlStack
 from costmodel.documents.schemas.rl.rl_workload import Rl
 from costmodel.documents.schemas.run import WholeRun
@@ -31,7 +31,7 @@ class RlAssumptions(Document):
 
 
 def _meaning(name: str) -> str:
-    meaning = RESULTS[name].meaning
+    meaning = RL_RESULTS[name].meaning
     return meaning[0].upper() + meaning[1:]
 
 

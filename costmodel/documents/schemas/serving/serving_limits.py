@@ -20,7 +20,7 @@ from costmodel.documents.schemas.limits import (
     TokenPriceLimit,
     TokenRateLimit,
 )
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS
 
 LimitRate = Annotated[float, Quantity("request/s", 0, 1e6)]
 
@@ -56,7 +56,7 @@ class RequestRateLimit(Bound):
 
 def _bounded(kind: type[B], result: str) -> B:
     """A result that nothing bounds until a scenario does."""
-    meaning = RESULTS[result].meaning
+    meaning = SERVING_RESULTS[result].meaning
     field: B = Field(default_factory=kind.model_construct, description=meaning[0].upper() + meaning[1:], title=result)
     return field
 

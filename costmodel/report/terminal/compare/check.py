@@ -9,10 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input
-from costmodel.estimate.shared.results import BAND_ENDS, COLUMNS
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
@@ -92,7 +91,9 @@ def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
     shown = {plan_in_words(move.name) for move in moves}
-    others = sorted(name for name in shown & set(COLUMNS) if COLUMNS[name].unit == "1" and name not in _TOLD)
+    others = sorted(
+        name for name in shown & set(TRAINING_COLUMNS) if TRAINING_COLUMNS[name].unit == "1" and name not in _TOLD
+    )
     fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
@@ -157,7 +158,7 @@ def _aside(finding: CheckResult) -> str:
 
 
 def _change(change: float, finding: CheckResult) -> str:
-    sign = "−" if COLUMNS[finding.name].better == "higher" else "+"
+    sign = "−" if TRAINING_COLUMNS[finding.name].better == "higher" else "+"
     return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
 
 
@@ -248,13 +249,13 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
 
 
 def _finding(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
-    known = finding.name in COLUMNS
+    known = finding.name in TRAINING_COLUMNS
     place = finding.place
     return {
         "kind": finding.limit.kind if finding.limit else finding.kind,
         "name": finding.name,
         "kept": finding.kept,
-        "unit": COLUMNS[finding.name].unit if known else "1",
+        "unit": TRAINING_COLUMNS[finding.name].unit if known else "1",
         "value": _finite(finding.value),
         "bound": _finite(finding.bound),
         "allowed": float(finding.allowed),

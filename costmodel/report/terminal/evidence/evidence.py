@@ -13,9 +13,9 @@ import costmodel
 from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
-from costmodel.documents.schemas.serving.serving_results import RESULTS as SERVING
+from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts, subject_of, without_point
-from costmodel.estimate.shared.results import COLUMNS
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
@@ -126,7 +126,7 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
 
 def _words_of(quantity: str, value: float) -> str:
     """A figure with its unit."""
-    known = COLUMNS.get(quantity) or SERVING.get(quantity)
+    known = TRAINING_COLUMNS.get(quantity) or SERVING.get(quantity)
     return (
         serving_result(quantity, value)
         if quantity in OF_SERVING
@@ -183,7 +183,7 @@ def _few(found: Scoreboard) -> Iterator[Line]:
     if not 0 < len(figures) <= _FEW:
         return
     quantity = figures[0].quantity
-    known = COLUMNS.get(quantity) or SERVING.get(quantity)
+    known = TRAINING_COLUMNS.get(quantity) or SERVING.get(quantity)
     yield styled(f"{quantity}: {known.meaning}" if known else quantity, HEAD)
     rows = [(*_figure(figure), _band(figure), _filled(figure.filled)) for figure in figures]
     yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", "filled by rule"), rows, "lrrrrl")

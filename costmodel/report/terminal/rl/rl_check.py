@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.explore.vary.rl_sensitivity import RlSensitivity
 from costmodel.report.machine.rl_json import subject
@@ -49,7 +49,7 @@ def sensitivity(found: RlSensitivity, shown: int) -> list[Line]:
 def gains(found: RlSensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy."""
     hardware = [knob for knob in found.knobs if knob.kind == "hardware"]
-    return gains_of(hardware, -1.0 if COLUMNS[found.result].better == "higher" else 1.0)
+    return gains_of(hardware, -1.0 if RL_COLUMNS[found.result].better == "higher" else 1.0)
 
 
 def sensitivity_json(found: RlSensitivity) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import math
 from rich.text import Text
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
@@ -36,7 +36,7 @@ assert tuple(NAMES) == PHASES
 
 def result(name: str, value: float, digits: int = 3) -> str:
     """A result as people read it."""
-    unit = COLUMNS[name].unit
+    unit = RL_COLUMNS[name].unit
     if math.isnan(value):
         return "unknown"
     if unit == "B":

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.documents.tree import TreeDrawing, as_json
@@ -30,7 +30,7 @@ class RlDrawing(TreeDrawing):
 
     def result(self) -> str:
         """The root as answers have it."""
-        return result(self.root.name, self.root.value, 4) if self.root.name in COLUMNS else super().result()
+        return result(self.root.name, self.root.value, 4) if self.root.name in RL_COLUMNS else super().result()
 
 
 def tree_json(answer: RlAnswer, node: ExplainedFigure) -> dict[str, Any]:

@@ -8,12 +8,10 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.rl_scenario import RlCase
-from costmodel.documents.schemas.results import is_money
-from costmodel.documents.schemas.rl.rl_results import RESULTS
+from costmodel.documents.schemas.results import RL_COLUMNS, RL_RESULTS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import Price, price_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.estimate.rl.rl_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.ground.units import percent
@@ -35,7 +33,7 @@ from costmodel.report.terminal.style.theme import HEAD, styled
 
 _SCALE = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
 _HEADS = {"iteration_time": "iteration", "answers_per_s": "answers", "update_time": "update", "memory_peak": "memory"}
-_NAMES = {machine_name(name): name for name in COLUMNS}
+_NAMES = {machine_name(name): name for name in RL_COLUMNS}
 _TELLING = 5e-4  # relative change below which a figure is the same
 
 
@@ -136,7 +134,7 @@ def diff(found: Difference, words: str) -> list[Line]:
 def _moved(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Results that moved, in the order of the columns."""
     named = {_NAMES[move.name]: move for move in moves if move.name in _NAMES}
-    for name, column in RESULTS.items():
+    for name, column in RL_RESULTS.items():
         move = named.get(name)
         if move is None or move.before is None or move.after is None or move.before == move.after:
             continue

@@ -8,11 +8,11 @@ from functools import partial
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import COLUMNS
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
@@ -183,7 +183,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     if not kept.rows:
         wanted = dict.fromkeys(missing_input(found.inputs, name) for name in (axes.x, axes.y))
         return [styled(f"No plan has both results; {', '.join(filter(None, wanted))}.", BAD)]
-    titles = [f"{name} ({COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
+    titles = [f"{name} ({TRAINING_COLUMNS[name].better} is better)" for name in (axes.x, axes.y)]
     text_of_x, text_of_y = (partial(result, name, bare=True) for name in (axes.x, axes.y))
     points, legend = _marked(found, kept)
     listed = list(_spread(kept.rows, shown))

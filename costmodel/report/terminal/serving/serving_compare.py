@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, machine_name
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
 from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
 from costmodel.report.terminal.compare import limit_lines
@@ -21,7 +20,7 @@ from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, styled
 
-_NAMES = {machine_name(name): name for name in COLUMNS}
+_NAMES = {machine_name(name): name for name in SERVING_COLUMNS}
 _BANDS = ("P10 – P90 before", "P10 – P90 after")
 _TELLING = 1e-4  # share below which a result counts as unchanged
 
@@ -77,7 +76,7 @@ def _overloaded(found: Difference) -> Iterator[Line]:
 def _rows(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Results that moved, in the order of the columns."""
     named = {_NAMES[move.name]: move for move in moves if move.name in _NAMES}
-    for name, column in RESULTS.items():
+    for name, column in SERVING_RESULTS.items():
         move = named.get(name)
         if move is None or move.before is None or move.after is None or abs(move.change) < _TELLING:
             continue

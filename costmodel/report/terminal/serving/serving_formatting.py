@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.results import SERVING_RESULTS, is_share
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
-from costmodel.documents.schemas.serving.serving_results import RESULTS, is_share
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -85,7 +85,7 @@ def _stated_digits(bound: float) -> int:
 def result(name: str, value: float | None, digits: int = 3) -> str:
     """A result as people read it; a dash for what an answer of one token does not have."""
     name = name.removesuffix("_low").removesuffix("_high")
-    unit = RESULTS[name].unit
+    unit = SERVING_RESULTS[name].unit
     if value is None or math.isnan(value):
         return "—" if name in BETWEEN_TOKENS else "unknown"
     if math.isinf(value):

@@ -8,11 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import is_money
-from costmodel.documents.schemas.serving.serving_results import BANDED, RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results, is_money, machine_name
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
-from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
@@ -49,7 +47,7 @@ def front(found: ServingFront, shown: int) -> list[Line]:
     if found.knee is not None:
         x, y = (found.knee.plan.costs[name] for name in names)
         points.append(ScatterPoint(x, y, "◆"))
-    titles = [f"{name} ({RESULTS[name].better} is better)" for name in names]
+    titles = [f"{name} ({SERVING_RESULTS[name].better} is better)" for name in names]
     text_of = tuple(partial(result, name) for name in names)
     mixture = found.inputs.model.has_experts
     shared = ("dcp",) if any("dcp" in point.plan.sizes for point in found.points) else ()
@@ -132,8 +130,8 @@ def _row(found: ServingFront, place: int, point: FrontPoint, degrees: Sequence[s
 
 def _with_end(name: str) -> tuple[str, ...]:
     """A result and the worse end of its band, where it has one."""
-    end = "high" if RESULTS[name].better == "lower" else "low"
-    return (name, f"{name}_{end}") if name in BANDED else (name,)
+    end = "high" if SERVING_RESULTS[name].better == "lower" else "low"
+    return (name, f"{name}_{end}") if name in banded_results(SERVING_RESULTS) else (name,)
 
 
 def _spread(points: Sequence[FrontPoint], shown: int) -> Iterator[tuple[int, FrontPoint]]:
@@ -155,7 +153,7 @@ def front_json(found: ServingFront) -> dict[str, Any]:
         }
         for point in found.points
     ]
-    axes = [{"name": machine_name(name), "better": RESULTS[name].better} for name in (found.x, found.y)]
+    axes = [{"name": machine_name(name), "better": SERVING_RESULTS[name].better} for name in (found.x, found.y)]
     return {
         **frame(found.inputs, found.variants.paths),
         "assumed": assumed_json(found.inputs.assumed),

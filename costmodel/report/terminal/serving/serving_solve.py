@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.counts import number_of

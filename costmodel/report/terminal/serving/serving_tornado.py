@@ -7,8 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.serving.serving_results import RESULTS
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, machine_name
 from costmodel.explore.vary.sensitivity import Knob
 from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
 from costmodel.report.machine.serving_json import plan_frame
@@ -37,7 +36,7 @@ def _turned(knob: Knob) -> str:
 
 def gains(found: ServingSensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy."""
-    better = RESULTS.get(found.result, COLUMNS[found.result]).better
+    better = SERVING_RESULTS.get(found.result, SERVING_COLUMNS[found.result]).better
     hardware = [knob for knob in found.knobs if knob.kind == "hardware"]
     return gains_of(hardware, -1.0 if better == "higher" else 1.0)
 

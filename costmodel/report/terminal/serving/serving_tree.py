@@ -8,10 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import is_money
-from costmodel.documents.schemas.serving.serving_results import RESULTS
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, is_money
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.result_columns import COLUMNS
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.explain.pages import Page
 from costmodel.explore.serving.explain_serving import LINES
@@ -40,7 +38,7 @@ def trees(answer: ServingAnswer, label: str, nodes: Sequence[ExplainedFigure], d
 
 def _meant(label: str, node: ExplainedFigure) -> list[Line]:
     """What a figure is, in words, behind the label by which it was asked for."""
-    meaning = {**LINES, **{name: column.meaning for name, column in COLUMNS.items()}}.get(node.name, "")
+    meaning = {**LINES, **{name: column.meaning for name, column in SERVING_COLUMNS.items()}}.get(node.name, "")
     asked = "" if label == node.name else f"{label}: "
     none = "; this plan has none" if math.isnan(node.value) else ""
     return [styled(f"  {asked}{meaning}{none}")] if meaning else []
@@ -67,7 +65,7 @@ class ServingDrawing(TreeDrawing):
 
     def result(self) -> str:
         """The root as answers have it."""
-        known = self.root.name.removesuffix("_low").removesuffix("_high") in RESULTS
+        known = self.root.name.removesuffix("_low").removesuffix("_high") in SERVING_RESULTS
         return result(self.root.name, self.root.value, 4) if known else self.value(self.root)  # such as plan.replicas
 
     def value(self, node: ExplainedFigure) -> str:

@@ -9,14 +9,13 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.result_columns import machine_name
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from costmodel.estimate.serving.result_columns import COLUMNS, machine_name
+from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
 from costmodel.report.terminal.style.formatting import ENDS
 
 WORSE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends of bands that are shown beside a result
@@ -47,5 +47,5 @@ def asked_values(row: Mapping[str, Any], paths: Collection[str], shown: Collecti
     works.
     """
     ends = [f"{name}_{end}" for name in shown for end in ENDS]
-    names = {machine_name(name) for name in (*shown, *ends) if name in COLUMNS}
+    names = {machine_name(name) for name in (*shown, *ends) if name in SERVING_COLUMNS}
     return {key: value for key, value in row.items() if key in {*paths, *names, *_OF_ROWS}}

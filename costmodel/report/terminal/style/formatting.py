@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from costmodel.estimate.shared.results import COLUMNS
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_memory, significant
 
@@ -44,8 +44,8 @@ def signed(value: float) -> str:
 
 def is_held(name: str) -> bool:
     """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
-    if name in COLUMNS:
-        return name.startswith(("memory_", "host_")) and COLUMNS[name].unit in ("B", "1")
+    if name in TRAINING_COLUMNS:
+        return name.startswith(("memory_", "host_")) and TRAINING_COLUMNS[name].unit in ("B", "1")
     return not name.endswith("volume")
 
 
@@ -60,7 +60,7 @@ def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> s
 
 def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
     """A result as people read it: shares in percent; a bare rate where its name already has the unit."""
-    unit = unit or COLUMNS[name].unit
+    unit = unit or TRAINING_COLUMNS[name].unit
     if value is None:
         return "—"
     if math.isnan(value):

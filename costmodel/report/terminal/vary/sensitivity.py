@@ -10,9 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import short
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.shared.results import COLUMNS, machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.sensitivity import Knob, Sensitivity
 from costmodel.ground.units import significant
@@ -84,7 +83,7 @@ def _percent(share: float) -> str:
 
 def bottleneck(found: Sensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy, most first."""
-    return gains_of(found.hardware, -1.0 if COLUMNS[found.result].better == "higher" else 1.0)
+    return gains_of(found.hardware, -1.0 if TRAINING_COLUMNS[found.result].better == "higher" else 1.0)
 
 
 def gains_of(hardware: Sequence[Knob], sign: float) -> list[str]:

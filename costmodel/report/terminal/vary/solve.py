@@ -8,9 +8,8 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.shared.results import machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.solve import ReachableRange, SolveResult
 from costmodel.ground.errors import Fault

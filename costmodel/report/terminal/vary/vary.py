@@ -10,11 +10,10 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import COLUMNS, OF_RUN, OF_STEP, machine_name
 from costmodel.explore.compare.plan_figures import choices
 from costmodel.explore.vary.scale import Scaled, ScaleRow
 from costmodel.explore.vary.sweep import SweepPoint, Swept
@@ -174,7 +173,7 @@ def tick_words(value: float) -> str:
 
 def sweep_json(found: Swept) -> dict[str, Any]:
     """All combinations as plain values."""
-    names, known = list(found.shown), COLUMNS if found.case.scenario.run is None else OF_RUN
+    names, known = list(found.shown), TRAINING_COLUMNS if found.case.scenario.run is None else OF_RUN
     return {
         **head("costmodel/sweep/v1"),
         "title": title(found.case),

@@ -89,11 +89,11 @@ def answer(command: str) -> str:
     return TIMED.sub("TIME", f"exit {ran.code}\n{ran.out}\n{ran.err}")
 
 
-def main(verb: str, folder: Path) -> int:
-    """Write, or compare; 1 where answers differ."""
+def main(verb: str, folder: Path, word: str = "") -> int:
+    """Write, or compare; 1 where answers differ. Only commands with a word, if it is given."""
     folder.mkdir(parents=True, exist_ok=True)
     differ = 0
-    for command in commands():
+    for command in (each for each in commands() if word in each):
         kept, now = folder / re.sub(r"[^\w.=-]+", "_", command), answer(command)
         if verb == "write":
             kept.write_text(now, "utf-8")
@@ -106,4 +106,4 @@ def main(verb: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))

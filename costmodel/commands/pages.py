@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
-    from costmodel.explore.vary.rl_sensitivity import RlSensitivity
     from costmodel.explore.vary.scale import Scaled
     from costmodel.explore.vary.sensitivity import Sensitivity
-    from costmodel.explore.vary.serving_sensitivity import ServingSensitivity
     from costmodel.explore.vary.sweep import Swept
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.page.marks import SvgFigure
@@ -250,28 +248,6 @@ def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any)
     return {**_late_forms(drawn), **forms_for_runners(found, words)}
 
 
-def of_serving_sensitivity(found: ServingSensitivity) -> dict[str, Form]:
-    """The page of what moves a result of a serving plan."""
-    from costmodel.report.terminal.serving.serving_formatting import plan_words, result
-    from costmodel.report.terminal.serving.serving_tornado import gains
-
-    return _of_knobs(found, plan_words(found.answer), result, gains(found))
-
-
-def _of_knobs(found: Any, plan: str, text_of: Callable[[str, float], str], gains: list[str]) -> dict[str, Form]:
-
-    def drawn() -> Drawn:
-        from costmodel.report.page.vary_pages import knobs_page
-        from costmodel.report.page.vary_parts import knobs_figure
-
-        return (
-            lambda: knobs_page(found, plan, text_of, gains, command_line()),
-            lambda: knobs_figure(found.result, found.knobs),
-        )
-
-    return _late_forms(drawn)
-
-
 # ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -338,11 +314,3 @@ def of_rl_check(found: Sequence[CheckedAnswer[RlAnswer]]) -> dict[str, Form]:
     from costmodel.report.terminal.rl.rl_check import finding_words
 
     return _of_limits(found, rl_conclusion, finding_words)
-
-
-def of_rl_sensitivity(found: RlSensitivity) -> dict[str, Form]:
-    """The page of what moves a result of an iteration."""
-    from costmodel.report.terminal.rl.rl_check import gains
-    from costmodel.report.terminal.rl.rl_formatting import plan_words, result
-
-    return _of_knobs(found, plan_words(found.answer), result, gains(found))

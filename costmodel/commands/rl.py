@@ -129,19 +129,6 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node))
 
 
-def sensitivity(case: LoadedScenario, of: str, top: int) -> Reply:
-    """The answer of `sensitivity`."""
-    from costmodel.commands.progress import counted
-    from costmodel.explore.rl.vary_rl import column
-    from costmodel.explore.vary.rl_sensitivity import sensitivity as run_sensitivity
-    from costmodel.report.terminal.rl import rl_check as report
-
-    with counted("figures") as pace:
-        found = run_sensitivity(reinforced(case), column(of, "--of", of), pace)
-    lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
-    return Reply(lines, result, "figures", others=pages.of_rl_sensitivity(found))
-
-
 def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
     """The answer of `check`."""
     from costmodel.explore.rl.compare_rl import check as run_check

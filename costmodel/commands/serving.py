@@ -149,21 +149,6 @@ def front_reply(found: ServingFront, top: int) -> Reply:
     return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
 
 
-def sensitivity(case: LoadedScenario, of: str | None, top: int) -> Reply:
-    """The answer of `sensitivity`: by default of the time per token, which an answer of one token does not have."""
-    from costmodel.commands.progress import counted
-    from costmodel.explore.serving.vary_serving import column
-    from costmodel.explore.vary.serving_sensitivity import sensitivity as run
-    from costmodel.report.terminal.serving import serving_tornado as report
-
-    held = serving(case)
-    of = of or ("ttft" if held.scenario.workload.single_token else "tpot")
-    with counted("figures") as pace:
-        found = run(held, column(of, "--of", of), pace)
-    return Reply(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures",
-                 others=pages.of_serving_sensitivity(found))  # fmt: skip
-
-
 _SMALL = "a search of a service takes seconds; --top 10000 -o plans.csv keeps its plans"
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("--into", "--keep all", "--resume", "--engine", "--workers", "--wait"), _SMALL),

@@ -172,22 +172,14 @@ def sensitivity(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import counted
-    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.search.named_result import result_named
     from costmodel.explore.vary.sensitivity import sensitivity as run
-    from costmodel.explore.vary.sweep import column
+    from costmodel.explore.workloads import workload_of
     from costmodel.report.terminal.vary import sensitivity as report
 
-    case = with_plan(question.loaded())
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.sensitivity(case, of, top)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.sensitivity(case, of or "iteration_time", top)
+    asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
-        found = run(training(case), column(of or "step_time", "--of", of), pace)
+        found = run(asked, result_named(of, asked.columns, "--of", of) if of else "", pace)
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 

@@ -81,20 +81,21 @@ def _subject(case: LoadedScenario) -> dict[str, Any]:
     }
 
 
-def row_facts(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+def row_facts(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
     """The facts that identify the rows of a table, so that tables of several answers can be stacked.
 
     varied: paths that change from row to row, where a fact that is read from them is null
     """
     each = "cluster.node.accelerators"
-    found = {
+    found: dict[str, tuple[Any, tuple[str, ...]]] = {
         "model": (facts.model.name, ("model",)),
         "cluster": (facts.node.name, ("cluster.node",)),
         "nodes": (without_point(facts.nodes), ("cluster.nodes", *(("cluster.node",) if facts.asked else ()))),
         "gpus": (without_point(facts.ranks), ("cluster.nodes", each)),
-        "sequence": (without_point(facts.sequence), ("workload.sequence",)),
-        "global_batch": (without_point(facts.global_batch), ("workload.global_batch",)),
     }
+    if isinstance(facts, Facts):
+        found["sequence"] = without_point(facts.sequence), ("workload.sequence",)
+        found["global_batch"] = without_point(facts.global_batch), ("workload.global_batch",)
     return {
         name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
     }

@@ -47,6 +47,11 @@ class Answer:
     broken: tuple[str, ...]
     remarked: tuple[str, ...]
 
+    @property
+    def costs(self) -> dict[str, float]:
+        """Its results, with the ends of their bands."""
+        return self.evaluation.costs.row()
+
 
 def structure_of(inputs: TrainingInputs, plan: Plan) -> tuple[Structure, tuple[Assumption, ...]]:
     """The choices of a plan; missing ones are the stack's defaults."""

@@ -14,6 +14,7 @@ from costmodel.explore.page.reachable_plans import reachable
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult, search, with_remedies
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
@@ -69,7 +70,7 @@ def _found(case: ResolvedScenario) -> SearchResult | None:
 def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensitivity | None:
     """What moves the step time of a plan; its scenario is the one that was asked about."""
     try:
-        found = sensitivity(planned_case)
+        found = sensitivity(workload_of(planned_case))
     except CostModelError:
         return None
-    return replace(found, case=asked)
+    return replace(found, asked=workload_of(asked))

@@ -13,7 +13,8 @@ from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.rl.explain_rl import explain_all
 from costmodel.explore.rl.search_splits import FoundSplits, search
-from costmodel.explore.vary.rl_sensitivity import RlSensitivity, sensitivity
+from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
@@ -55,9 +56,9 @@ class RlFacts:
         return found if found.best else None
 
     @functools.cached_property
-    def sensitive(self) -> RlSensitivity | None:
+    def sensitive(self) -> Sensitivity | None:
         """What moves the time of an iteration."""
         try:
-            return sensitivity(self.case, "iteration_time")
+            return sensitivity(workload_of(self.case))
         except CostModelError:
             return None

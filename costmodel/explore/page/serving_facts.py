@@ -18,7 +18,8 @@ from costmodel.explore.serving.found_plans import FoundPlans
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
 from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
-from costmodel.explore.vary.serving_sensitivity import ServingSensitivity, sensitivity
+from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
@@ -86,10 +87,10 @@ class ServingFacts:
         return None if self.found is None else with_search_remedies(replace(self.found, best=self.found.best[:_BEST]))
 
     @functools.cached_property
-    def sensitive(self) -> ServingSensitivity | None:
+    def sensitive(self) -> Sensitivity | None:
         """What moves the time per token."""
         try:
-            return sensitivity(self.case, "tpot")
+            return sensitivity(workload_of(self.case), "tpot")
         except CostModelError:
             return None
 

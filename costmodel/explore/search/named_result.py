@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from costmodel.documents.keys.suggestions import alike
+from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ENDS = ("_low", "_high")  # of a band, which is named by its result
@@ -25,6 +26,12 @@ def named_result(word: str, named: Mapping[str, str], option: str, written: str)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(results)}"
     place = option_place(option, written, word)
     raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
+
+
+def result_named(word: str, columns: Iterable[str], option: str, written: str) -> str:
+    """One of some results by its name, with or without its unit."""
+    names = {name: name for name in columns}
+    return named_result(word, names | {machine_name(name): name for name in names}, option, written)
 
 
 def _labelled(word: str, named: Mapping[str, str]) -> list[str]:

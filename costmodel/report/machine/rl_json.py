@@ -47,13 +47,18 @@ def frame(case: RlCase) -> dict[str, Any]:
     }
 
 
-def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """A plan with its results, or with those of them that compare with other plans."""
+def sizes(answer: RlAnswer) -> dict[str, Any]:
+    """The degrees of both plans."""
     written, split = answer.inputs.plan, answer.inputs.split
     keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
     rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}
+    return {**keys, "dp": answer.inputs.packing.dp, **rollout}
+
+
+def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """A plan with its results, or with those of them that compare with other plans."""
     known = {machine_name(name): finite(value) for name, value in (costs or answer.costs).items()}
-    return {**keys, "dp": answer.inputs.packing.dp, **rollout, **known, "fits": answer.costs["memory_share"] <= 1}
+    return {**sizes(answer), **known, "fits": answer.costs["memory_share"] <= 1}
 
 
 def estimate(answer: RlAnswer) -> dict[str, Any]:

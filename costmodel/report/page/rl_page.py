@@ -43,7 +43,7 @@ from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
-from costmodel.report.page.vary_parts import knobs_part
+from costmodel.report.page.vary_parts import tornado_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
@@ -52,7 +52,6 @@ from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.vary.sensitivity import gains_of
 
 
 def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
@@ -95,9 +94,7 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     if found is not None:
         made += [part for part in (splits_part(found), why_part(found)) if part is not None]
     if facts.sensitive is not None and facts.sensitive.knobs:
-        knobs = facts.sensitive.knobs
-        gains = gains_of([knob for knob in knobs if knob.kind == "hardware"], 1.0)
-        made.append(knobs_part(facts.case, facts.sensitive, gains, result, traces))
+        made.append(tornado_part(facts.sensitive, traces))
     spread = facts.case.stack.spread
     generation, update = percent(float(spread.generation)), percent(float(spread.update))
     lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "

@@ -12,9 +12,7 @@ from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.serving_page import serving_page, traces_of, trial_commands, value_of
 from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
-from costmodel.report.page.vary_parts import knobs_part
-from costmodel.report.terminal.serving.serving_formatting import result
-from costmodel.report.terminal.vary.sensitivity import gains_of
+from costmodel.report.page.vary_parts import tornado_part
 
 
 def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
@@ -32,9 +30,7 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
         made += [part for part in (plans_part(found), why_part(found)) if part is not None]
         data["plans"] = plans_data(found)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        knobs = facts.sensitive.knobs
-        hardware = [knob for knob in knobs if knob.kind == "hardware"]
-        made.append(knobs_part(facts.case, facts.sensitive, gains_of(hardware, 1.0), result, traces))
+        made.append(tornado_part(facts.sensitive, traces))
     engine, costs = facts.answer.inputs.engine, facts.answer.costs
     time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
     lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "

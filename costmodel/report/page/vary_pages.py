@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
@@ -16,7 +17,6 @@ from costmodel.report.page.content import HtmlPage, Verdict, chance_verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import (
-    knobs_part,
     point_commands,
     scale_figure,
     scale_part,
@@ -25,11 +25,11 @@ from costmodel.report.page.vary_parts import (
     tornado_figure,
     tornado_part,
 )
-from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import head_of, subject_words, title
+from costmodel.report.terminal.style.head import head_of, title
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
 from costmodel.report.terminal.vary.vary import bend, short_path
+from costmodel.report.workload_words import plan_head, words_of
 
 
 def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
@@ -79,27 +79,13 @@ def _is_searched(case: ResolvedScenario, *, best: bool) -> bool:
 
 def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
     """What moves a result, the bottleneck first."""
-    subtitle = [*(line.plain for line in head_of(found.case)), brief_words(found.plan)]
+    about = [line.plain for line in plan_head(found.asked, found.answer) if isinstance(line, Text)]
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
-    words = f"{found.result} is {result(found.result, found.value)}.{first} {bottleneck(found)[0]}"
+    value = words_of(found.asked).result(found.result, found.value)
+    words = f"{found.result} is {value}.{first} {bottleneck(found)[0]}"
     traces = Traces({})
-    part = tornado_part(found, traces)
-    data = {"trace": traces.data()}
-    return HtmlPage(title(found.case), subtitle, words, "plain", [], [part], commands=commands, data=data)
-
-
-def knobs_page(
-    found: Any, plan: str, text_of: Callable[[str, float], str], gains: Sequence[str], commands: Sequence[str]
-) -> HtmlPage:
-    """What moves a result of serving or of reinforcement learning, the bottleneck first."""
-    case = found.answer.inputs.case
-    first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
-    words = f"{found.result} is {text_of(found.result, found.value)}.{first} {gains[0]}"
-    traces = Traces({})
-    part = knobs_part(case, found, gains, text_of, traces)
-    about = [subject_words(subject_of(case)), plan]
-    data = {"trace": traces.data()}
-    return HtmlPage(title(case), about, words, "plain", [], [part], commands=commands, data=data)
+    part, data = tornado_part(found, traces), {"trace": traces.data()}
+    return HtmlPage(title(found.asked.case), about, words, "plain", [], [part], commands=commands, data=data)
 
 
 PAGES: dict[str, tuple[Callable[[Any, Sequence[str]], HtmlPage], Callable[[Any], Callable[[float], SvgFigure]]]] = {

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from costmodel.documents.keys.overrides import short
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.reader.sources import provenance
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.scale import Scaled
-from costmodel.explore.vary.sensitivity import Knob, Sensitivity
+from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import SweepPoint, Swept
 from costmodel.ground.units import counted, percent, significant
 from costmodel.report.page.content import Cell, PageTable, Part, Value
@@ -25,8 +26,9 @@ from costmodel.report.terminal.documents.tree import written_words
 from costmodel.report.terminal.plan.plan_settings import settings_of_block
 from costmodel.report.terminal.style.formatting import result, spaced
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
+from costmodel.report.terminal.vary.sensitivity import bottleneck, settable, turned_words
 from costmodel.report.terminal.vary.vary import bend, short_path, tick_words, why_words
+from costmodel.report.workload_words import words_of
 
 _KNOBS = 12
 _LINES = 4  # lines of one figure
@@ -39,68 +41,40 @@ def signed(share: float) -> str:
     return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"
 
 
-def tornado_part(found: Sensitivity, traces: Traces | None = None) -> Part:
-    """What moves the result of a training plan most."""
-    own = {} if found.case.scenario.plan is not None else settings_of_block(found.plan)
-    return knobs_part(found.case, found, bottleneck(found), result, traces or Traces({}), own)
-
-
-class Turned(Protocol):
-    """What a sensitivity of any workload found."""
-
-    @property
-    def result(self) -> str:
-        """What was looked at."""
-
-    @property
-    def value(self) -> float:
-        """Its value as the scenario is."""
-
-    @property
-    def knobs(self) -> tuple[Knob, ...]:
-        """What moves it."""
-
-
-def knobs_part(
-    case: LoadedScenario, found: Turned, gains: Sequence[str], say: Callable[[str, float], str], traces: Traces,
-    plan: Mapping[str, str] | None = None,
-) -> Part:  # fmt: skip
-    """What moves a result most; `plan` sets the plan that was looked at where the scenario has none."""
+def tornado_part(found: Sensitivity, traces: Traces) -> Part:
+    """What moves a result most."""
+    asked, say, gains = found.asked, words_of(found.asked).result, bottleneck(found)
+    plan = {} if asked.case.scenario.plan is not None else words_of(asked).settings(found.answer)
     base = traces.of(found.result)
     if base is None:
-        line = command(case, "explain", found.result, settings=plan or {})
+        line = command(asked.case, "explain", found.result, settings=plan)
         base = traces.add(found.result, say(found.result, found.value), f"{line} prints how it was made")
-    written = leaves(case)
+    written = leaves(asked.case)
     rows: list[Sequence[Cell]] = []
     for knob in found.knobs:
         place = written[knob.path].place if knob.path in written else None
-        source = "" if place is None else written_words(provenance(case.trees, place))
+        source = "" if place is None else written_words(provenance(asked.case.trees, place))
         leaf = traces.add(settable(knob), knob.text, place=source)
         ends = []
         for share, figure in zip((knob.low, knob.high), knob.turned, strict=True):
             line = "the same equations with this constant, which the fit holds and --set does not reach"
             if knob.kind != "fitted":
-                line = command(case, "explain", found.result, settings={**(plan or {}), short(knob.path): figure})
+                line = command(asked.case, "explain", found.result, settings={**plan, short(knob.path): figure})
             text = say(found.result, found.value * (1 + share))
             turned = traces.add(f"{found.result} with {settable(knob)} {figure}", text, line, [leaf])
             changed = traces.add("change", signed(share), ("= ", " / ", " − 1"), [turned, base])
             ends.append(Value(signed(share), share, trace=changed))
-        rows.append((settable(knob), knob.text, f"±{percent(knob.spread)}", *ends))
+        rows.append((settable(knob), knob.text, turned_words(knob), *ends))
     return Part(
         "sensitivity",
         f"What moves {found.result}",
         f"Fitted constants within their spread, all other figures by a tenth. {' '.join(gains[:2])}",
-        [knobs_figure(found.result, found.knobs)],
+        [tornado_figure(found)],
         figures_as_table=PageTable(("figure", "is", "turned", "down", "up"), rows, "lrrrr"),
     )
 
 
 def tornado_figure(found: Sensitivity) -> Bars:
-    """What moves the result of a training plan."""
-    return knobs_figure(found.result, found.knobs)
-
-
-def knobs_figure(result: str, knobs: Sequence[Knob]) -> Bars:
     """Figures turned down and up, the one that moves the result most first."""
     rows = [
         BarRow(
@@ -108,12 +82,12 @@ def knobs_figure(result: str, knobs: Sequence[Knob]) -> Bars:
             [_turned(knob, "lower", knob.low), _turned(knob, "higher", knob.high)],
             f"{signed(knob.low)}, {signed(knob.high)}",
         )
-        for knob in knobs[:_KNOBS]
+        for knob in found.knobs[:_KNOBS]
     ]
-    first = f"{settable(knobs[0])} moves it most." if knobs else "Nothing moves it."
+    first = f"{settable(found.knobs[0])} moves it most." if found.knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
-    return Bars("sensitivity", f"What moves {result}", first, rows, f"change of {result}", signed, legend=legend,
-                unit=0.01)  # fmt: skip
+    return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", signed,
+                legend=legend, unit=0.01)  # fmt: skip
 
 
 def _turned(knob: Knob, role: str, share: float) -> Piece:

@@ -118,3 +118,37 @@ def test_what_stands_there_can_be_set(figures: list[dict[str, Any]], printed: st
     own = estimated(run)["step_time_s"]
     settings = [f"{name}={item['text']}" for name, item in zip(names, figures, strict=True) if item["kind"] != "fitted"]
     assert estimated(run, *settings)["step_time_s"] == own
+
+
+WORKLOADS = ("llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64")
+
+
+def test_the_answer_has_the_same_keys_for_each_workload(run: Any) -> None:
+    answers = [json_of(run, "sensitivity", name) for name in WORKLOADS]
+    assert {tuple(answer) for answer in answers} == {tuple(answers[0])}
+    rows = [{*answer["figures"][0]} - {"sequence", "global_batch"} for answer in answers]
+    assert rows[0] == rows[1] == rows[2]
+    facts = [{*answer["facts"]} for answer in answers]
+    assert facts[1] == facts[2] == facts[0] - {"sequence", "global_batch", "precision", "optimizer", "tuning"}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("form", ["json", "csv", "markdown", "html", "svg"])
+def test_each_format_has_the_figure_that_moves_the_result_most(run: Any, name: str, form: str) -> None:
+    first = json_of(run, "sensitivity", name)["figures"][0]["path"]
+    ran = run("sensitivity", name, "--format", form)
+    assert (ran.code, ran.err) == (0, "")
+    assert first.rpartition(".")[2] in ran.out
+
+
+def test_a_share_that_ends_at_the_whole_is_not_said_to_be_turned_to_both_sides(run: Any) -> None:
+    """The share of memory bandwidth that decoding reaches is 0.819: a spread of 27.6 % more is beyond all."""
+    share = "cluster.node.accelerator.efficiency.serving.decode.memory_share"
+    for name in WORKLOADS[1:]:
+        knob = next(item for item in json_of(run, "sensitivity", name)["figures"] if item["path"] == share)
+        assert knob["turned"][1] == "1"
+        for form in ("table", "html"):
+            lines = run("sensitivity", name, "--top", "40", "--format", form).out.splitlines()
+            turned = [line for line in lines if "fit.serving.decode.memory_share" in line and "27.6 %" in line]
+            assert turned
+            assert all("−27.6 % to 1" in line for line in turned)

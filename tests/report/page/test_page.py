@@ -14,11 +14,10 @@ from xml.etree import ElementTree
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.estimate.rl.predict_rl import predict
 from costmodel.explore.page import rl_facts
 from costmodel.explore.page.measured_runs import runs_on
-from costmodel.explore.vary.rl_sensitivity import RlSensitivity
-from costmodel.explore.vary.sensitivity import Knob
+from costmodel.explore.vary.knob import Knob
+from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.evidence_part import measured_part
 from costmodel.report.page.render import page_html
@@ -265,7 +264,8 @@ def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str)
 
 def test_the_report_of_reinforcement_learning_is_whole(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     knob = Knob("cluster.node.accelerator.memory.bandwidth", "3.35 TB/s", "hardware", 0.1, 0.05, -0.04)
-    monkeypatch.setattr(rl_facts, "sensitivity", lambda case, name: RlSensitivity(predict(case), name, 350.0, (knob,)))
+    moved = "iteration_time", 350.0, (knob,)
+    monkeypatch.setattr(rl_facts, "sensitivity", lambda asked: Sensitivity(asked, asked.answer(), *moved))
     space = "search={tp: [1], cp: [2], rollout_tp: [2]}"
     out = run("report", LEARNS, "--set", space, "--format", "html").out
     page = Reader(out)

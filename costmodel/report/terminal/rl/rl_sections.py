@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.explore.page.rl_facts import RlFacts
-from costmodel.report.terminal.rl import rl_check, rl_estimate, rl_memory_lines, rl_search
+from costmodel.report.terminal.rl import rl_estimate, rl_memory_lines, rl_search
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.sections import with_sections
+from costmodel.report.terminal.vary.sensitivity import sensitivity
 
 _PLANS, _FIGURES = 10, 10
 
@@ -25,4 +26,4 @@ def _sections(facts: RlFacts) -> Iterator[tuple[str, list[Line]]]:
         found = replace(facts.found, best=facts.found.best[:_PLANS])
         yield "The best plans", rl_search.search(found, why_not=True)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        yield "What moves the time of an iteration", rl_check.sensitivity(facts.sensitive, _FIGURES)
+        yield "What moves the time of an iteration", sensitivity(facts.sensitive, _FIGURES)

@@ -8,11 +8,12 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.vary_serving import SweptServing
-from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search, serving_tornado
+from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search
 from costmodel.report.terminal.serving.serving_formatting import band, limits_on, result
 from costmodel.report.terminal.serving.serving_vary import scale, sweep
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.sections import with_sections
+from costmodel.report.terminal.vary.sensitivity import sensitivity
 
 _FIGURES = 10
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
@@ -35,7 +36,7 @@ def _sections(facts: ServingFacts) -> Iterator[tuple[str, list[Line]]]:
     if facts.sizes:
         yield "Replicas for other rates", scale(facts.case, facts.sizes)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        yield "What moves the time per token", serving_tornado.sensitivity(facts.sensitive, _FIGURES)
+        yield "What moves the time per token", sensitivity(facts.sensitive, _FIGURES)
 
 
 def _limits(facts: ServingFacts) -> list[Line]:

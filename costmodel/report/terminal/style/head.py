@@ -258,21 +258,22 @@ def _whole(price: Price) -> str:
 # ── machine output ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fact_fields(facts: Facts, varied: Collection[str] = ()) -> dict[str, Any]:
+def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
     """The head as plain values, for rows and for the rest; a value that varies between rows is null."""
-    found = {
+    found: dict[str, tuple[str, Any]] = {
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
         "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),
-        "precision": ("workload.precision", facts.precision),
-        "optimizer": ("workload.optimizer", facts.optimizer.name),
-        "tuning": ("workload.tuning", facts.tuning or None),
         "stack": ("stack", facts.stack.name),
     }
+    if isinstance(facts, Facts):
+        found["precision"] = "workload.precision", facts.precision
+        found["optimizer"] = "workload.optimizer", facts.optimizer.name
+        found["tuning"] = "workload.tuning", facts.tuning or None
     price = price_fields(facts.price)
     return {
         **row_facts(facts, varied),
         **{name: None if varies(path, varied) else value for name, (path, value) in found.items()},
-        "changed": [kind for kind in _DOCUMENTS if getattr(facts, kind).changed],
+        "changed": [kind for kind in _DOCUMENTS if hasattr(facts, kind) and getattr(facts, kind).changed],
         **(dict.fromkeys(price) if price_varies(varied) else price),
     }
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import short
-from costmodel.documents.schemas.results import TRAINING_COLUMNS, is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.explore.compare.plan_figures import choices
-from costmodel.explore.vary.sensitivity import Knob, Sensitivity
+from costmodel.documents.schemas.results import is_money, machine_name
+from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.explore.vary.knob import Knob
+from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
-from costmodel.report.machine.json_answer import whole_plan
-from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
-from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import fact_fields, head_of, title, with_facts
+from costmodel.report.terminal.style.head import with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.terminal.vary.vary import finite, short_path
+from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
 _KNOBS_SHOWN = 16
 _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
@@ -31,38 +28,35 @@ _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some
 
 def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
-    best = "" if found.case.scenario.plan else "of the best plan, "
-    lines: list[Line] = [
-        *head_of(found.case, priced=is_money(found.result)),
-        styled(f"{best}{brief_words(found.plan)}"),
-    ]
-    lines += [Text(), styled(f"{found.result} {result(found.result, found.value)}", HEAD)]
-    return [*lines, *tornado(found.knobs, shown), Text(), *map(styled, bottleneck(found))]
+    lines = [*plan_head(found.asked, found.answer, priced=is_money(found.result)), Text()]
+    lines.append(styled(f"{found.result} {words_of(found.asked).result(found.result, found.value)}", HEAD))
+    return [*lines, *_tornado(found, shown), Text(), *map(styled, bottleneck(found))]
 
 
-def around(knob: Knob) -> str:
-    """How far a figure is turned to either side."""
-    return f"±{knob.spread * 100:.3g} %"
+def turned_words(knob: Knob) -> str:
+    """How far a figure is turned: to either side, or up to the whole, where a share of it ends."""
+    whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
+    return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
 
 
-def tornado(figures: Sequence[Knob], shown: int, turned: Callable[[Knob], str] = around) -> list[Line]:
-    """What moves a result down and up, most first; turned: how far a figure is, in words."""
-    knobs = figures[:shown]
+def _tornado(found: Sensitivity, shown: int) -> list[Line]:
+    """What moves a result down and up, most first."""
+    knobs = found.knobs[:shown]
     sides = (abs(side) for knob in knobs for side in (knob.low, knob.high))
     widest = max(filter(math.isfinite, sides), default=0.0)
-    rows = [_knob(knob, widest, turned(knob)) for knob in knobs]
     names = ("figure", "is", "turned", "down", "", "up")
+    rows = [_knob(knob, widest) for knob in knobs]
     lines: list[Line] = [CellTable(names, rows, "krrrlr", drop=("is", "turned", ""))]
-    if len(figures) > shown:
-        lines.append(styled(f"  {len(figures) - shown} more move it less", DIM))
+    if len(found.knobs) > shown:
+        lines.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in knobs):
         lines.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
     return lines
 
 
-def _knob(knob: Knob, widest: float, turned: str) -> tuple[str, ...]:
+def _knob(knob: Knob, widest: float) -> tuple[str, ...]:
     sides = (_percent(knob.low), two_sided(knob.low, knob.high, widest), _percent(knob.high))
-    return (settable(knob), knob.text, turned, *sides)
+    return (settable(knob), knob.text, turned_words(knob), *sides)
 
 
 def settable(knob: Knob) -> str:
@@ -83,12 +77,8 @@ def _percent(share: float) -> str:
 
 def bottleneck(found: Sensitivity) -> list[str]:
     """What a tenth more of each figure of the hardware would buy, most first."""
-    return gains_of(found.hardware, -1.0 if TRAINING_COLUMNS[found.result].better == "higher" else 1.0)
-
-
-def gains_of(hardware: Sequence[Knob], sign: float) -> list[str]:
-    """The same of some figures, for a result that is better the higher, −1, or the lower, 1."""
-    gains = sorted(((-sign * knob.high, knob) for knob in hardware), key=lambda item: -item[0])
+    sign = 1.0 if found.asked.columns[found.result].better == "higher" else -1.0
+    gains = sorted(((sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
     stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
     return stated or ["No figure of the hardware, a tenth larger, makes it better."]
 
@@ -96,15 +86,13 @@ def gains_of(hardware: Sequence[Knob], sign: float) -> list[str]:
 def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
     """The tornado as plain values: shares by which the result changes."""
     return {
-        **head("costmodel/sensitivity/v1"),
-        "title": title(found.case),
-        "facts": fact_fields(facts_of(found.case)),
+        **head("costmodel/sensitivity/v2"),
+        **plan_fields(found.asked, found.answer),
         "result": machine_name(found.result),
         "value": found.value,
-        "plan": whole_plan(choices(found.plan)),
         "bottleneck": bottleneck(found),
         "figures": with_facts(
-            row_facts(facts_of(found.case)),
+            row_facts(words_of(found.asked).facts(found.asked.case)),
             ({**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs),
         ),
     }

@@ -1,0 +1,34 @@
+"""One input of an answer, turned down and up."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from costmodel.ground.record import record
+
+TENTH = 0.10
+
+
+@record
+class Knob:
+    """One figure turned down and up by its spread: by which share the result changes."""
+
+    path: str
+    text: str
+    kind: Literal["hardware", "assumption", "fitted", "workload", "plan"]
+    spread: float
+    low: float
+    high: float
+    turned: tuple[str, str] = ("", "")  # down and up, as they would be written
+
+    @property
+    def swing(self) -> float:
+        """How far the result moves in all."""
+        return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
+
+
+def scaled(text: str, factor: float) -> str:
+    """A figure as it is written, so many times as large: 3.35 TB/s by 0.9 is 3.015 TB/s."""
+    number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""

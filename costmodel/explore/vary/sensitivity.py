@@ -26,7 +26,7 @@ _ASIDE = ("model.", "workload.", "plan.", "cluster.nodes")
 _PRICES = ("assume.price", "cluster.node.price.")  # which move costs alone
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
 _MEASURED_ON = (".sustained.power", ".sustained.peak", ".link")  # of the part that was fitted: they are not this part's
-_SHOWS = "costmodel estimate shows the plan and what is wrong with it"
+_SHOWS = "costmodel estimate shows the reason and suggests values that fix it"
 
 
 @record

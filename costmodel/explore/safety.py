@@ -1,7 +1,7 @@
 """The chance that plans of a search should have to fit, or to meet all limits: preferred by default, or demanded.
 
 A limit of the scenario, which `--safe X` sets too, is a demand: no other plan counts. Without one a search prefers the
-default chance: where no plan has it, the surest ones are shown.
+default chance: where no plan has it, the surest ones are shown. Of services about as sure the objective decides.
 """
 
 from __future__ import annotations

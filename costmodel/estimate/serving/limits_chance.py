@@ -6,7 +6,7 @@ results reach it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +74,19 @@ def is_asked(inputs: ServingInputs, *columns: str) -> bool:
     return scenario.objective in (OWN, *columns) or any(
         limit.column in bounding for limit in stated_limits(scenario.limits)
     )
+
+
+def breaks_exact_limit(inputs: ServingInputs, costs: Mapping[str, float]) -> bool:
+    """Whether a plan breaks a limit on a result without error, such as a rent: it has no chance, for sure."""
+    found = spreads(inputs)
+    exact = (
+        limit
+        for limit in stated_limits(inputs.case.scenario.limits)
+        if limit.column not in (OWN, *IN_TIME)
+        and not moves_with_steps(inputs, limit.column)
+        and not np.any(np.asarray(further_spread(found, limit.column)))
+    )
+    return any(not limit.holds(costs[limit.column]) for limit in exact)
 
 
 Reach = Callable[[Sequence[tuple[str, float]]], Sequence[Reached | None]]

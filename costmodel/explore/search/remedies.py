@@ -15,8 +15,9 @@ from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
-from costmodel.explore.search.changes import Price, Remedy, of_money, of_quality, shipped_node
+from costmodel.explore.search.changes import Price, Remedy, has_chance, of_money, of_quality, safest, shipped_node
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
@@ -42,8 +43,11 @@ class RemedyOutcome:
 
 
 def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
-    """Changes that give a search a plan that fits and keeps the limits; the cheapest first."""
+    """Changes that give a search a plan that keeps the limits and fits with the preferred chance, the cheapest first;
+    where none does, the surest.
+    """
     case, smaller = inputs.case, nearest.costs["memory_share"] > 1
+    preferred = preferred_chance(case)
     of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
     found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
     for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
@@ -53,9 +57,9 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
         seen["tried"] += kind == "node"
         outcome = _outcome(case, change.settings, nearest.structure, smaller=smaller)
         if outcome and outcome.works:
-            seen[kind] += 1
             found.append(_remedy([change.settings], outcome, price=change.price, note=change.note))
-    return found
+            seen[kind] += has_chance(found[-1].chance, preferred)
+    return safest(found, preferred)
 
 
 def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
@@ -84,7 +88,7 @@ def _remedy(
     note: str = "",
 ) -> Remedy:
     costs = outcome.best.costs
-    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"]
+    figures = costs["memory_peak"], costs["memory_share"], costs["step_time"], costs["fit_chance"]
     return Remedy(tuple(alternatives), price, *figures, valid=outcome.valid if counted else None, note=note)
 
 
@@ -225,10 +229,11 @@ def _smallest(grid: SubSpace) -> SubSpace:
 
 def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:
     """The accumulated result of some grids."""
-    wanted = SearchQuery(1)
+    wanted = SearchQuery(1, safe=preferred_chance(inputs.case))
     tally = wanted.tally(inputs.case.scenario.objective)
     for grid in searched:
         stretch(inputs, grid, stem(inputs, grid, tally.refused), wanted, tally)
+    tally.settle()
     return tally
 
 

@@ -66,8 +66,7 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
             rows = np.flatnonzero(good)
             if len(rows):
                 below = np.asarray(found.layout.replicas) < needed
-                first = (below,) if share is not None or safe is None else (below, -chance)
-                keys = (found.results.column("ttft_p99"), gpus, *first)
+                keys = (-chance, gpus, below) if share is not None or safe is None else (gpus, below, -chance)
                 return ranked_plan(found, int(rows[np.lexsort([key[rows] for key in keys])[0]]), {})
     return None
 

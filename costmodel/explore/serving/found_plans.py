@@ -159,6 +159,8 @@ class FoundPlans(OverVariants):
     alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
     smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
+    safe_cluster: RankedPlan | None = None  # of a remedy, the plan on the smallest cluster with the preferred chance
+    expected_cluster: RankedPlan | None = None  # the same by expected figures, where it takes fewer accelerators
     safe: float | None = None  # the chance to meet all limits that the search prefers, and ranks and sizes by
     expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
     unruled: float | None = None  # the same where its band is that of other accelerators: expected figures rule

@@ -19,7 +19,8 @@ Result = Callable[[str], Values]
 def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
     """Whether plans miss a limit beyond the chance to keep all, and by how much they miss; 0 where they keep all.
 
-    A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.
+    Chances that are too small differ by whole tenths of the limit on them: plans about as sure compare by the
+    objective. A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.
     """
     rows, stated = len(unstable), list(stated_limits(inputs.case.scenario.limits))
     rate, of_rate = inputs.case.scenario.workload.rate, service_limits(inputs)
@@ -33,7 +34,7 @@ def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.b
         beyond = np.maximum(limit_misses(others, result, rows), np.nan_to_num(short, nan=np.inf, posinf=np.inf))
     elif unstable.any():
         beyond = np.where(unstable, np.inf, beyond)
-    chance = limit_misses([limit for limit in stated if limit.column == OWN], result, rows)
+    chance = np.ceil(10.0 * limit_misses([limit for limit in stated if limit.column == OWN], result, rows)) / 10.0
     return missing.astype(np.float64), shown_digits(np.where(missing, beyond, chance))
 
 

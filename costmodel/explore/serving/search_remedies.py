@@ -21,7 +21,7 @@ from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, wit
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy, ServingVariants
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster
+from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster, with_both_sizes
 from costmodel.explore.serving.vary_serving import unloaded
 from costmodel.ground.errors import CostModelError
 
@@ -47,6 +47,7 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
     smaller = None if smallest is None else smaller_fleet(found, case, smallest)
+    found = found if smallest is None else with_both_sizes(found, case)
     return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
 
 

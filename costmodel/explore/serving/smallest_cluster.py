@@ -7,6 +7,7 @@ from dataclasses import replace
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.safety import preferring
 from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
@@ -41,6 +42,16 @@ def smallest_cluster(case: ServingCase) -> SearchRemedy | None:
         return None
     number = max(sizes.number(fewest.costs["gpus"]), sizes.number(float(inputs_of(case).ranks)) + 1)
     return next(filter(None, (search_remedy(case, sizes.settings(each)) for each in (number, number + 1))), None)
+
+
+def with_both_sizes(found: FoundPlans, case: ServingCase) -> FoundPlans:
+    """The result with the fewest accelerators that have the preferred chance, and fewer by expected figures."""
+    if found.safe is None:
+        return found
+    safe, expected = fewest_gpus(case), fewest_gpus(preferring(case, None))
+    if safe is None or expected is None or expected.costs["gpus"] >= safe.costs["gpus"]:
+        return found
+    return replace(found, safe_cluster=safe, expected_cluster=expected)
 
 
 def smaller_fleet(found: FoundPlans, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:

@@ -26,6 +26,7 @@ from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.select_plan import plan_of
+from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Ranked, Top
 from costmodel.explore.search.refusals import examples
@@ -389,6 +390,16 @@ def test_every_remedy_is_true() -> None:
     (nodes,) = (each.settings[0] for each in found.remedies if each.settings[0].startswith("cluster.nodes="))
     fewer = f"cluster.nodes={int(nodes.partition('=')[2]) // 2}"
     assert searched(vary(too_large(), [fewer]), 1).best == [], "and half as many do not do"
+
+
+def test_remedies_of_a_search_fit_with_the_preferred_chance() -> None:
+    """Halved, the GPUs that are offered hold plans by expected figures alone, or none."""
+    found = with_remedies(searched(preferring(too_large())))
+    assert found.remedies
+    for remedy in found.remedies:
+        (best,) = searched(preferring(vary(too_large(), remedy.settings)), 1).best
+        assert remedy.chance == pytest.approx(best.costs["fit_chance"])
+        assert best.costs["fit_chance"] >= 0.9
 
 
 def test_what_comes_nearest_to_keeping_a_limit_is_one_plan_in_every_form(run: Any) -> None:

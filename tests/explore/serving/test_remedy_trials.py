@@ -88,3 +88,26 @@ def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
         stated = predict(case(f"model={model}", *settings)).costs["limits_chance"]
         assert stated >= 0.9
         assert chance == pytest.approx(stated, abs=1e-6)
+
+
+def test_both_sizes_of_a_larger_cluster_are_named(run: Any) -> None:
+    """The smaller one has the chance that a search with so many nodes finds."""
+    out = run("search", NAME, "--set", "model=deepseek-v3").out
+    ((fewer, less, more, safe),) = re.findall(r"(\d+) GPUs at (\d+) %, (\d+) at (\d+) % \(--safe off", out)
+    assert int(fewer) < int(more)
+    assert int(less) < 90 <= int(safe)
+    assert f"cluster.nodes={int(more) // 8} " in out
+    asked = ("--set", "model=deepseek-v3", "--set", f"cluster.nodes={int(fewer) // 8}")
+    assert re.search(rf" {less} % .*at risk$", run("search", NAME, *asked).out, re.M)
+
+
+def test_a_rent_that_is_too_high_has_no_chance_beside_it(run: Any) -> None:
+    """A rent is not off, so that a chance of 0 % would add nothing to the broken limit."""
+    asked = (NAME, "--set", "limits={rent_per_month: {at_most: 20000 USD}}")
+    found = run("estimate", *asked).out
+    assert "✗ T001" in found
+    assert "chance" not in found
+    rows = [line for line in run("search", *asked).out.splitlines() if line.endswith("✗ T001")]
+    assert rows
+    assert not any(" 0 %" in row for row in rows)
+    assert " chance " in run("estimate", NAME).out

@@ -246,3 +246,20 @@ def test_a_preferred_chance_leaves_the_headroom_of_a_load_without_limits(run: An
     safe, off = (json.loads(run("search", *load, "--safe", how).out)["plans"][0] for how in ("90%", "off"))
     assert safe["gpus_needed"] >= off["gpus_needed"]
     assert safe["rate_within_slo_per_s"] < off["rate_within_slo_per_s"]
+
+
+def test_plans_of_about_equal_chance_are_ordered_by_the_objective() -> None:
+    """None has 90 %; of those that differ by less than a tenth of it, the first ones answer the highest rate."""
+    found = search(_preferring("model=deepseek-v3", "cluster.nodes=8"), 20)
+    risky = [plan.costs for plan in found.best if not plan.broken]
+    assert found.kept == 0
+    assert found.is_safe is False
+    tenths = [-int(-10 * (0.9 - costs["limits_chance"]) // 0.9) for costs in risky]
+    assert tenths == sorted(tenths)
+    assert len({*tenths}) > 1
+    for tenth in {*tenths}:
+        rates = [costs["rate_within_slo_per_s"] for costs, each in zip(risky, tenths, strict=True) if each == tenth]
+        assert rates == pytest.approx(sorted(rates, reverse=True), rel=0.01)
+    assert [costs["limits_chance"] for costs in risky] != sorted(
+        (each["limits_chance"] for each in risky), reverse=True
+    )

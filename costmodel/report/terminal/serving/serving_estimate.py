@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
@@ -215,7 +215,12 @@ def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _chance(answer: ServingAnswer) -> str:
-    """The chance that every limit is kept, by the bands; without limits, that a rate is answered."""
+    """The chance that every limit is kept, by the bands; without limits, that a rate is answered.
+
+    None where the plan breaks a limit on what has no band, such as its rent, which its line above states.
+    """
+    if breaks_exact_limit(answer.inputs, answer.costs):
+        return ""
     case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
     if has_limits(case):
         return f"chance {chance} {limits_on(answer, OWN)}".rstrip()

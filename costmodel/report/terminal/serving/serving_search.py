@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
@@ -161,7 +161,7 @@ def _row(
         significant(costs[rate]),
         *(_time(found, name, costs[name]) for name in ("tpot", "tpot_high", "ttft_p99", "ttft_p99_high")),
         *(_percents(costs["in_time_share"]) for _ in timed),
-        _percents(costs[OWN]),
+        _chance(found, ranked),
         significant(costs[throughput]),
         *(further[name] if name in further else figure_cell(found, ranked, name) for name in more),
         ranked.binding,
@@ -175,18 +175,28 @@ def _is_risky(found: FoundPlans, ranked: RankedPlan) -> bool:
 
 
 def none_is_safe(found: FoundPlans) -> str:
-    """That no plan has the chance that the search prefers, and which is the surest; empty where one has."""
+    """That no plan has the chance that the search prefers, and how sure those shown are; empty where one has."""
     if found.is_safe or found.safe is None or not found.works or not found.best:
         return ""
     all_limits = "meets all limits" if has_limits(found.inputs.case) else "answers the load"
-    surest = _percents(found.best[0].costs[OWN])
-    return f"No plan {all_limits} with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}"
+    first = found.best[0].costs[OWN]
+    none = f"No plan {all_limits} with a chance of {percent(found.safe, 2)}"
+    if first >= max(plan.costs[OWN] for plan in found.best):
+        return f"{none}. Plan 1 is the surest: {_percents(first)}"
+    objective = found.inputs.case.scenario.objective
+    return f"{none}. The surest first, of about equal chance by {objective}: plan 1 has {_percents(first)}"
 
 
 def _time(found: FoundPlans, name: str, value: float) -> str:
     """A time in the table; a dash for that between tokens where an answer is one token."""
     single = found.inputs.case.scenario.workload.single_token and name.startswith("tpot")
     return "—" if single else brief(name, value)
+
+
+def _chance(found: FoundPlans, ranked: RankedPlan) -> str:
+    """The chance of a plan; a dash where it breaks a limit on what has no band, such as a rent."""
+    sure = "T001" in ranked.broken and breaks_exact_limit(found.variants.of(ranked.variant), ranked.costs)
+    return "—" if sure else _percents(ranked.costs[OWN])
 
 
 def _percents(value: float) -> str:
@@ -263,7 +273,7 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
 def other_rule(found: FoundPlans) -> str:
     """What the best plan takes by the other rule, and both chances: without --safe, or with it where it only shows."""
     other = found.other
-    if other is None or not found.best:
+    if other is None or other.broken or not found.best or found.expected_cluster is not None:
         return ""
     best, sized = found.best[0], found.fleet or found.best[0]
     if found.unruled is not None:
@@ -338,7 +348,17 @@ def _tries(found: FoundPlans) -> list[Line]:
     ]
     kept = "keeps all limits" if has_limits(found.inputs.case) else "answers the load"
     then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
-    return [Text(), CellTable(("", "what to set", then), rows, "lkl")]
+    return [Text(), CellTable(("", "what to set", then), rows, "lkl"), *_both_sizes(found)]
+
+
+def _both_sizes(found: FoundPlans) -> list[Text]:
+    """The accelerators of the smallest larger cluster by expected figures beside those for the preferred chance."""
+    fewer, safe = found.expected_cluster, found.safe_cluster
+    if fewer is None or safe is None:
+        return []
+    small, large = (_percents(each.costs[OWN]) for each in (fewer, safe))
+    sizes = f"{number_of(fewer.costs['gpus'], 'GPU')} at {small}, {counted(safe.costs['gpus'])} at {large}"
+    return [styled(f"  {sizes} (--safe off takes the first)")]
 
 
 def _after_none(found: FoundPlans) -> list[Line]:

@@ -172,14 +172,14 @@ def sensitivity(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import counted
-    from costmodel.explore.search.named_result import result_named
+    from costmodel.explore.search.named_result import named_result
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.workloads import workload_of
     from costmodel.report.terminal.vary import sensitivity as report
 
     asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
-        found = run(asked, result_named(of, asked.columns, "--of", of) if of else "", pace)
+        found = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
     lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
     return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
 

@@ -325,7 +325,8 @@ RL_RESULTS: dict[str, ResultColumn] = {
 
 
 _ENDS = {"low": ("P10", "below"), "high": ("P90", "above")}
-_SHARES = ("_share", "_chance", "utilisation", "prefix_hit", "host_hit")  # last words of results that are 1 at most
+# Last words of results that are 1 at most.
+_SHARES = ("_share", "_chance", "utilisation", "prefix_hit", "host_hit", "mfu", "hfu", "_efficiency", "goodput")
 _SUFFIXES = {
     "s": "_s",
     "B": "_bytes",
@@ -355,7 +356,7 @@ OF_RUN: dict[str, ResultColumn] = dict(_with_bands(TRAINING_RESULTS | RUN_RESULT
 TRAINING_COLUMNS = OF_RUN | OF_STEP
 SERVING_COLUMNS: dict[str, ResultColumn] = dict(_with_bands(SERVING_RESULTS))
 RL_COLUMNS: dict[str, ResultColumn] = dict(_with_bands(RL_RESULTS))
-RL_COLUMNS |= {name: column for name, column in OF_RUN.items() if name not in RL_COLUMNS}
+RL_COLUMNS |= {name: replace(column, band="") for name, column in RUN_RESULTS.items() if name not in RL_COLUMNS}
 BAND_ENDS = tuple(name for name in TRAINING_COLUMNS if name not in TRAINING_RESULTS | RUN_RESULTS)
 COLUMNS = {"training": TRAINING_COLUMNS, "serving": SERVING_COLUMNS, "rl": RL_COLUMNS}  # by workload
 _ALL = SERVING_COLUMNS | RL_COLUMNS | TRAINING_COLUMNS  # a name has one unit in all of them
@@ -378,8 +379,8 @@ def machine_name(name: str) -> str:
 def is_share(name: str) -> bool:
     """Whether a result is a part of something, so that a user may write a percentage.
 
-    >>> is_share("memory_share"), is_share("concurrency")
-    (True, False)
+    >>> is_share("memory_share"), is_share("mfu"), is_share("concurrency")
+    (True, True, False)
     """
     return name.endswith(_SHARES)
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
-from costmodel.documents.schemas.results import RL_COLUMNS, machine_name, without_money
+from costmodel.documents.schemas.results import RL_COLUMNS, without_money
 from costmodel.equations.run.economics import share
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.named_result import named_result
+from costmodel.explore.search.named_result import shown_results
 from costmodel.explore.search.ranges import Axis, doubled, values_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -71,17 +71,10 @@ def tried(case: RlCase, settings: Sequence[str]) -> RlTrial:
 def sweep(case: RlCase, axes: Sequence[Axis], show: str) -> SweptRl:
     """The scenario at every combination; a fault only when none of them has an answer."""
     count_combinations(axes, MOST_POINTS)
-    parts = filter(None, (part.strip() for part in show.split(",")))
-    names = tuple(dict.fromkeys(column(part, "--show", show) for part in parts))
+    names = shown_results(RL_COLUMNS, show, SHOWN)
     trials = tuple(tried(case, settings) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
-    return SweptRl(case, tuple(axes), names or SHOWN, trials)
-
-
-def column(word: str, option: str, written: str) -> str:
-    """The result that a word behind an option names."""
-    named = {name: name for name in RL_COLUMNS} | {machine_name(name): name for name in RL_COLUMNS}
-    return named_result(word, named, option, written)
+    return SweptRl(case, tuple(axes), names, trials)
 
 
 @record

@@ -14,11 +14,13 @@ _CODES = {"--pareto": "C006"}
 _POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a label points at
 
 
-def named_result(word: str, named: Mapping[str, str], option: str, written: str) -> str:
-    """A result by one of its names; a fault at the word lists those alike, or all.
+def named_result(word: str, columns: Iterable[str], option: str, written: str) -> str:
+    """One of some results by its name, with or without its unit; a fault at the word lists those alike, or all.
 
-    named: results by their names. written: what stands behind the option
+    written: what stands behind the option
     """
+    named = {name: name for name in columns}
+    named |= {machine_name(name): name for name in named}
     if word in named:
         return named[word]
     results = [name for name in dict.fromkeys(named.values()) if not name.endswith(_ENDS)]
@@ -28,10 +30,11 @@ def named_result(word: str, named: Mapping[str, str], option: str, written: str)
     raise fail(_CODES.get(option, "C003"), f"there is no result named '{word}'", place, hint)
 
 
-def result_named(word: str, columns: Iterable[str], option: str, written: str) -> str:
-    """One of some results by its name, with or without its unit."""
-    names = {name: name for name in columns}
-    return named_result(word, names | {machine_name(name): name for name in names}, option, written)
+def shown_results(columns: Iterable[str], text: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """The results that --show names, each once; the usual ones where it names none."""
+    known = tuple(columns)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return tuple(dict.fromkeys(named_result(part, known, "--show", text) for part in parts)) or usual
 
 
 def _labelled(word: str, named: Mapping[str, str]) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.explore.search.named_result import named_result, option_place
@@ -90,21 +90,14 @@ class Axes:
         return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
 
 
-def by_name(columns: Iterable[str] = TRAINING_COLUMNS) -> dict[str, str]:
-    """Results by their names, and by their names in machine output."""
-    names = list(columns)
-    return {name: name for name in names} | {machine_name(name): name for name in names}
-
-
 def axes(text: str, objective: str) -> Axes:
     """The two results named by `--pareto x,y`."""
     ranked = [name for name, column in TRAINING_COLUMNS.items() if column.better != "neither"]
-    named = by_name(ranked)
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         hint = "for example --pareto memory_peak,step_time"
         raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
-    x, y = (named_result(part, named, "--pareto", text) for part in parts)
+    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
     return Axes(x, y, objective)
 
 

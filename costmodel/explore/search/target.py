@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Protocol
 
+from costmodel.documents.schemas.results import ResultColumn, is_share
+from costmodel.explore.search.named_result import named_result
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
@@ -38,31 +40,23 @@ class Target:
         return -over if self.at_least else over
 
 
-@record
-class TargetColumns:
-    """The results that a target may name: those of training, or those of serving."""
-
-    named: Callable[[str, str, str], str]  # a result by its word, the option, and all that is written behind it
-    written: Callable[[str], str]  # the quantity that a result is
-    is_share: Callable[[str], bool]
-    example: str
-
-
-def target_of(text: str, columns: TargetColumns) -> Target:
+def target_of(text: str, columns: Mapping[str, ResultColumn], example: str) -> Target:
     """`mfu>=0.45` taken apart.
+
+    columns: the results that a target may name
 
     Raises: CostModelError C011 for a text of another form, an unknown result or unit, and a share over 1
     """
     match = _TARGET.match(text)
     place = Place("command line", 0, 7, "", f"--for {text}", max(1, len(text)))
-    hint = f"for example --for '{columns.example}'"
+    hint = f"for example --for '{example}'"
     if match is None:
         raise fail("C011", f"'{text}' is not result>=value or result<=value", place, hint)
-    column = columns.named(match[1], "--for", text)
+    column = named_result(match[1], columns, "--for", text)
     try:
-        bound = parse(match[3], columns.written(column))
+        bound = parse(match[3], columns[column].written)
     except UnitError as error:
         raise fail("C011", str(error), place, hint) from None
-    if columns.is_share(column) and bound > 1:
+    if is_share(column) and bound > 1:
         raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
     return Target(column, match[2] in (">=", "≥"), bound)

@@ -100,12 +100,12 @@ class ServingFront(OverVariants):
 
 def axes(text: str) -> tuple[str, str]:
     """The two results named by `--pareto x,y`."""
-    named = {key: name for name in SERVING_RESULTS if SERVING_RESULTS[name].better != "neither" for key in _names(name)}
+    ranked = [name for name, column in SERVING_RESULTS.items() if column.better != "neither"]
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or parts[0] == parts[1]:
         hint = "for example --pareto tokens_per_s_per_user,tokens_per_s_per_gpu"
         raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
-    x, y = (named_result(part, named, "--pareto", text) for part in parts)
+    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
     return x, y
 
 
@@ -181,12 +181,6 @@ def _evaluated(
         yield evaluate(inputs, layout, capacity)
         if len(halves[0]):
             yield from (evaluate_apart(*part) for part in routed_parts(inputs, *halves))
-
-
-def _names(name: str) -> tuple[str, str]:
-    from costmodel.documents.schemas.results import machine_name
-
-    return name, machine_name(name)
 
 
 def _loads(

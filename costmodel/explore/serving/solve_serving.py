@@ -11,7 +11,7 @@ from functools import partial
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.results import SERVING_COLUMNS, is_share
+from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.documents.schemas.serving.serving_workload import Lengths, Serving
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import replica_ranks
@@ -21,9 +21,9 @@ from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
 from costmodel.explore.search.range_samples import end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
-from costmodel.explore.search.target import Target, TargetColumns, target_of
+from costmodel.explore.search.target import Target, target_of
 from costmodel.explore.serving.best_layout import by_search
-from costmodel.explore.serving.vary_serving import ServingTrial, column, tried
+from costmodel.explore.serving.vary_serving import ServingTrial, tried
 from costmodel.ground.errors import CostModelError, Place, fail
 
 _EVERY_WHOLE = 128  # whole numbers, of which none is left out
@@ -32,9 +32,6 @@ _WIDE = 64  # from this share of a stated value to this multiple of it
 _DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
 _COUNTED = ("users", "concurrency", "requests", "turns", "prompt", "output")  # keys of a workload, whole numbers
 _SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
-_RESULTS = TargetColumns(
-    named=column, written=lambda name: SERVING_COLUMNS[name].written, is_share=is_share, example="ttft_p99<=500 ms"
-)
 
 
 @dataclass
@@ -80,7 +77,7 @@ def _solved(case: ServingCase, vary: str, wanted: str, demand: tuple[str, ...], 
 
     demand: settings of every value
     """
-    goal = target_of(wanted, _RESULTS)
+    goal = target_of(wanted, SERVING_COLUMNS, "ttft_p99<=500 ms")
     path, _, written = vary.partition("=")
     path = full(path.strip())
     path = path if written.strip() else _varied(case.scenario.workload, path)
@@ -197,7 +194,7 @@ def _listed(
     case: ServingCase, path: str, wanted: str, values: list[str], demand: tuple[str, ...], *, best: bool
 ) -> SolvedServing:
     """Of values written out those that reach a target."""
-    goal = target_of(wanted, _RESULTS)
+    goal = target_of(wanted, SERVING_COLUMNS, "ttft_p99<=500 ms")
     trials = [tried(case, [f"{path}={value}", *demand], best=best) for value in values]
     _any_known(goal, wanted, trials)
     found = SolvedServing(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name, without_money
+from costmodel.documents.schemas.results import SERVING_COLUMNS, without_money
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.limits_chance import OWN
@@ -19,7 +19,7 @@ from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.named_result import named_result
+from costmodel.explore.search.named_result import shown_results
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.best_layout import by_search, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
@@ -113,15 +113,7 @@ def sweep(case: ServingCase, axes: Sequence[Axis], show: str, *, best: bool = Fa
     best = by_search(case, best=best)
     trials = tuple(tried(case, settings, best=best) for settings in combinations(axes))
     fail_without_answers(axes, [trial.fault for trial in trials])
-    parts = [part.strip() for part in show.split(",") if part.strip()]
-    names = tuple(dict.fromkeys(column(part, "--show", show) for part in parts))
-    return SweptServing(case, tuple(axes), names or SHOWN, trials, best)
-
-
-def column(word: str, option: str, written: str) -> str:
-    """The result that a word behind an option names."""
-    named = {name: name for name in SERVING_COLUMNS} | {machine_name(name): name for name in SERVING_COLUMNS}
-    return named_result(word, named, option, written)
+    return SweptServing(case, tuple(axes), shown_results(SERVING_COLUMNS, show, SHOWN), trials, best)
 
 
 def around_rate(case: ServingCase) -> list[str]:

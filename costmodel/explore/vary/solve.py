@@ -27,8 +27,8 @@ from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
-from costmodel.explore.search.target import Target, TargetColumns, target_of
-from costmodel.explore.vary.sweep import SweepPoint, column, point, tried
+from costmodel.explore.search.target import Target, target_of
+from costmodel.explore.vary.sweep import SweepPoint, point, tried
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record
@@ -38,12 +38,6 @@ _HALVINGS = 60
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
-_RESULTS = TargetColumns(
-    named=column,
-    written=lambda name: TRAINING_COLUMNS[name].written,
-    is_share=lambda name: TRAINING_COLUMNS[name].unit == "1",
-    example="mfu>=45 %",
-)
 
 
 @record
@@ -110,7 +104,7 @@ def _solved(
 
     demand: settings of every value
     """
-    goal = target_of(wanted, _RESULTS)
+    goal = target_of(wanted, TRAINING_COLUMNS, "mfu>=45 %")
     path, _, written = vary.partition("=")
     path = full(path.strip())
     _known(case, path)

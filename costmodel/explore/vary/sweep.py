@@ -8,7 +8,7 @@ from dataclasses import field
 
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import without_money
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, without_money
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
@@ -16,14 +16,14 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.select_plan import answered, by_search
 from costmodel.explore.search.combinations import combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.named_result import named_result
+from costmodel.explore.search.named_result import shown_results
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.search.rank import by_name
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
 MOST_POINTS = 100_000
+SHOWN = ("step_time", "mfu", "memory_peak")
 
 
 @record
@@ -116,15 +116,4 @@ def sweep(
     )
     if len(points) == total:
         fail_without_answers(axes, [found.fault for found in points])
-    return Swept(case, tuple(axes), shown(show), points, best)
-
-
-def shown(text: str) -> tuple[str, ...]:
-    """The results that --show names."""
-    parts = [part.strip() for part in text.split(",") if part.strip()] or ["step_time", "mfu", "memory_peak"]
-    return tuple(dict.fromkeys(column(part, "--show", text) for part in parts))
-
-
-def column(word: str, option: str, written: str) -> str:
-    """The result that a word behind an option names."""
-    return named_result(word, by_name(), option, written)
+    return Swept(case, tuple(axes), shown_results(TRAINING_COLUMNS, show, SHOWN), points, best)

@@ -16,7 +16,7 @@ SUBJECTS = {
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",
     "estimate": "every_accelerator every_key every_node every_pair public_reports relations strategy_limits",
-    "estimate/serving": "every_key published_runs speculation stated_types wide_experts",
+    "estimate/serving": "every_key published_runs speculation stated_types times_by_rate wide_experts",
     "estimate/training": "communication exposed lean_steps precision",
     "evidence/measure": "measured_cards",
     "evidence/validate": "other_makers",

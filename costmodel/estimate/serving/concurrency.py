@@ -122,5 +122,5 @@ def first_token_time(
     load, (front, sequence) = inputs.load, fronts
     steps = steps_with_prompt(load, point.own_room, 0.0)
     prompt = load.computed * point.gamma
-    ahead = first * share(point.filled, point.gamma)  # the first wave fills steps
+    ahead = first * share(point.together, point.gamma)
     return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, ahead)

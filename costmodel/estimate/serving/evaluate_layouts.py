@@ -186,7 +186,7 @@ def _evaluated(
     with term("worst gap"):
         longest = worst_gap(inputs, layout, point, exact, most_requests_held(inputs, layout, bounds.slots))
         columns["worst_gap"] = np.maximum(longest, state.tpot)
-    columns["tpot_p99"] = token_p99(inputs, point, state, columns["worst_gap"])
+    columns["tpot_p99"] = token_p99(inputs, layout, point, exact, (state, columns["worst_gap"]))
     columns |= {
         "saturation_per_s": layout.replicas * most.rate,
         "saturation_share": share(state.rate, most.rate),

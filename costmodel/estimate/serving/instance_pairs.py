@@ -81,7 +81,7 @@ class InstancePairs:
         first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links)
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot
-        far = token_p99_apart(load, self.steps.one, step, many)
+        far = token_p99_apart(load, self.step, self.steps.one, many)
         return SeenApart(first.mean, first.p99, tpot, far, np.maximum(step, far), latency, first.busy)
 
     def over(

@@ -135,10 +135,10 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
     part = 0.0 if load.whole else load.computed
     with term("mean of the first wave"):
         done = batch_first_tokens(tokens, room, part)
-        mean = own_prompt_time(batch_first_token_steps(tokens, room, part), step, point.filled, done, 0.0)
+        mean = own_prompt_time(batch_first_token_steps(tokens, room, part), step, point.together, done, 0.0)
     with term("last of the first wave"):
         most = batch_first_tokens_of_share(tokens, room, share(np.ceil((1.0 - TAIL) * many), many))
-        p99 = own_prompt_time(np.ceil(most / room), step, point.filled, most, 0.0)
+        p99 = own_prompt_time(np.ceil(most / room), step, point.together, most, 0.0)
     own = _alone(inputs, point)
     return _FirstWave(np.maximum(mean, own), np.maximum(p99, own), 1.0 + share(tokens - done, load.computed))
 

@@ -62,7 +62,8 @@ class OperatingPoint:
     host: HostLoading = NOTHING  # what requests load from the host
     groups: Number = 1.0  # of attention, each with a part of the room
     gathering: Number = 0.0  # time that a prompt waits for those of other groups
-    filling: Number | None = None  # γ where prompts fill steps, which groups share evenly; left out, the same
+    filling: Number | None = None  # γ where prompts fill steps; left out, the same
+    beside: Number | None = None  # γ of a prompt, with those that other groups compute meanwhile; left out, the same
     lone: Number | None = None  # γ of a prompt while other groups have none; left out, the same
     blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
 
@@ -77,6 +78,16 @@ class OperatingPoint:
         return self.gamma if self.filling is None else self.filling
 
     @property
+    def own(self) -> Number:
+        """Time that a token of a request's own prompt adds to its first token."""
+        return self.gamma if self.beside is None else self.beside
+
+    @property
+    def together(self) -> Number:
+        """Time that a prompt token adds where all requests come at once, which attention groups share evenly."""
+        return self.gamma if self.filling is None else np.where(self.groups > 1, self.filling, self.gamma)
+
+    @property
     def alone(self) -> Number:
         """Time that a prompt token adds to a step with no other prompt."""
         return self.gamma if self.lone is None else self.lone
@@ -85,6 +96,12 @@ class OperatingPoint:
     def step(self) -> Number:
         """A step without prompts, of a linear engine: α + β b."""
         return self.alpha + self.beta * self.concurrency
+
+    @property
+    def fastest(self) -> Number:
+        """A step of one sequence, which nothing is faster than."""
+        with term("one sequence"):
+            return self.alpha + self.beta
 
     def gathered(self, ttft: Number, p99: Number) -> tuple[Number, Number]:
         """Times to the first token, mean and p99, with the wait for prompts of other groups."""
@@ -150,6 +167,12 @@ def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
     return np.maximum(concurrency / layout.pp, FEWEST)
 
 
+def step_of(layout: PlanColumns, point: OperatingPoint, steps: Steps, many: Number) -> Number:
+    """A step without prompts of so many sequences; of fewer than the slope is taken at, by the line of the point."""
+    fewer = point.beta * np.minimum(many - FEWEST * layout.pp, 0.0)
+    return steps.decode(micro_batch(layout, many)) + fewer
+
+
 def operating_point(
     inputs: ServingInputs,
     layout: PlanColumns,
@@ -162,7 +185,7 @@ def operating_point(
     """Steps at so many sequences in flight.
 
     decode: a step of them without prompts, where it is known
-    line: whether the line of prompts is asked for, which several attention groups fill at another time a token
+    line: whether the line of prompts is asked for, which takes another time a token where it fills steps
     """
     load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
@@ -187,11 +210,15 @@ def operating_point(
     if load.whole and load.prompt_spread:
         constants = alpha, beta, concurrency
         found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))
-    if groups is None or not line:
+    if not line:
         return found
-    return _of_groups(
-        inputs, layout, groups, steps, found, (np.minimum(groups.piece, carried), np.maximum(each, carried))
-    )
+    with term("full of prompts"):
+        tokens = np.maximum(each, carried)
+        filling = (steps.mixed(micro, tokens) - decode) / tokens
+        if layout.staged:
+            filling = share(gamma, whole) * filling
+    found = replace(found, filling=filling)
+    return found if groups is None else _of_groups(inputs, layout, groups, steps, found, carried)
 
 
 def _of_groups(
@@ -200,17 +227,21 @@ def _of_groups(
     groups: AttentionGroups,
     steps: Steps,
     point: OperatingPoint,
-    prompts: tuple[Number, Number],
+    carried: Number,
 ) -> OperatingPoint:
-    """The same of plans with several attention groups; prompts: tokens of one alone, and of steps that they fill."""
+    """The same of plans with several attention groups, whose steps with prompts carry so many tokens of them."""
     micro = micro_batch(layout, point.concurrency)
-    with term("alone, and full of prompts"):
-        times = ((steps.mixed(micro, each) - point.decode) / each for each in prompts)
-        gammas = (of_a_token(inputs, layout, point.concurrency, *each) for each in zip(prompts, times, strict=True))
-    lone, filling = (np.where(groups.count > 1, each, point.gamma) for each in gammas)  # whatever is beside
+    with term("alone"):
+        piece = np.minimum(groups.piece, carried)
+        whole = (steps.mixed(micro, piece) - point.decode) / piece
+        lone = of_a_token(inputs, layout, point.concurrency, piece, whole)
+    with term("beside those of other groups"):
+        beside = np.where(groups.count > 1, share(carried, piece), 1.0) * point.gamma
     with term("for prompts of other groups"):
         waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
-    return replace(point, groups=groups.count, filling=filling, lone=lone, gathering=waits)
+    return replace(
+        point, groups=groups.count, beside=beside, lone=np.where(groups.count > 1, lone, point.gamma), gathering=waits
+    )
 
 
 def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:

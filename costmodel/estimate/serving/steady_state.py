@@ -95,7 +95,7 @@ def steady_state(
     token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
     first = _first_token(inputs, point, rate, prompts, line)
     held = SlotLine.none(token) if slots is None else slot_line(load, point, rate, slots, first.alone, token)
-    ttft, p99 = point.gathered(*_with_line(first, held, point.step))
+    ttft, p99 = point.gathered(*_with_line(first, held, point.fastest))
     if np.any(load.loaded):
         later, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + later, p99 + latest
@@ -144,8 +144,10 @@ def _first_token(
     later = later_prompt_tokens(rate, prompt, wait, prompts, room, in_parts=not load.whole)
     with term("other stages"):
         passing = prompt * (point.whole - gamma)  # while each of them serves others
-    ttft = wait + own_prompt_time(steps, step, gamma, prompt, later) + passing
-    variance = first_token_variance(queued, wait, later * gamma, gate, service, spread)
+    with term("later prompts"):
+        later = later * gamma
+    ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + passing
+    variance = first_token_variance(queued, wait, later, gate, service, spread)
     with term("alone"):
         own = own_prompt_time(steps, step, point.alone, prompt, 0.0)
     with term("meets a prompt"):
@@ -161,7 +163,7 @@ def _first_token(
     return _FirstToken(ttft, variance, own + passing, far)
 
 
-def _with_line(first: _FirstToken, slots: SlotLine, step: Number) -> tuple[Number, Number]:
+def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
     """Mean and p99 of the time to the first token, behind those that wait for a slot."""
     mean, variance, far = first.mean, first.variance, first.equal_p99
     if np.any(slots.taken):
@@ -169,4 +171,4 @@ def _with_line(first: _FirstToken, slots: SlotLine, step: Number) -> tuple[Numbe
             mean = mean + slots.wait
             variance = variance + pooled_wait_variance(slots.wait, np.maximum(slots.taken, FEWEST_WAIT))
             far = np.maximum(far, first.alone + wait_percentile(slots.wait, slots.taken, TAIL))
-    return mean, np.maximum(far, lognormal_percentile(step, mean, variance, normal_quantile(TAIL)))
+    return mean, np.maximum(far, lognormal_percentile(fastest, mean, variance, normal_quantile(TAIL)))

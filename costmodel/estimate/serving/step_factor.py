@@ -47,7 +47,7 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
         return np.maximum(engines.worst_gap(many), state.tpot)
     if name == "tpot_p99":
         longest = np.maximum(engines.worst_gap(many), state.tpot)
-        return token_p99(engines.inputs, engines.point(many), state, longest)
+        return token_p99(engines.inputs, engines.layout, engines.point(many), engines.steps, (state, longest))
     if name == "tokens_per_s_per_user":
         return rate_of(1.0, state.tpot)
     if name == "prompts_between":

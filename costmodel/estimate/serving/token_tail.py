@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.service_level import crowd_variance, met_prompts_variance
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile, percentile_of_sum
+from costmodel.equations.serving.load.service_level import crowd_deviation, met_prompts_variance
 from costmodel.equations.serving.load.steady_state import (
     engine_utilisation,
     request_work,
@@ -14,7 +17,8 @@ from costmodel.equations.serving.load.steady_state import (
     step_intercept,
     time_slope,
 )
-from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch, step_of
+from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.ground.equation import Number, term
@@ -22,28 +26,53 @@ from costmodel.ground.equation import Number, term
 LEAST = 0.99  # of a mean step, which the fastest one is under
 
 
-def token_p99(inputs: ServingInputs, point: OperatingPoint, state: SteadyState, longest: Number) -> Number:
-    """Time per token that one request in a hundred exceeds; none takes more than the longest step."""
-    load = inputs.load
+def token_p99(
+    inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, seen: tuple[SteadyState, Number]
+) -> Number:
+    """Time per token that one request in a hundred exceeds; seen: the steady state, and the longest step.
+
+    None takes less than a step of one sequence, and none more than the longest step.
+    """
+    (state, longest), load = seen, inputs.load
     token = load.accepted * state.tpot
     with term("of a request"):
-        variance = (
-            _of_arrivals(inputs, point, state, token) if _arriving(inputs) else _of_loop(inputs, point, state, token)
-        )
+        arriving = _arriving(inputs)
+        variance = _of_arrivals(load, point, state) if arriving else _of_loop(load, point, state)
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
+    if arriving:
+        far = percentile_of_sum(token, far - token, _of_crowd(load, layout, point, steps, state))
     return load.per_token(np.minimum(far, np.maximum(longest, token)))
 
 
-def token_p99_apart(load: Load, one: Number, step: Number, many: Number) -> Number:
+def token_p99_apart(load: Load, step_of: Callable[[Number], Number], one: Number, many: Number) -> Number:
     """The same of instances that only generate, with so many sequences in each on average; one: a step of one."""
     with term("of decode instances"):
+        step = step_of(many)
         beta = time_slope(step, one, many, 1.0)
         alpha = step_intercept(step, beta, many)
         rate = rate_of(many, load.steps * step)
         base = requests_in_flight(rate, load.steps, alpha)
         busy = engine_utilisation(rate, request_work(beta, load.steps, 0.0, 0.0))
-        variance = crowd_variance(beta, base, busy, 0.0)
-    return load.per_token(lognormal_percentile(np.minimum(one, LEAST * step), step, variance, normal_quantile(TAIL)))
+        crowd = many + normal_quantile(TAIL) * crowd_deviation(base, busy, 0.0)
+    return load.per_token(step_of(crowd))
+
+
+def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Steps, state: SteadyState) -> Number:
+    """By how much steps are longer with as many in flight as one request in a hundred meets, with prompts or without.
+
+    It is looked up, for steps do not grow evenly: one that reads all experts grows less than one that does not.
+    """
+    with term("crowd"):
+        base = requests_in_flight(state.rate, load.steps, point.alpha)
+        prompts = engine_utilisation(state.rate, load.computed * point.gamma)
+        crowd = 1.0 + point.concurrency + normal_quantile(TAIL) * crowd_deviation(base, state.utilisation, prompts)
+        micro, carried = micro_batch(layout, crowd), share(load.computed, point.rides)
+    with term("of steps with prompts"):
+        mixed = np.minimum(share(point.concurrency, load.steps) * point.rides / layout.pp, 1.0)
+    with term("crowded"):
+        without = step_of(layout, point, steps, crowd) - point.step
+        beside = steps.mixed(micro, carried) - point.mixed
+        return np.maximum((1.0 - mixed) * without + mixed * beside - point.beta, 0.0)
 
 
 def _arriving(inputs: ServingInputs) -> bool:
@@ -52,18 +81,16 @@ def _arriving(inputs: ServingInputs) -> bool:
     return workload.rate is not None or workload.users is not None
 
 
-def _of_arrivals(inputs: ServingInputs, point: OperatingPoint, state: SteadyState, token: Number) -> Number:
-    load, work = inputs.load, inputs.load.computed * point.gamma
+def _of_arrivals(load: Load, point: OperatingPoint, state: SteadyState) -> Number:
+    token, work = load.accepted * state.tpot, load.computed * point.gamma
     busy = engine_utilisation(state.rate, work)
     spreads = load.prompt_spread, load.output_spread
-    base = requests_in_flight(state.rate, load.steps, point.alpha)
-    crowd = crowd_variance(point.beta, base, state.utilisation, busy)
-    return met_prompts_variance(state.rate, token, work, load.steps, *spreads, busy) + crowd
+    return met_prompts_variance(state.rate, token, work, load.steps, *spreads, busy)
 
 
-def _of_loop(inputs: ServingInputs, point: OperatingPoint, state: SteadyState, token: Number) -> Number:
+def _of_loop(load: Load, point: OperatingPoint, state: SteadyState) -> Number:
     """Of as many requests all the time: equal ones all meet as much."""
-    load, work = inputs.load, inputs.load.computed * point.gamma
+    token, work = load.accepted * state.tpot, load.computed * point.gamma
     spreads = load.prompt_spread, load.output_spread
     unlike = met_prompts_variance(state.rate, token, work, load.steps, *spreads, 0.0)
     with term("all alike"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.serving.load.first_token import prompt_room
-from costmodel.equations.serving.load.steady_state import mixed_step_time
-from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch, of_a_token
+from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import step_budget
@@ -21,11 +20,9 @@ def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint,
     micro = micro_batch(layout, point.concurrency)
     with term("full of prompts"):
         others = np.maximum(slots - 1.0, 0.0)
-        tokens = np.minimum(most_room(inputs, layout, point), others * inputs.load.computed)
-        each = np.maximum(tokens, 1.0) / layout.pp
-        whole = (steps.mixed(micro, each) - point.decode) / each
-        gamma = of_a_token(inputs, layout, point.concurrency, each, whole)
-        gap = mixed_step_time(point.alpha, point.beta, point.concurrency, gamma, tokens)
+        tokens = np.minimum(most_room(inputs, layout, point) / layout.pp, others * inputs.load.computed)
+        each = np.maximum(tokens, 1.0)
+        gap = point.step + (steps.mixed(micro, each) - point.decode) * (tokens / each)
     return np.maximum(gap, point.step)
 
 

@@ -76,7 +76,7 @@ def steady(engine: Engine, request_rate: Number | None = None) -> Steady:
     alone = own_prompt_time(steps, step, gamma, s, 0.0)
     one = mixed_step_time(alpha, beta, many, gamma, np.minimum(s, room))
     p99 = np.maximum(
-        lognormal_percentile(step, ttft, variance, normal_quantile(TAIL)),
+        lognormal_percentile(alpha + beta, ttft, variance, normal_quantile(TAIL)),
         first_token_tail(alone, line, busy, one, engine_utilisation(rate, alone), TAIL),
     )
     full = mixed_step_time(alpha, beta, many, gamma, room)

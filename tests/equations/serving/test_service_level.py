@@ -12,7 +12,7 @@ from costmodel.equations.serving.load.first_token import first_token_tail
 from costmodel.equations.serving.load.percentiles import share_within
 from costmodel.equations.serving.load.queues import queue_wait, wait_percentile
 from costmodel.equations.serving.load.service_level import (
-    crowd_variance,
+    crowd_deviation,
     goodput_rate,
     met_prompts_variance,
 )
@@ -123,13 +123,13 @@ def test_spread_of_a_requests_time_per_token() -> None:
 
 def test_few_in_flight_vary_less_than_many() -> None:
     """⅔ of the variance at one moment: a mean over a life of T of what forgets a request after a life of T."""
-    found = float(crowd_variance(1e-3, 30.0, 0.0, 0.0))
+    found = float(crowd_deviation(30.0, 0.0, 0.0))
     random = np.random.default_rng(2)
     arrivals = np.sort(random.uniform(0, 4000.0, 30 * 4000))
     moments = np.arange(0, 4000.0, 0.05)
     there = np.searchsorted(arrivals, moments) - np.searchsorted(arrivals + 1.0, moments)
     means = np.convolve(there, np.ones(20) / 20, mode="valid")[200:-200]
-    assert found == pytest.approx(1e-6 * means.var(), rel=0.1)
+    assert found**2 == pytest.approx(means.var(), rel=0.1)
 
 
 def test_goodput_is_the_rate_that_keeps_both() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from equations.serving.engine_simulation import Engine
 
 from costmodel.estimate.serving.operating_point import OperatingPoint
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, steady_state
+from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.whole_prompts import blocking_prompts, filled_room
 
 from .cases import inputs
@@ -37,12 +39,44 @@ def point_of(engine: Engine) -> OperatingPoint:
     load = inputs_of(engine).load
     room = filled_room(load, max(engine.token_budget - many, 0.0))
     step = alpha + beta * many
-    mixed = step + gamma * min(engine.prompt, room)
+    carried = max(min(engine.prompt, room), 1.0)
+    mixed = step + gamma * carried
     blocking = blocking_prompts(load, engine.token_budget, many, 1.0, (alpha, beta, many))
-    return OperatingPoint(many, step, mixed, 1.0, room, alpha, beta, gamma, gamma, work, blocking=blocking)
+    rides = engine.prompt / carried
+    return OperatingPoint(many, step, mixed, rides, room, alpha, beta, gamma, gamma, work, blocking=blocking)
 
 
 def state_of(engine: Engine) -> SteadyState:
     """The steady state of that engine, by the composition that every estimate of serving goes through."""
     slots = None if np.isinf(engine.slots) else engine.slots
     return steady_state(inputs_of(engine), point_of(engine), engine.request_rate, slots)
+
+
+@dataclass(frozen=True)
+class LinearSteps:
+    """Its steps, as an estimate asks for them."""
+
+    engine: Engine
+
+    @property
+    def one(self) -> float:
+        return self.engine.base_time + self.engine.sequence_time
+
+    def decode(self, decodes: np.ndarray) -> np.ndarray:
+        return self.engine.base_time + self.engine.sequence_time * decodes
+
+    def mixed(self, decodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        return self.decode(decodes) + self.engine.prompt_token_time * tokens
+
+
+def plan(budget: float) -> PlanColumns:
+    """One replica with a token budget."""
+    return PlanColumns(**{name: np.ones(1) for name in SIZES} | {"budget": np.array([budget])})
+
+
+def token_p99_of(engine: Engine) -> float:
+    """Time per token of that engine that one request in a hundred exceeds."""
+    point = point_of(engine)
+    seen = state_of(engine), point.step + point.gamma * point.room
+    far = token_p99(inputs_of(engine), plan(engine.token_budget), point, LinearSteps(engine), seen)
+    return float(np.asarray(far).flat[0])

@@ -12,34 +12,16 @@ from equations.serving.test_steady_state import CASES, ENGINE
 from costmodel.equations.serving.load.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.load import Bounds, Engines
 from costmodel.estimate.serving.operating_point import OperatingPoint
-from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits
 from costmodel.estimate.serving.steady_state import replica_rate
 
 from .cases import inputs, one
-from .linear_engine import inputs_of, state_of
+from .linear_engine import LinearSteps, inputs_of, plan, state_of
 
 # Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512: α, β and γ of its worked example
 ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
 LINEAR = Engine(ALPHA, BETA, GAMMA, PROMPT, OUTPUT, 2048.0, 0.0)
 WORK = BETA * OUTPUT + GAMMA * PROMPT
-
-
-class LinearSteps:
-    """Steps of such an engine, as an estimate asks for them."""
-
-    one = ALPHA + BETA
-
-    def decode(self, decodes: np.ndarray) -> np.ndarray:
-        return ALPHA + BETA * decodes
-
-    def mixed(self, decodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        return ALPHA + BETA * decodes + GAMMA * tokens
-
-
-def plan(budget: float) -> PlanColumns:
-    """One replica with a token budget."""
-    return PlanColumns(**{name: np.ones(1) for name in SIZES} | {"budget": np.array([budget])})
 
 
 def most_of(budget: float) -> float:
@@ -79,7 +61,7 @@ def test_the_search_for_the_highest_rate_ends_where_steps_are_full_or_a_limit_is
     for limits in ("limits={}", "limits={tpot: {at_most: 25 ms}}"):
         stated, layout = replace(inputs(limits), load=inputs_of(LINEAR).load), plan(8192.0)
         bounds = Bounds(np.array([full_step_concurrency(8192.0, PROMPT, OUTPUT)]), endless, endless, endless)
-        engines = Engines(stated, layout, LinearSteps(), bounds)
+        engines = Engines(stated, layout, LinearSteps(LINEAR), bounds)
         found.append(one(rate_within_limits(engines, engines)))
     assert round(found[0], 2) == 7.57
     assert 0.96 * 4.66 < found[1] < 4.66

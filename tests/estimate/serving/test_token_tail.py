@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
-from costmodel.estimate.serving.token_tail import token_p99
-
 from .cases import costs, predicted
-from .linear_engine import inputs_of, point_of, state_of
+from .linear_engine import token_p99_of
 
 ENGINE = Engine(9.92e-3, 60.7e-6, 47.8e-6, 2048.0, 512.0, 8192.0, 0.0)
-
-
-def far(engine: Engine) -> float:
-    point = point_of(engine)
-    longest = point.step + point.gamma * point.room
-    return float(token_p99(inputs_of(engine), point, state_of(engine), longest))
 
 
 @pytest.mark.parametrize(("prompt", "output", "budget"), [(256, 400, 8192), (2048, 512, 8192), (8192, 512, 2048)])
@@ -36,7 +28,7 @@ def test_one_request_in_a_hundred_of_a_simulated_engine(
             variation=variation,
             request_rate=rate * 512 / output * 2048 / (prompt + 3 * output),
         )
-        assert far(engine) == pytest.approx(float(np.quantile(serve(engine, 10_000).tokens, 0.99)), rel=0.2)
+        assert token_p99_of(engine) == pytest.approx(float(np.quantile(serve(engine, 10_000).tokens, 0.99)), rel=0.2)
 
 
 @pytest.mark.parametrize("variation", [0.0, 0.8])

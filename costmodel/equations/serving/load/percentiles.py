@@ -104,6 +104,35 @@ def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviat
 
 
 @equation
+def percentile_of_sum(mean: Number, excess: Number, other_excess: Number) -> Number:
+    """Percentile of a time that varies for two reasons, by how far each of them alone is beyond the mean there.
+
+    m + √(e₁² + e₂²)
+
+    Args:
+        mean: mean time, m [s]
+        excess: percentile by one reason alone, less the mean, e₁ [s]
+        other_excess: percentile by the other one alone, less the mean, e₂ [s]
+
+    Returns:
+        time [s]
+
+    Example:
+        >>> round(float(percentile_of_sum(0.02, 0.003, 0.004)), 6)
+        0.025
+
+    Holds:
+        independent reasons; exact for normal variables
+
+    Source:
+        jcgm-100 §5.1.2
+
+    Monotone: increasing in mean, excess, other_excess
+    """
+    return mean + np.hypot(excess, other_excess)
+
+
+@equation
 def share_within(limit: Number, fastest: Number, mean: Number, percentile: Number) -> Number:
     """Share of requests that keep a limit, of a time that is log-normal above the fastest one.
 

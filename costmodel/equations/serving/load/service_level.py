@@ -49,31 +49,31 @@ def met_prompts_variance(
 
 
 @equation
-def crowd_variance(sequence_time: Number, base_load: Number, utilisation: Number, prompt_utilisation: Number) -> Number:
-    """Variance of a request's time per token, by how many others are in flight while it is.
+def crowd_deviation(base_load: Number, utilisation: Number, prompt_utilisation: Number) -> Number:
+    """Standard deviation of how many others are in flight while a request is.
 
-    ⅔ β² (A + ρ) / ((1 − ρ) (1 − ρ_p))²: of a mean over the time for which they are there, ⅔ of that at one moment
+    √(⅔ (A + ρ)) / ((1 − ρ) (1 − ρ_p)): of a mean over the time for which they are there, whose variance is ⅔ of that at
+    one moment
 
     Args:
-        sequence_time: time each sequence adds to a step, β [s]
         base_load: requests in flight if none slowed another down, A = λ α o [1]
         utilisation: share of time that goes into requests, ρ = λ w [1]
         prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
 
     Returns:
-        variance [s·s]
+        requests [1]
 
     Example:
-        >>> round(float(crowd_variance(60e-6, 20.0, 0.5, 0.39)) ** 0.5 * 1e3, 2)
-        0.73
+        >>> round(float(crowd_deviation(20.0, 0.5, 0.39)), 1)
+        12.1
 
     Source:
         kelly-1979; composition
 
-    Monotone: increasing in sequence_time, base_load, utilisation, prompt_utilisation
+    Monotone: increasing in base_load, utilisation, prompt_utilisation
     """
     free = np.maximum((1 - utilisation) * (1 - prompt_utilisation), 1e-3)
-    return (2 / 3) * sequence_time**2 * (base_load + utilisation) / free**2
+    return ((2 / 3) * (base_load + utilisation)) ** 0.5 / free
 
 
 @equation

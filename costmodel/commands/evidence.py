@@ -118,7 +118,7 @@ def validate(
     asked = cast("Quantity | None", named)
     named_once(tables or [])
     alone = not (tables or quantity or by or where or worst)
-    found = validated(tables, quantity=asked, where=chosen_values(where or []))
+    found = validated(tables, quantity=asked, where=chosen_values(where or []), count=_count_rows)
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     board = scoreboard(found, left_out=alone)
@@ -129,6 +129,13 @@ def validate(
         yes=board.holds,
         others=pages.of_validation(board),
     )
+
+
+def _count_rows(done: int, rows: int) -> None:
+    """Show how many rows of a file are done."""
+    from costmodel.commands.progress import working_on
+
+    working_on(f"{done:,} of {rows:,} rows")
 
 
 def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:

@@ -49,6 +49,7 @@ GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precisio
 UNKNOWN = "unknown"
 _SHOWN = 8
 Where = Mapping[str, Sequence[str]]
+RowCount = Callable[[int, int], None]  # rows that are done, of so many
 
 
 @record
@@ -194,10 +195,21 @@ def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, st
     return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
 
 
+def _uncounted(done: int, rows: int) -> None:
+    """For callers that show no progress."""
+
+
 def validated(
-    tables: Sequence[str] | None = None, *, quantity: Quantity | None = None, where: Where | None = None
+    tables: Sequence[str] | None = None,
+    *,
+    quantity: Quantity | None = None,
+    where: Where | None = None,
+    count: RowCount = _uncounted,
 ) -> list[Validated]:
-    """Every table named, or every document found, with its figures beside the predictions."""
+    """Every table named, or every document found, with its figures beside the predictions.
+
+    count: is given the rows of a file that are done, and all of them
+    """
     asked: list[MeasuredTable | Table] = [
         read_measured(name) if name == "-" or name.lower().endswith(TABLES) else read("measured", name)
         for name in tables or names("measured")
@@ -205,7 +217,7 @@ def validated(
     if quantity and not tables:
         asked = _shipped_of(quantity)
     shelf, where = CachedReader(), meant(where or {}, asked)
-    found = [_validated(table, quantity, where, shelf) for table in asked]
+    found = [_validated(table, quantity, where, shelf, count) for table in asked]
     if where and not any(part.figures for part in found):
         raise nothing_chosen(where, asked, shelf)
     return found
@@ -252,17 +264,23 @@ def _columns(table: MeasuredTable | Table) -> Sequence[str]:
     return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
 
 
-def _validated(table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader) -> Validated:
+def _validated(
+    table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
+) -> Validated:
     if isinstance(table, ServingTable):
         from costmodel.evidence.validate.serving.compare_rows import compared_serving
 
-        return compared_serving(table, quantity, where, shelf)
+        return compared_serving(table, quantity, where, shelf, count)
     if isinstance(table, MeasuredTable):
         return _documented(table, quantity, where)
     if quantity in get_args(ServingQuantity):
         raise _of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
-    return Validated(table, [compared_row(row, shown, shelf) for row in chosen_rows(table, where, shelf)])
+    rows, figures = chosen_rows(table, where, shelf), list[Compared]()
+    for row in rows:
+        count(len(figures), len(rows))
+        figures.append(compared_row(row, shown, shelf))
+    return Validated(table, figures)
 
 
 def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from costmodel.ground.errors import Fault
-from costmodel.report.terminal.documents.faults import MOST_FAULTS
+from costmodel.report.terminal.documents.faults import MOST_FAULTS, gathered_faults, more_places
 from costmodel.report.terminal.style.theme import visible
 
 _NO_FILES = ("command line", "<stdin>")
@@ -29,12 +29,14 @@ def of_faults(found: Sequence[Fault]) -> str:
 
 
 def _lines(found: Sequence[Fault]) -> Iterator[str]:
-    for fault in found[:MOST_FAULTS]:
+    gathered = gathered_faults(found)
+    for alike in gathered[:MOST_FAULTS]:
+        fault = alike[0]
         place = (fault.place.file, fault.place.line, fault.place.column) if fault.place else ("", 0, 0)
-        text = f"{fault.sentence}; {fault.hint}" if fault.hint else fault.sentence
-        yield annotation(text, f"costmodel {fault.code}", *place)
-    if len(found) > MOST_FAULTS:
-        yield f"and {len(found) - MOST_FAULTS:,} more"
+        parts = (fault.sentence, fault.hint, more_places(alike) if len(alike) > 1 else "")
+        yield annotation("; ".join(filter(None, parts)), f"costmodel {fault.code}", *place)
+    if left := sum(map(len, gathered[MOST_FAULTS:])):
+        yield f"and {left:,} more"
 
 
 def _data(text: str) -> str:

@@ -23,6 +23,12 @@ pytestmark = pytest.mark.usefixtures("in_its_folder")
 STANDS = "stack=megatron-2021"
 
 
+def test_rows_are_counted_while_they_are_compared(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    validated([table(tmp_path, BASE, {"id": "two", "tp": "x"}, {"id": "three"})], count=lambda *at: seen.append(at))
+    assert seen == [(0, 3), (1, 3), (2, 3)]
+
+
 def test_one_unreadable_row_leaves_the_others_be(tmp_path: Path, run: Any) -> None:
     """All of them are counted; a cell that is not asked about does no harm; calibrate passes it over as well."""
     rows = [BASE, {"step_time_s": "inf"}, {"id": "more", "fits": "OOM"}, {"id": "two", "tp": "x", "vocab": "-3"}]

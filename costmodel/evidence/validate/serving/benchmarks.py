@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,10 +25,13 @@ Figures = Mapping[str, float]  # by the columns of results
 Predicted = Figures | CannotModel
 
 
-def predictions(rows: Sequence[ServingRow], shelf: CachedReader) -> list[Predicted]:
-    """What is predicted for each row, or why there is nothing."""
+def predictions(
+    rows: Sequence[ServingRow], shelf: CachedReader, count: Callable[[int, int], None] = lambda done, rows: None
+) -> list[Predicted]:
+    """What is predicted for each row, or why there is nothing; count: is given the rows that are done, and all."""
     found: dict[int, Predicted] = {}
     for members in groups(rows):
+        count(len(found), len(rows))
         asked = [rows[index] for index in members]
         try:
             inputs = inputs_of(case_of_group(asked, shelf))

@@ -8,17 +8,19 @@ from typing import cast, get_args
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
-from costmodel.evidence.validate.validate import Compared, Validated, Where, chosen_rows, groups_of_row
+from costmodel.evidence.validate.validate import Compared, RowCount, Validated, Where, chosen_rows, groups_of_row
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
 from costmodel.ground.errors import Place, fail
 
 
-def compared_serving(table: ServingTable, quantity: Quantity | None, where: Where, shelf: CachedReader) -> Validated:
+def compared_serving(
+    table: ServingTable, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
+) -> Validated:
     """Rows of a table of serving beside our predictions, evaluated together."""
     asked = serving_quantity(table, quantity)
     rows = chosen_rows(table, where, shelf)
-    answers = zip(rows, serving_answers(rows, asked, shelf), strict=True)
+    answers = zip(rows, serving_answers(rows, asked, shelf, count), strict=True)
     return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers])
 
 

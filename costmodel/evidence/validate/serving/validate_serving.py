@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,14 +26,23 @@ MOST_APART = 0.2  # of requests in flight by Little's law over those stated
 Answer = tuple[float | None, Mapping[str, float], Mapping[str, str], CannotModel | None]
 
 
-def serving_answers(rows: Sequence[CsvRow], quantity: ServingQuantity, shelf: CachedReader) -> Iterator[Answer]:
-    """Of each row what was measured, what is predicted, which cells were filled, and why nothing is."""
+def serving_answers(
+    rows: Sequence[CsvRow],
+    quantity: ServingQuantity,
+    shelf: CachedReader,
+    count: Callable[[int, int], None] = lambda done, rows: None,
+) -> Iterator[Answer]:
+    """Of each row what was measured, what is predicted, which cells were filled, and why nothing is.
+
+    count: is given the rows that are done, and all of them
+    """
     if quantity == "cache":
-        for row in rows:
+        for done, row in enumerate(rows):
+            count(done, len(rows))
             yield _cached(row, shelf)
         return
     asked = [_asked(row, shelf) for row in rows]
-    found = iter(predictions([row for row in asked if isinstance(row, ServingRow)], shelf))
+    found = iter(predictions([row for row in asked if isinstance(row, ServingRow)], shelf, count))
     for row, question in zip(rows, asked, strict=True):
         if isinstance(question, CannotModel):
             yield stated(row, quantity), {}, {}, question

@@ -22,12 +22,11 @@ def faults(found: Sequence[Fault], width: int | None = None) -> Iterator[Text]:
 
 
 def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
-    gathered = _gathered(found)
+    gathered = gathered_faults(found)
     for alike in gathered[:MOST_FAULTS]:
         yield from fault_lines(alike[0], width)
         if len(alike) > 1:
-            places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
-            yield Text(f"the same fault stands in {len(alike) - 1:,} more places: {places}, …", style=DIM)
+            yield Text(more_places(alike), style=DIM)
     count = len(found)
     if left := sum(map(len, gathered[MOST_FAULTS:])):
         yield Text(f"and {left:,} more", style=DIM)
@@ -35,7 +34,7 @@ def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
     yield Text(f"{count:,} fault{'s' if count > 1 else ''}. For details: costmodel explain {known}", style=DIM)
 
 
-def _gathered(found: Sequence[Fault]) -> list[list[Fault]]:
+def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
     """The faults in their order, those with the same words together where there are more than a few."""
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in found:
@@ -48,6 +47,12 @@ def _gathered(found: Sequence[Fault]) -> list[list[Fault]]:
         elif fault is same[0]:
             gathered.append(same)
     return gathered
+
+
+def more_places(alike: Sequence[Fault]) -> str:
+    """In how many more places the first of some equal faults stands, with a few of them."""
+    places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
+    return f"the same fault stands in {len(alike) - 1:,} more places: {places}, …"
 
 
 def _other_place(fault: Fault, first: Fault) -> str:

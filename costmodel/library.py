@@ -265,27 +265,13 @@ def compare(before: Scenario, after: Scenario) -> Result:
         False
     """
     from costmodel.explore.compare.compare import compare as compare_sides
-
-    cases = _case(before, ()), _case(after, ())
-    names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
-    if {case.kind for case in cases} == {"serving"}:
-        return _served_comparison(cases, names)
-    from costmodel.estimate.evaluate.predict import predict
-    from costmodel.explore.compare.compare import side
+    from costmodel.explore.sides import fail_if_unlike, side_of
     from costmodel.report.terminal.compare import compare as report
 
-    found = compare_sides(*(side(name, predict(training(case))) for name, case in zip(names, cases, strict=True)))
-    lines = functools.partial(report.diff, found, " → ".join(names))
-    return Result(found, Reply(lines, lambda: report.diff_json(found), "figures", yes=found.same))
-
-
-def _served_comparison(cases: Sequence[LoadedScenario], names: Sequence[str]) -> Result:
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.compare.compare import compare as compare_sides
-    from costmodel.explore.serving.compare_serving import side
-    from costmodel.report.terminal.serving import serving_compare as report
-
-    found = compare_sides(*(side(name, serving(case)) for name, case in zip(names, cases, strict=True)))
+    cases = _case(before, ()), _case(after, ())
+    fail_if_unlike(cases)
+    names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
+    found = compare_sides(*(side_of(name, case, None, changed=True) for name, case in zip(names, cases, strict=True)))
     lines = functools.partial(report.diff, found, " → ".join(names))
     return Result(found, Reply(lines, lambda: report.diff_json(found), "figures", yes=found.same))
 

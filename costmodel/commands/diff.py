@@ -119,27 +119,14 @@ def _answer(
     exit_code: bool,
 ) -> Reply:
     """The difference of two scenarios, each as it is or as the plan of a rank."""
-    if sides[0][1].kind == "serving" and ranks is not None:
-        from costmodel.commands import serving
-
-        return serving.diff(sides, title, ranks, exit_code=exit_code)
-    sides = [(name, with_plan(case)) for name, case in sides]
-    (one, before), (other, after) = sides
-    if before.kind != "training":
-        from costmodel.commands import rl, serving
-
-        if before.kind == "rl":
-            return rl.diff(sides, title, exit_code=exit_code, refused=[("--plans", ranks is not None)])
-        return serving.diff(sides, title, exit_code=exit_code)
-    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.compare.comparison_sides import side_of
+    from costmodel.explore.sides import fail_if_unlike, side_of
     from costmodel.report.terminal.compare import compare as report
 
+    (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
+    fail_if_unlike((before, after))
     first, second = ranks or (None, None)
-    found = compare(
-        side_of(one, training(before), first, changed=False), side_of(other, training(after), second, changed=changed)
-    )
+    found = compare(side_of(one, before, first, changed=False), side_of(other, after, second, changed=changed))
     return Reply(
         lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
     )

@@ -102,21 +102,6 @@ def scale(case: LoadedScenario, ranks: str, *, weak: bool, verbose: bool, refuse
     return Reply(lines, result, "sizes", yes=works, others=pages.of_rl_scale(held, found, weak=weak))
 
 
-def diff(
-    sides: Sequence[tuple[str, LoadedScenario]], title: str, *, exit_code: bool, refused: Sequence[tuple[str, bool]]
-) -> Reply:
-    """The answer of `diff`."""
-    from costmodel.explore.compare.compare import compare
-    from costmodel.explore.rl.compare_rl import side
-    from costmodel.report.terminal.rl import rl_vary as report
-
-    without("diff", refused)
-    before, after = (side(name, reinforced(case)) for name, case in sides)
-    found = compare(before, after)
-    yes = found.same or not exit_code
-    return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)
-
-
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     """The answer of `explain` about a figure of the scenario's plan."""
     from costmodel.explore.rl.explain_rl import explain as explain_figure

@@ -239,22 +239,3 @@ def check(
     wrote = str(written or "")
     lines, result = lambda: report.check(found, verbose=verbose, wrote=wrote), lambda: report.check_json(found)
     return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))
-
-
-def diff(
-    sides: Sequence[tuple[str, LoadedScenario]],
-    title: str,
-    ranks: tuple[int | None, int | None] = (None, None),
-    *,
-    exit_code: bool,
-) -> Reply:
-    """The answer of `diff`; of plans of a search where their ranks are stated."""
-    from costmodel.explore.compare.compare import compare
-    from costmodel.explore.serving.compare_serving import ranked, side
-    from costmodel.report.terminal.serving import serving_compare as report
-
-    cases = (case if rank is None else ranked(case, rank) for (_, case), rank in zip(sides, ranks, strict=True))
-    before, after = (side(name, serving(case)) for (name, _), case in zip(sides, cases, strict=True))
-    found = compare(before, after)
-    yes = found.same or not exit_code
-    return Reply(lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=yes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
@@ -26,17 +26,18 @@ class WorkloadWords:
     plan: Callable[[PlanAnswer], str]
     keys: Callable[[PlanAnswer], dict[str, Any]]  # of the plan, as plain values
     settings: Callable[[PlanAnswer], dict[str, str]]  # that make it the plan of the scenario
+    band: Callable[[Mapping[str, float], str], str] = lambda costs, name: ""
     warnings: Callable[[PlanAnswer], list[Line]] = lambda answer: []
 
 
-def words_of(asked: Workload) -> WorkloadWords:
-    """The words of a scenario's workload; only its own modules are imported."""
-    return _OF[asked.case.kind]()
+def words_of(kind: str) -> WorkloadWords:
+    """The words of a workload; only its own modules are imported."""
+    return _OF[kind]()
 
 
 def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
     """The head of an answer about one plan: the scenario's own, or its best where it has none."""
-    words, case = words_of(asked), asked.case
+    words, case = words_of(asked.case.kind), asked.case
     best = "" if case.scenario.plan else "of the best plan, "
     prices = price_lines(subject_of(case).price) if priced else []
     about = [*words.subject(case), styled(f"{best}{words.plan(answer)}"), *prices, *origin_lines(case)]
@@ -46,7 +47,7 @@ def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> l
 def plan_fields(asked: Workload, answer: PlanAnswer) -> dict[str, Any]:
     """What an answer about one plan is about, as plain values."""
     case = asked.case
-    words = words_of(asked)
+    words = words_of(case.kind)
     about = {"workload": case.kind, "title": title(case), "facts": fact_fields(words.facts(case))}
     return {**about, "plan": words.keys(answer)}
 
@@ -86,7 +87,7 @@ def _serving() -> WorkloadWords:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.machine.serving_json import halves
     from costmodel.report.terminal.serving.overload_words import at_most_lines
-    from costmodel.report.terminal.serving.serving_formatting import plan_words, result
+    from costmodel.report.terminal.serving.serving_formatting import band, plan_words, result
     from costmodel.report.terminal.style.head import subject_words
     from costmodel.report.terminal.style.theme import HEAD
 
@@ -101,6 +102,7 @@ def _serving() -> WorkloadWords:
         lambda answer: plan_words(of(answer)),
         lambda answer: {**sizes_of(of(answer).evaluation.layout), **halves(of(answer).plan)},
         lambda answer: {},
+        band,
         lambda answer: [*at_most_lines(of(answer))],
     )
 
@@ -109,7 +111,7 @@ def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.report.machine.rl_json import sizes
-    from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, result
+    from costmodel.report.terminal.rl.rl_formatting import band, iteration_words, plan_words, result
     from costmodel.report.terminal.style.head import subject_words
     from costmodel.report.terminal.style.theme import HEAD
 
@@ -127,6 +129,7 @@ def _rl() -> WorkloadWords:
         lambda answer: plan_words(of(answer)),
         lambda answer: sizes(of(answer)),
         lambda answer: {},
+        band,
     )
 
 

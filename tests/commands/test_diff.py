@@ -188,3 +188,45 @@ def test_figures_of_a_service_that_does_not_fit_are_not_compared(run: Any) -> No
         assert "worse" not in answer.out
     found = json_of(run, "diff", "serve-llama-3.1-70b", "--set", "plan.tp=1")["figures"]
     assert {item["after"] for item in found} == {None}
+
+
+WORKLOADS = {
+    "llama-3-70b-512": "cluster.node.accelerator.memory.bandwidth=3 TB/s",
+    "serve-llama-3.1-70b": "workload.rate=9 /s",
+    "grpo-qwen-2.5-7b-64": "workload.samples=8",
+}
+
+
+def test_the_answer_has_the_same_keys_for_each_workload(run: Any) -> None:
+    found = [json_of(run, "diff", name, "--set", setting) for name, setting in WORKLOADS.items()]
+    assert [answer["workload"] for answer in found] == ["training", "serving", "rl"]
+    assert {tuple(answer) for answer in found} == {tuple(found[0])}
+    assert {tuple(answer["before"]) for answer in found} == {tuple(found[0]["after"])}
+    assert {tuple(row)[-5:] for answer in found for row in answer["figures"]} == {
+        ("name", "unit", "before", "after", "change")
+    }
+
+
+@pytest.mark.parametrize(("name", "setting"), WORKLOADS.items())
+@pytest.mark.parametrize("form", ["table", "csv", "markdown"])
+def test_each_format_names_what_changed_or_what_moved(run: Any, name: str, setting: str, form: str) -> None:
+    ran = run("diff", name, "--set", setting, "--format", form)
+    assert (ran.code, ran.err) == (0, "")
+    path = setting.partition("=")[0]
+    moved = json_of(run, "diff", name, "--set", setting)["figures"][0]["name"]
+    assert (moved if form == "csv" else path.replace("_", r"\_") if form == "markdown" else path) in ran.out
+
+
+@pytest.mark.parametrize("name", [*WORKLOADS][1:])
+def test_plans_of_one_search_are_compared_in_every_workload(run: Any, name: str) -> None:
+    plans = json_of(run, "search", name, "--top", "2")["plans"]
+    figure = "tpot_s" if name.startswith("serve") else "iteration_time_s"
+    found = json_of(run, "diff", name, "--plans", "1,2")
+    moved = {row["name"]: (row["before"], row["after"]) for row in found["figures"]}
+    ends = tuple(plan[figure] for plan in plans)
+    assert moved.get(figure, (ends[0], ends[0])) == ends
+
+
+def test_scenarios_of_two_workloads_have_nothing_to_compare(run: Any, faults: Faults) -> None:
+    (fault,) = faults(run("diff", "quickstart", "serve-llama-3.1-70b"))
+    assert (fault.code, fault.sentence) == ("C013", "training and serving have no results in common")

@@ -367,13 +367,18 @@ def banded_results(rows: Mapping[str, ResultColumn], by: Literal["step", "term"]
     return tuple(name for name, column in rows.items() if column.band == by)
 
 
+def column_of(name: str) -> ResultColumn:
+    """The unit and the better direction of a result, which every workload that has it shares; its meaning is of one."""
+    return _ALL[name]
+
+
 def machine_name(name: str) -> str:
     """The name of a result in machine output, with its unit as suffix unless it already contains it.
 
     >>> machine_name("step_time"), machine_name("kv_bytes_per_token"), machine_name("tokens_per_s")
     ('step_time_s', 'kv_bytes_per_token', 'tokens_per_s')
     """
-    return name if "_bytes_" in name else name + _SUFFIXES[_ALL[name].unit]
+    return name if "_bytes_" in name else name + _SUFFIXES[column_of(name).unit]
 
 
 def is_share(name: str) -> bool:

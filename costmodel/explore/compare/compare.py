@@ -11,7 +11,7 @@ from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.results import machine_name
-from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
+from costmodel.estimate.evaluate.answer_facts import Subject, facts_of
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
@@ -33,11 +33,12 @@ class Side:
     documents: Mapping[str, str] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     assumed: Mapping[str, str] = field(default_factory=dict)  # values that the user did not state
-    facts: Facts | None = None  # what was computed
+    facts: Subject | None = None  # what was computed
     parts: tuple[str, ...] = (MEMORY, TRAFFIC)  # of which figures are known, those that are not there being 0
     left_out: tuple[ForeignPrice, ...] = ()  # prices of another machine
     overload: tuple[str, ...] = ()  # why it cannot answer all that arrives
     asked: FlagQuestion = field(default_factory=FlagQuestion)  # flags that it is asked for with, and their defaults
+    kind: str = "training"
 
 
 @record

@@ -8,16 +8,17 @@ from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
 from costmodel.explore.compare.compare import Side, side
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.compare.plan_figures import MEMORY, NAMES, TRAFFIC
+from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import parse
 
 
-def side_of(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
+def training_side(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
     """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
     stored = next(iter(case.trees.values()), None)
     if isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/") and not changed:
@@ -37,7 +38,7 @@ def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: 
     stated = {key: value for key, value in plan.items() if key in Plan.model_fields and value is not None}
     values |= {f"plan.{key}": InputValue(_plain(value)) for key, value in stated.items()}
     digests = {str(item.get("name")): str(item.get("digest")) for item in _rows(result, "documents")}
-    held = {key: float(plan[key]) for key in NAMES if _is_number(plan.get(key))}
+    held = {key: float(plan[key]) for key in map(machine_name, TRAINING_COLUMNS) if _is_number(plan.get(key))}
     held |= _ledger(_rows(result, "ledger")) | _transfers(_rows(result, "transfers"))
     assumed = {str(item.get("path")): str(item.get("value")) for item in _rows(result, "assumed")}
     parts = tuple(part for part, key in ((MEMORY, "ledger"), (TRAFFIC, "transfers")) if key in result)

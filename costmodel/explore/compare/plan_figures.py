@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.baseline import EquationFingerprint
-from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
+from costmodel.documents.schemas.results import COLUMNS, column_of, machine_name
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Block
@@ -19,7 +19,7 @@ from costmodel.ground.equation import Origin, Step, trace
 from costmodel.ground.plan_sizes import SIZES
 
 MEMORY, TRAFFIC = "memory.", "comm."
-NAMES = {machine_name(name): name for name in TRAINING_COLUMNS}
+NAMES = {machine_name(name): name for columns in COLUMNS.values() for name in columns}
 _ZERO, _NOT_FINITE = -777.7, 777.7
 _UNITS = {"_bytes": "B", "_s": "s"}
 
@@ -57,7 +57,7 @@ def _is_silent(name: str, value: float) -> bool:
 def unit_of(name: str) -> str:
     """The unit of a figure."""
     if name in NAMES:
-        return TRAINING_COLUMNS[NAMES[name]].unit
+        return column_of(NAMES[name]).unit
     return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "1")
 
 
@@ -70,7 +70,7 @@ def plan_in_words(name: str) -> str:
 
 def higher_is_better(name: str) -> bool:
     """Whether a figure worsens when it falls."""
-    return name in NAMES and TRAINING_COLUMNS[NAMES[name]].better == "higher"
+    return name in NAMES and column_of(NAMES[name]).better == "higher"
 
 
 def marks(answer: Answer) -> dict[str, EquationFingerprint]:

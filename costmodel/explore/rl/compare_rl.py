@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
+from costmodel.explore.rl.search_splits import search
+from costmodel.ground.counts import number_of
+from costmodel.ground.errors import Place, fail
 
 
 def check(cases: Sequence[RlCase]) -> list[CheckedAnswer[RlAnswer]]:
@@ -28,15 +33,24 @@ def _checked(case: RlCase) -> CheckedAnswer[RlAnswer]:
     return CheckedAnswer(case.name, answer, tuple(findings))
 
 
-def side(name: str, case: RlCase) -> Side:
+def ranked(case: RlCase, rank: int) -> RlAnswer:
+    """The plan of a rank of its search, counted from 1; rank 0 is the scenario's own."""
+    if rank == 0:
+        return predict(case)
+    found = search(case, rank)
+    if len(found.best) < rank:
+        sentence = f"the search finds {number_of(len(found.best), 'plan')}, so none of rank {rank}"
+        raise fail("C004", sentence, Place(case.file))
+    return found.best[rank - 1]
+
+
+def side(name: str, case: RlCase, answer: RlAnswer) -> Side:
     """Every value it rests on, and every result."""
-    answer = predict(case)
-    known = {} if answer.refused else {machine_name(key): value for key, value in answer.costs.items()}
-    figures = {
-        key: value for key, value in known.items() if math.isfinite(value) and not key.endswith(("_low", "_high"))
-    }
+    costs = {} if answer.refused else answer.costs
+    figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
+    held = replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
-    return Side(
-        name, leaves(case), figures, named_documents(case), answer.refused, assumed, left_out=left_out, asked=case.asked
-    )
+    documents, facts = named_documents(case), subject_of(case)
+    return Side(name, leaves(held), figures, documents, answer.refused, assumed, facts,
+                left_out=left_out, asked=case.asked, kind="rl")  # fmt: skip

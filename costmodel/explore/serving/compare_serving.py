@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
 from costmodel.estimate.serving.predict_serving import ServingAnswer, own_plan, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -71,7 +72,9 @@ def side(name: str, case: ServingCase) -> Side:
         named_documents(case),
         refused,
         assumed,
+        subject_of(case),
         left_out=left_out,
         asked=case.asked,
         overload=answer.overload,
+        kind="serving",
     )

@@ -81,7 +81,7 @@ def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:
     """What moves a result, the bottleneck first."""
     about = [line.plain for line in plan_head(found.asked, found.answer) if isinstance(line, Text)]
     first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
-    value = words_of(found.asked).result(found.result, found.value)
+    value = words_of(found.asked.case.kind).result(found.result, found.value)
     words = f"{found.result} is {value}.{first} {bottleneck(found)[0]}"
     traces = Traces({})
     part, data = tornado_part(found, traces), {"trace": traces.data()}

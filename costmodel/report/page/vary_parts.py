@@ -43,8 +43,8 @@ def signed(share: float) -> str:
 
 def tornado_part(found: Sensitivity, traces: Traces) -> Part:
     """What moves a result most."""
-    asked, say, gains = found.asked, words_of(found.asked).result, bottleneck(found)
-    plan = {} if asked.case.scenario.plan is not None else words_of(asked).settings(found.answer)
+    asked, say, gains = found.asked, words_of(found.asked.case.kind).result, bottleneck(found)
+    plan = {} if asked.case.scenario.plan is not None else words_of(asked.case.kind).settings(found.answer)
     base = traces.of(found.result)
     if base is None:
         line = command(asked.case, "explain", found.result, settings=plan)

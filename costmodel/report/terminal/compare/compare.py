@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import is_money
+from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
@@ -16,17 +16,18 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
     fact_fields,
+    facts_lines,
     flag_lines,
-    head_lines,
     job_lines,
     left_out_words,
     with_facts,
 )
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.workload_words import words_of
 
 _TITLES = {
     "step_time": "step time",
@@ -46,6 +47,8 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 _INPUTS_SHOWN = 24
 _TELLING = 1e-4
 SAME = "same"
+_BANDS = ("P10 – P90 before", "P10 – P90 after")
+_HEADS = ("result", "before", _BANDS[0], "after", _BANDS[1], "change", "")
 
 
 def diff(found: Difference, title: str) -> list[Line]:
@@ -53,21 +56,66 @@ def diff(found: Difference, title: str) -> list[Line]:
     lines: list[Line] = [styled(title, HEAD), *_heads(found), *_of_flags(found)]
     if found.same:
         return [*lines, styled("Nothing differs.")]
-    lines += inputs(found.inputs)
-    lines += _prices_left_out(found)
-    for side, other in ((found.before, "before"), (found.after, "after")):
-        if side.refused:
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan is invalid", BAD))
+    lines += [*inputs(found.inputs), *_prices_left_out(found), *_refused(found)]
     if found.before.refused or found.after.refused:
         return lines
-    return [*lines, Text(), *terms(found.figures), Text(), styled(conclusion(found))]
+    return [*lines, Text(), *_moved(found), *_overloaded(found)]
+
+
+def _refused(found: Difference) -> Iterator[Line]:
+    """Why a side has no figures."""
+    for side, other in ((found.before, "before"), (found.after, "after")):
+        if side.refused:
+            why = "is invalid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
+            yield styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD)
+
+
+def _moved(found: Difference) -> Iterator[Line]:
+    """Results with their terms, where these add up to them, and what it comes to; else results with their bands."""
+    if "step_time_s" in found.before.figures:
+        yield from (*terms(found.figures), Text(), styled(conclusion(found)))
+        return
+    rows = list(_results(found))
+    if rows:
+        yield CellTable(_HEADS, rows, "krrrrrk", drop=_BANDS)
+
+
+def _results(found: Difference) -> Iterator[tuple[str, ...]]:
+    """Results that moved, in the order of the columns."""
+    words, named = words_of(found.before.kind), {plan_in_words(move.name): move for move in found.figures}
+    for name, column in COLUMNS[found.before.kind].items():
+        move = named.get(name)
+        told = move is not None and not name.endswith(("_low", "_high")) and not abs(move.change) < _TELLING
+        if move is None or not told or move.before is None or move.after is None:
+            continue
+        change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
+        better = (move.change > 0) == (column.better == "higher")
+        mark = "" if column.better == "neither" or change == SAME else "better" if better else "worse"
+        before, after = (_ends(named, name, side) for side in ("before", "after"))
+        values = words.result(name, move.before), words.band(before, name), words.result(name, move.after)
+        yield name, *values, words.band(after, name), change, mark
+
+
+def _ends(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, float]:
+    """The ends of the band of a result on one side, as far as they moved."""
+    ends = {key: getattr(named[key], side) for key in (f"{name}_{end}" for end in ENDS) if key in named}
+    return {key: math.nan if value is None else value for key, value in ends.items()}
+
+
+def _overloaded(found: Difference) -> Iterator[Line]:
+    """Sides that cannot answer all that arrives, and what their figures are of."""
+    for when, side in (("before", found.before), ("after", found.after)):
+        if side.overload:
+            most = words_of(side.kind).result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
+            words = f"{when}, more arrives than is answered; its figures are at {most}, the most that is"
+            yield styled(f"  ✗ {' '.join(side.overload)}: {words}", BAD)
 
 
 def _heads(found: Difference) -> Iterator[Line]:
     """What was computed on each side, once where both are the same; the price where a cost moved."""
     priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
-    heads = [head_lines(facts, priced=priced) for facts in sides]
+    heads = [facts_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
         yield from heads[0]
         return
@@ -93,25 +141,6 @@ def inputs(changes: Sequence[Input]) -> list[Line]:
     if len(changes) > _INPUTS_SHOWN:
         lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
     return lines
-
-
-def moved_table(rows: Sequence[Sequence[str]]) -> CellTable:
-    """The table of results that moved."""
-    return CellTable(("result", "before", "after", "change", ""), rows, "lrrrl")
-
-
-def difference_lines(found: Difference, words: str, moved: CellTable) -> list[Line]:
-    """What changed in the inputs, why a side is not valid, and the table of results that moved."""
-    lines: list[Line] = [styled(words, HEAD), *_of_flags(found)]
-    if found.same:
-        return [*lines, styled("Nothing differs.")]
-    lines += inputs(found.inputs)
-    lines += _prices_left_out(found)
-    for side, other in ((found.before, "before"), (found.after, "after")):
-        if side.refused:
-            why = "is not valid" if "M001" not in side.refused else "does not fit, so its figures mean nothing"
-            lines.append(styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD))
-    return [*lines, Text(), moved] if moved.rows else lines
 
 
 def _prices_left_out(found: Difference) -> list[Line]:
@@ -247,7 +276,8 @@ def _times(ratio: float) -> str:
 def diff_json(found: Difference) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        **head("costmodel/diff/v1"),
+        **head("costmodel/diff/v2"),
+        "workload": found.before.kind,
         "before": _side(found.before),
         "after": _side(found.after),
         "same": found.same,
@@ -267,7 +297,18 @@ def _facts(found: Difference) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     facts = None if side.facts is None else fact_fields(side.facts)
-    return {"name": side.name, "refused": list(side.refused), "facts": facts, "flags": flags_json(side.asked)}
+    refused, overload = list(side.refused), list(side.overload)
+    return {
+        "name": side.name,
+        "refused": refused,
+        "overload": overload,
+        "facts": facts,
+        "flags": flags_json(side.asked),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None
 
 
 def inputs_json(changes: Sequence[Input]) -> list[dict[str, Any]]:
@@ -289,8 +330,8 @@ def figures_json(moves: Sequence[MovedFigure]) -> list[dict[str, Any]]:
         {
             "name": move.name,
             "unit": unit_of(move.name),
-            "before": move.before,
-            "after": move.after,
+            "before": _finite(move.before),
+            "after": _finite(move.after),
             "change": move.change if math.isfinite(move.change) else None,
         }
         for move in moves

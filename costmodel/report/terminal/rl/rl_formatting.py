@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
+from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
@@ -48,6 +50,12 @@ def result(name: str, value: float, digits: int = 3) -> str:
     if name in ("longest", "rollout_ranks", "training_ranks"):
         return counted(round(value), 6)
     return percent(value, digits) if unit == "1" else show(value, unit, digits)
+
+
+def band(costs: Mapping[str, float], name: str) -> str:
+    """Both ends of a result's band, the unit once; nothing where it has none."""
+    ends = [costs[key] for key in (f"{name}_{end}" for end in ENDS) if key in costs]
+    return between(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
 
 
 def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:

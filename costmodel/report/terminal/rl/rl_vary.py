@@ -1,22 +1,20 @@
-"""Answers of sweep, scale and diff about reinforcement learning."""
+"""Answers of sweep and scale about reinforcement learning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.text import Text
 
 from costmodel.documents.reader.rl_scenario import RlCase
-from costmodel.documents.schemas.results import RL_COLUMNS, RL_RESULTS, is_money, machine_name
+from costmodel.documents.schemas.results import RL_COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import Price, price_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.explore.compare.compare import Difference, MovedFigure
 from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.ground.units import percent
 from costmodel.report.machine.rl_json import plan, subject
-from costmodel.report.terminal.compare.compare import difference_lines, inputs_json, moved_table
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import (
@@ -124,37 +122,3 @@ def scale_json(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[
         for row in rows
     ]
     return {**head("costmodel/scale/v1"), **subject(case), "weak": weak, "sizes": sizes}
-
-
-def diff(found: Difference, words: str) -> list[Line]:
-    """What changed in the inputs, and which results moved."""
-    return difference_lines(found, words, moved_table(list(_moved(found.figures))))
-
-
-def _moved(moves: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
-    """Results that moved, in the order of the columns."""
-    named = {_NAMES[move.name]: move for move in moves if move.name in _NAMES}
-    for name, column in RL_RESULTS.items():
-        move = named.get(name)
-        if move is None or move.before is None or move.after is None or move.before == move.after:
-            continue
-        change = (move.after - move.before) / move.before if move.before else float("inf")
-        if abs(change) < _TELLING:
-            continue
-        better = (move.after > move.before) == (column.better == "higher")
-        mark = "" if column.better == "neither" else "better" if better else "worse"
-        stated = f"{change * 100:+.1f} %" if move.before else "new"
-        yield name, result(name, move.before), result(name, move.after), stated, mark
-
-
-def diff_json(found: Difference) -> dict[str, Any]:
-    """The same as plain values."""
-    return {
-        **head("costmodel/difference/v1"),
-        "workload": "rl",
-        "before": found.before.name,
-        "after": found.after.name,
-        "same": found.same,
-        "inputs": inputs_json(found.inputs),
-        "figures": [{"name": move.name, "before": move.before, "after": move.after} for move in found.figures],
-    }

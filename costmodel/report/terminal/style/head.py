@@ -51,6 +51,13 @@ def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = Fal
     return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
 
 
+def facts_lines(facts: Subject, *, priced: bool = False) -> list[Text]:
+    """What was computed: of training all settings, of other workloads the model and the machine; and the price."""
+    if isinstance(facts, Facts):
+        return head_lines(facts, priced=priced)
+    return [styled(subject_words(facts), HEAD), *(price_lines(facts.price) if priced else [])]
+
+
 def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
     """The model and the machine, without what varies."""
     return " on ".join(filter(None, (_model(facts, varied), _machine(facts, varied))))

@@ -29,7 +29,7 @@ _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some
 def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> list[Line]:
     """A tornado, and which figure of the hardware is the bottleneck."""
     lines = [*plan_head(found.asked, found.answer, priced=is_money(found.result)), Text()]
-    lines.append(styled(f"{found.result} {words_of(found.asked).result(found.result, found.value)}", HEAD))
+    lines.append(styled(f"{found.result} {words_of(found.asked.case.kind).result(found.result, found.value)}", HEAD))
     return [*lines, *_tornado(found, shown), Text(), *map(styled, bottleneck(found))]
 
 
@@ -92,7 +92,7 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
         "value": found.value,
         "bottleneck": bottleneck(found),
         "figures": with_facts(
-            row_facts(words_of(found.asked).facts(found.asked.case)),
+            row_facts(words_of(found.asked.case.kind).facts(found.asked.case)),
             ({**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs),
         ),
     }

@@ -222,11 +222,13 @@ def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str,
 
 
 def change_words(change: float) -> str:
-    """By which share a figure moved, or that it is the same to the digits that are printed.
+    """By which share a figure moved, or that it is the same to the digits that are printed, or was nothing before.
 
-    >>> change_words(-0.021), change_words(0.0004)
-    ('−2.1 %', 'same')
+    >>> change_words(-0.021), change_words(0.0004), change_words(math.inf)
+    ('−2.1 %', 'same', 'new')
     """
+    if math.isinf(change):
+        return "new"
     words = f"{change * 100:+.1f} %"
     return SAME if words[1:] == "0.0 %" else words.replace("-", "−")
 

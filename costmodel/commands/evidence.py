@@ -106,7 +106,7 @@ def validate(
     --quantity regret groups runs of the same model, batch and cluster with at least five measured layouts. It picks the
     layout with the fastest prediction, and prints how much slower it ran than the fastest measured layout.
 
-    Exit code 1 when an error exceeds its tolerance; CSV files have no tolerance.
+    Exit code 1 when an error exceeds its tolerance, or no row is modelled; CSV files have no tolerance.
 
     Next: costmodel show korthikanti-2022
     """

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
@@ -40,6 +41,15 @@ OPERATIONS: dict[str, Operation] = {
     "broadcast": "broadcast",
     "reduce": "reduce",
     "send": "send",
+}
+_SAME = {  # names of PyTorch and of nccl-tests: sendrecv_perf, all_to_all_single, all_gather_into_tensor
+    "sendrecv": "send",
+    "send-recv": "send",
+    "point-to-point": "send",
+    "p2p": "send",
+    "all-to-all-single": "all-to-all",
+    "all-to-all-v": "all-to-all",
+    "all-gather-into": "all-gather",
 }
 _CHAINED = ("broadcast", "reduce")
 _ROWS, _STEP = 6, 8  # sizes of a table, and the factor between them
@@ -139,10 +149,20 @@ def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequen
 
 
 def _operation(name: str) -> Operation:
-    if name not in OPERATIONS:
-        known = ", ".join(OPERATIONS)
-        raise fail("C003", f"'{name}' is no collective that is modelled", Place(COMMAND_LINE), f"known: {known}")
-    return OPERATIONS[name]
+    """A collective by its name, as PyTorch and the programs of nccl-tests write it too: all_reduce, all_reduce_perf."""
+    letters = _letters(name)
+    spelt = {_letters(known): known for known in (*OPERATIONS, *_SAME)}
+    if letters not in spelt:
+        close = nearest(letters, spelt)
+        meant = f"did you mean {_SAME.get(spelt[close], spelt[close])}? " if close else ""
+        hint = f"{meant}known: {', '.join(OPERATIONS)}"
+        raise fail("C003", f"'{name}' is no collective that is modelled", Place(COMMAND_LINE), hint)
+    return OPERATIONS[_SAME.get(spelt[letters], spelt[letters])]
+
+
+def _letters(name: str) -> str:
+    """Its letters alone, without what PyTorch and nccl-tests put around a collective."""
+    return "".join(filter(str.isalpha, name.lower())).removeprefix("nccl").removesuffix("perf").removesuffix("tensor")
 
 
 def _case(

@@ -323,3 +323,30 @@ def test_why_an_algorithm_is_taken(run: Any) -> None:
 
 def test_an_option_without_effect_is_said(run: Any) -> None:
     assert "--gpus 8 has no effect" in run("collective", "send", "1GB", "--gpus", "8", "--set", "cluster.nodes=2").out
+
+
+@pytest.mark.parametrize(
+    ("spelt", "meant"),
+    [
+        ("all_reduce", "all-reduce"),
+        ("allreduce", "all-reduce"),
+        ("all_reduce_perf", "all-reduce"),
+        ("ncclAllReduce", "all-reduce"),
+        ("AllGather", "all-gather"),
+        ("all_gather_into_tensor", "all-gather"),
+        ("reduce_scatter_tensor", "reduce-scatter"),
+        ("all_to_all_single", "all-to-all"),
+        ("alltoall_perf", "all-to-all"),
+        ("sendrecv_perf", "send"),
+    ],
+)
+def test_a_collective_is_known_by_the_spellings_of_the_field(spelt: str, meant: str) -> None:
+    assert collective(spelt, ["1GB"], ScenarioFlags()) == collective(meant, ["1GB"], ScenarioFlags())
+
+
+def test_an_unknown_collective_names_the_nearest(run: Any, faults: Faults) -> None:
+    (fault,) = faults(run("collective", "all_redcue", "1GB"))
+    assert fault.code == "C003"
+    assert fault.help.startswith("did you mean all-reduce?")
+    (fault,) = faults(run("collective", "xyz", "1GB"))
+    assert fault.help.startswith("known: all-reduce")

@@ -217,6 +217,9 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
         _keep_first(here, change.at)
     if parts[-1] == "name":
         _check_label(here, change, fetch)
+    if change.path == "workload" and change.value is None:  # the other keys depend on its kind
+        hint = "leave the assignment out; costmodel list keys workload. shows its keys"
+        raise fail("D006", "workload cannot be left out", change.place, hint)
     if change.value is None and isinstance(here, dict) and _is_left_out(tree, change.path):
         here.pop(parts[-1], None)
         return
@@ -224,12 +227,12 @@ def _assign(tree: dict[Any, Any], change: Assignment, fetch: Fetch) -> None:
 
 
 def _is_left_out(tree: dict[Any, Any], path: str) -> bool:
-    """Whether null at a path leaves a section of the scenario out, such as limits, which then has its defaults."""
-    from costmodel.documents.keys.schema_paths import is_optional_section
+    """Whether null at a path leaves a key of the scenario out, such as limits or title, which then has its default."""
+    from costmodel.documents.keys.schema_paths import has_default
     from costmodel.documents.keys.workload_keys import SCENARIOS  # it imports the schemas of all workloads
 
     schema = SCENARIOS.get(str(at(tree, "workload.kind")))
-    return schema is not None and is_optional_section(schema, path)
+    return schema is not None and has_default(schema, path)
 
 
 def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch: Fetch) -> Any:

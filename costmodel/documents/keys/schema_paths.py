@@ -97,14 +97,13 @@ def samples_of(kind: type[BaseModel], node: dict[str, Any]) -> Iterator[str]:
             yield f"{{{', '.join(f'{key}: {sample}' for key, sample in required.items())}}}"
 
 
-def is_optional_section(kind: type[BaseModel], path: str) -> bool:
-    """Whether a key holds a mapping that has a default and may not be null: null there leaves the key out."""
+def has_default(kind: type[BaseModel], path: str) -> bool:
+    """Whether a key has a default and may not be null: null there leaves the key out."""
     above, _, last = path.rpartition(".")
     holder = resolved(kind, (key_of(kind, above) if above else _schema(kind)) or {})
     node = holder.get("properties", {}).get(last, {})
     nullable = any(each.get("type") == "null" for each in node.get("anyOf", ()))
-    mapping = "properties" in resolved(kind, node)
-    return mapping and not nullable and last not in holder.get("required", ())
+    return bool(node) and not nullable and last not in holder.get("required", ())
 
 
 def _kinds(kind: type[BaseModel], path: str) -> list[dict[str, Any]]:

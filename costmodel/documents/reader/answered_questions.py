@@ -30,18 +30,22 @@ class AnsweredQuestion:
     text: str
 
     def parts(self) -> list[tuple[str, bool]]:
-        """Its paragraphs and items of lists as plain sentences, and its blocks of code as they are, which are true."""
+        """Its paragraphs and items of lists as plain sentences, tables a line a row, and blocks of code, that are true,
+        as they are.
+        """
         found: list[tuple[str, bool]] = []
         for part in _PART.findall(self.text):
             if part.startswith("```"):
                 found.append(("\n".join(part.splitlines()[1:-1]), True))
+            elif part.startswith("|"):
+                found.append(("\n".join(map(_plain, part.splitlines())), False))
             else:
                 found += [(_plain(item), False) for item in _LIST_ITEM.split(part)]
         return found
 
 
 def _plain(markdown: str) -> str:
-    """A paragraph without marks: links as their words, in one line."""
+    """Text without marks: links as their words, in one line."""
     return " ".join(_LINK.sub(r"\1", markdown).replace("**", "").replace("`", "").split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,8 +17,8 @@ from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import (
     Location,
+    has_default,
     holders_of,
-    is_optional_section,
     item_at,
     samples_of,
     schema_at,
@@ -106,7 +107,12 @@ class _Faults:
         unknown.sort(key=lambda item: _written_at(Fault("", "", self.spot(item[1], key=True))))
         self.guessed = {where: self.meant(detail, where) for detail, where in unknown[:_MOST_GUESSED]}
         mistyped = {(*where[:-1], close) for where, close in self.guessed.items()}
-        located = [(detail, where) for detail, where in located if not _is(detail, "missing") or where not in mistyped]
+        replaced = {where[:-1] for detail, where in located if not _is(detail, "missing") and self.is_typed(where)}
+        located = [
+            (detail, where)
+            for detail, where in located
+            if not _is(detail, "missing") or not (where in mistyped or where[:-1] in replaced)
+        ]
         foreign = [where[:-1] for _, where in located if where[-1:] == ("schema",)]
         faults = []
         for detail, where in located:
@@ -136,13 +142,20 @@ class _Faults:
         if kind == "list_type" and value is not None and not isinstance(value, dict):
             hint = self.listed(detail, quoted_value(value).strip("'"))
         if _WANTED.get(kind) == _MAPPING:
-            named = detail["loc"][-1:] == ("inline",)
-            hint = "or the name of a document" if named else self.mapped(detail, place)
-        if _WANTED.get(kind) == _MAPPING and value is None and not self.is_optional(where):
-            sentence, hint = f"{where[-1]} cannot be left out", f"leave the assignment out, or {hint}"
+            named = "name a document" if value is None else "or the name of a document"
+            hint = named if detail["loc"][-1:] == ("inline",) else self.mapped(detail, place)
+        whole = _WANTED.get(kind) == _MAPPING or place.file == COMMAND_LINE
+        if value is None and kind in _WANTED and whole and not self.is_optional(where):
+            sentence = f"{where[-1]} cannot be left out"
+            hint = ", or ".join(filter(None, ("leave the assignment out", hint)))
         elif kind in _WANTED and kind.endswith("_type"):
             sentence += f", not {quoted_value(value)}"
         return Fault(_CODES.get(kind, "D006"), sentence, place, hint)
+
+    def is_typed(self, where: Location) -> bool:
+        """Whether a faulty value was set in a section of a file: keys beside it may be missing for the sake of it."""
+        typed, written = self.spot(where), self.spot(where[:-1], key=True)
+        return len(where) > 1 and typed.file == COMMAND_LINE != written.file
 
     def choice(self, detail: ErrorDetails, where: Location) -> Fault:
         """The fault for a value that is no choice, with the choice that it means."""
@@ -155,7 +168,7 @@ class _Faults:
 
     def is_optional(self, where: Location) -> bool:
         """Whether a section has a default: null leaves it out on the command line, and is a slip in a file."""
-        return is_optional_section(self.kind, ".".join(map(str, where)))
+        return has_default(self.kind, ".".join(map(str, where)))
 
     def mapped(self, detail: ErrorDetails, place: Place) -> str:
         """How a mapping is written where a value, or a list, stands: an example that is valid there, and its keys."""
@@ -265,8 +278,11 @@ class _Faults:
                 file = self.file if " " not in self.file else f"'{self.file}'"
                 hint = f"this is a config of transformers: --model {file} names it, or model: {file} in a scenario"
             return Fault("D011", f"the key '{path}' is missing", place, hint)
-        text = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {}).get("description", "")
-        return Fault("D004", f"the key '{path}' is missing", place, f"{where[-1]}: {text}" if text else "")
+        node = schema_at(self.kind, detail["loc"][:-1]).get("properties", {}).get(where[-1], {})
+        hint = f"{where[-1]}: {node['description']}" if node.get("description") else ""
+        sample = next(samples_of(self.kind, node), "") if place.file == COMMAND_LINE else ""
+        added = f"; add {shlex.join(['--set', f'{path}={sample}'])}" if hint and sample else ""
+        return Fault("D004", f"the key '{path}' is missing", place, f"{hint}{added}")
 
     def known(self, location: Location) -> list[str]:
         return list(schema_at(self.kind, location).get("properties", {}))

@@ -6,11 +6,17 @@ import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
-from costmodel.estimate.model.mixers.table import token_bytes
+from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
 from costmodel.estimate.serving.engine_memory import stage_share
 from costmodel.estimate.serving.kv_cache import admitted_layer, cache_width, layer_cache, own_tokens
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
+
+
+def first_token(inputs: ServingInputs) -> list[CacheKind]:
+    """Bytes that a token adds to each kind of layers while it is within their window, with all heads once."""
+    width = cache_width(inputs)
+    return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
 
 
 def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]:

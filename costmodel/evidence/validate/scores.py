@@ -64,9 +64,15 @@ class Scoreboard:
     serving: Mapping[str, Scoreboard]  # of measured documents about serving that stand beside other tables, by result
 
     @property
+    def compares(self) -> bool:
+        """Whether any of its figures stands beside a prediction; also where it has none."""
+        return self.median is not None or not self.figures
+
+    @property
     def holds(self) -> bool:
-        """Whether every figure is within its tolerance."""
-        return all(figure.within for figure in self.figures) and all(board.holds for board in self.serving.values())
+        """Whether something was compared, and every figure is within its tolerance."""
+        within = self.compares and all(figure.within for figure in self.figures)
+        return within and all(board.holds for board in self.serving.values())
 
 
 def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreboard:

@@ -23,7 +23,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs, training
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
 from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.changes import Remedy, has_chance, of_money, of_quality, safest
+from costmodel.explore.search.changes import Remedy, has_chance, of_quality, of_the_scenario, of_what_is_learnt, safest
 from costmodel.ground.errors import CostModelError
 
 if TYPE_CHECKING:
@@ -166,17 +166,17 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
     least = _SAME_PEAK * answer.evaluation.costs.row()["memory_peak"] if smaller else 0.0
     seen: set[str] = set()
     nodes = itertools.count()
-    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller, least=least)):
-        other_node = change.kind.startswith("node ")
-        if change.kind in seen or (other_node and next(nodes) >= _MOST_NODES_TRIED):
+    for change in of_the_scenario(case, smaller=smaller, least=least):
+        enough = sum(kind.startswith("node ") for kind in seen) >= _MOST_NODES
+        if change.kind.startswith("node ") and (enough or next(nodes) >= _MOST_NODES_TRIED):
+            continue
+        if change.kind in seen:
             continue
         left, costs = _varied(answer, change.settings)
         if not left:
             if has_chance(costs["fit_chance"], preferred):
                 seen.add(change.kind)
             yield replace(_remedy((change.settings,), costs, price=change.price), note=change.note)
-        if sum(kind.startswith("node ") for kind in seen) == _MOST_NODES:
-            return
 
 
 def _together(answer: Answer) -> list[Remedy]:
@@ -209,7 +209,8 @@ def _worth_joining(answer: Answer) -> Iterator[str]:
     yield "plan.micro_batch=1"
     if stack.offload is not None:
         yield f"plan.offload={value_text(stack.offload.of)}"
-    for change in of_quality(answer.inputs.case, smaller=True):
+    case = answer.inputs.case
+    for change in itertools.chain(of_quality(case, smaller=True), of_what_is_learnt(case)):
         yield from change.settings
 
 

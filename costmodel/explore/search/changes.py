@@ -88,10 +88,8 @@ class Change:
 
 
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
-    """Changes of the training itself, the smallest first.
-
-    Narrower gradients and optimizer states, shorter sequences and adapters make a job smaller; narrower products make
-    it faster.
+    """Narrower numbers, which train the same by less exact sums: of gradients and optimizer states for a smaller job,
+    of products for a faster one.
     """
     workload = case.scenario.workload
     if not smaller:
@@ -107,11 +105,15 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     narrow_states: Optimizer | None = _read("optimizer", "adam-8bit")
     if narrow_states is not None and case.optimizer.moments > narrow_states.moments:
         yield Change("optimizer", ("workload.optimizer=adam-8bit",), "quality")
-    tokens = int(workload.sequence)
+
+
+def of_what_is_learnt(case: ResolvedScenario) -> Iterator[Change]:
+    """Shorter sequences and adapters, which make a job smaller and train something else, the smallest change first."""
+    tokens = int(case.scenario.workload.sequence)
     while tokens >= 2 * SHORTEST:
         tokens //= 2
         yield Change("sequence", (f"workload.sequence={tokens}",), "quality")
-    tuning = workload.tuning
+    tuning = case.scenario.workload.tuning
     if tuning == "full":
         yield Change("lora", ("workload.tuning={method: lora}",), "quality")
         yield Change("qlora", ("workload.tuning={method: qlora}",), "quality")
@@ -142,6 +144,13 @@ def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Ite
         if settings:
             note = f"{accelerator.name}, {gib(accelerator.memory.usable)} GiB"
             yield Change(f"node {accelerator.name}", settings, "money", note)
+
+
+def of_the_scenario(case: ResolvedScenario, *, smaller: bool, least: float = 0.0) -> Iterator[Change]:
+    """Changes beyond the plan; those of what is learnt are the last."""
+    yield from of_quality(case, smaller=smaller)
+    yield from of_money(case, larger=smaller, least=least)
+    yield from of_what_is_learnt(case) if smaller else ()
 
 
 def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ...]:

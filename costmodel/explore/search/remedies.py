@@ -17,7 +17,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
-from costmodel.explore.search.changes import Price, Remedy, has_chance, of_money, of_quality, safest, shipped_node
+from costmodel.explore.search.changes import Price, Remedy, has_chance, of_the_scenario, safest, shipped_node
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
@@ -50,7 +50,7 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
     preferred = preferred_chance(case)
     of_the_plan = _of_the_space(case, nearest.structure, smaller=smaller)
     found, seen = sorted(of_the_plan, key=lambda each: each.step_time or 0.0), Counter[str]()
-    for change in itertools.chain(of_quality(case, smaller=smaller), of_money(case, larger=smaller)):
+    for change in of_the_scenario(case, smaller=smaller):
         kind = "node" if change.kind.startswith("node ") else change.kind
         if seen[kind] >= (_MOST_NODES if kind == "node" else 1) or seen["tried"] >= _MOST_NODES_TRIED:
             continue

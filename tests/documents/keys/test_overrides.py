@@ -57,7 +57,7 @@ FAULTS = {
         "is a mapping: [{count: …}]",
     ),
     "value for a mapping": ("plan=4", "D006", "4", "a mapping of keys to values is expected here, not 4", ""),
-    "nothing for a value": ("plan.tp=null", "D006", "null", "a number is expected here, not nothing", ""),
+    "nothing for a value": ("workload.sequence=null", "D006", "null", "a number is expected here, not nothing", ""),
     "measured faster than the peak": (
         "cluster.accelerator.best_matmul.bf16=2 PFLOP/s",
         "D006",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -562,3 +563,43 @@ def test_a_sweep_leaves_a_section_out(run: Any, scenario: str, tmp_path: Path) -
     (tmp_path / "mine.yaml").write_text(f"{scenario}\nlimits: {{mfu: {{at_least: 90 %}}}}\n", "utf-8")
     assert run("sweep", "mine.yaml", "--over", "plan.tp=8", cwd=tmp_path).code == 1
     assert run("sweep", "mine.yaml", "--over", "limits=null", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("quickstart", "objective"), ("serve-llama-3.1-70b", "objective"), ("quickstart", "workload.precision")],
+)
+def test_null_leaves_a_value_out_that_has_a_default(name: str, key: str) -> None:
+    holder, last = load_any(name, [f"{key}=null"]).scenario, key.rpartition(".")[2]
+    holder = holder.workload if key.startswith("workload.") else holder
+    assert getattr(holder, last) == type(holder).model_fields[last].get_default(call_default_factory=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "set_to", "hint"),
+    [
+        ("quickstart", "title=null", "leave the assignment out"),
+        ("serve-llama-3.1-70b", "model=null", "leave the assignment out, or name a document"),
+        ("serve-llama-3.1-70b", "workload=null", "leave the assignment out; costmodel list keys workload. shows"),
+    ],
+)
+def test_what_cannot_be_left_out_is_one_fault_with_its_remedy(name: str, set_to: str, hint: str) -> None:
+    (fault,) = faults_with(name, set_to)
+    assert fault.sentence == f"{set_to.partition('=')[0]} cannot be left out"
+    assert fault.hint.startswith(hint)
+    assert "sequence" not in fault.hint
+
+
+def test_a_faulty_list_of_groups_misses_no_keys_of_the_file() -> None:
+    (fault,) = faults_with("quickstart", "cluster.groups=2")
+    assert (fault.code, fault.sentence) == ("D006", "a list is expected here, not 2")
+
+
+@pytest.mark.parametrize("given", ["draft=eagle", "tokens=eagle"])
+def test_the_examples_of_missing_keys_make_a_whole_section(given: str) -> None:
+    missing = [
+        fault for fault in faults_with("serve-llama-3.1-70b", f"plan.speculation.{given}") if fault.code == "D004"
+    ]
+    added = [shlex.split(fault.hint.partition("; add ")[2])[1] for fault in missing]
+    assert len(added) == 2
+    load_any("serve-llama-3.1-70b", [f"plan.speculation.{given.replace('tokens=eagle', 'tokens=4')}", *added])

@@ -215,3 +215,9 @@ def test_cells_at_their_limits_do_not_crash(row: Any) -> None:
     ):  # fmt: skip
         found = figure(row(**cells))
         assert found.refused or found.error is not None
+
+
+def test_a_table_of_which_no_row_is_modelled_fails(tmp_path: Path, run: Any) -> None:
+    path = table(tmp_path, {**BASE, "tp": "x"}, {**BASE, "id": "two", "step_time_s": "abc"})
+    ran = run("validate", path, cwd=tmp_path)
+    assert (ran.code, ran.out.splitlines()[-1]) == (1, "no row is modelled: nothing is compared")

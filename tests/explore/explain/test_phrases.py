@@ -135,3 +135,13 @@ def test_the_hint_for_unknown_words_is_by_meaning_and_by_spelling(run: Any, faul
 def test_a_figure_of_a_scenario_is_no_phrase(run: Any) -> None:
     assert "No page is named" not in run("explain", "llama-3-70b-512", "dp_exposed").out
     assert run("explain", "llama-3-70b-512", "goodputt").code == 2
+
+
+def test_a_table_of_a_page_is_a_row_a_line(run: Any) -> None:
+    lines = run("explain", "linear scaling rule").out.splitlines()
+    (head,) = (line for line in lines if "rate for a batch B" in line)
+    beneath = lines[lines.index(head) + 1]
+    assert head.split()[0] == "rule"
+    assert beneath.split()[0] == "linear"
+    assert beneath.index("η₀ B / B₀") == head.index("rate for a batch B")
+    assert "|" not in "".join(lines)

@@ -1,9 +1,11 @@
-"""Changes of a scenario that add accelerators."""
+"""Changes of a scenario: those that add accelerators, and their order."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from costmodel.documents.reader.resolved_scenario import load
-from costmodel.explore.search.changes import nodes_of, of_money
+from costmodel.explore.search.changes import nodes_of, of_money, of_the_scenario
 
 
 def test_a_node_that_is_used_in_part_is_filled_before_others_are_added() -> None:
@@ -14,3 +16,13 @@ def test_a_node_that_is_used_in_part_is_filled_before_others_are_added() -> None
     assert nodes_of(load("quickstart"), 40.0) == ("cluster.nodes=5",)
     more = [change.settings for change in of_money(part, larger=True) if "cluster.nodes" in "".join(change.settings)]
     assert more[0] == ("cluster.node.accelerators=8", "cluster.nodes=2")
+
+
+def test_what_is_learnt_changes_last(run: Any) -> None:
+    """Of a model that needs many more GPUs the next step is to take them, not to train another way."""
+    out = run("search", "quickstart", "--set", "model=deepseek-v3").out
+    assert "Next: costmodel search quickstart --set model=deepseek-v3 --set cluster.nodes=" in out
+    kinds = [change.kind for change in of_the_scenario(load("quickstart"), smaller=True)]
+    last = {"sequence", "lora", "qlora"}
+    assert set(kinds[-1:]) <= last
+    assert [kind in last for kind in kinds] == sorted(kind in last for kind in kinds)

@@ -267,3 +267,12 @@ def test_memory_of_a_plan_that_does_not_fit_names_what_it_needs_of_what_there_is
     fits = run("memory", "--model", "llama-3.1-70b", *job).out
     assert re.search(r"^  asked +72.9", fits, re.MULTILINE)
     assert "are in flight at this load" in fits
+
+
+def test_a_token_within_the_window_adds_its_cache(run: Any) -> None:
+    """By the checkpoint's config.json: 32 layers with a window of 4,096, 8 key-value heads of 128, in bf16."""
+    out = run("memory", "--model", "mistral-7b-v0.1", "--gpu", "h100", "--gpus", "1", "--stack", "vllm").out
+    token = 32 * 2 * 8 * 128 * 2 / 1024  # KiB
+    assert f"{token:.0f} KiB per token within the window of 4,096; one GPU holds 322 MiB of 2,560 tokens" in out
+    assert "a token beyond adds nothing" in out
+    assert "0 GiB per token" not in out

@@ -218,9 +218,9 @@ def as_json(node: ExplainedFigure, shown: set[int] | None = None) -> dict[str, A
     return result
 
 
-def page(about: Page) -> list[Text]:
+def page(about: Page) -> list[Line]:
     """The page of a word."""
-    lines = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
+    lines: list[Line] = [Text.assemble((about.word, HEAD), f"  {about.title}"), Text()]
     if about.nearest_to:
         others = f"; also {', '.join(each.word for each in about.others)}" if about.others else ""
         lines.insert(0, styled(f"No page is named '{about.nearest_to}'; this one has most of its words{others}", DIM))
@@ -249,13 +249,22 @@ def page(about: Page) -> list[Text]:
     return lines if about.asked is None else [*lines, *_answered(about.asked, apart=bool(about.text))]
 
 
-def _answered(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Text]:
+def _answered(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Line]:
     """A question with its answer, apart from what stands above it."""
     yield from [Text()] if apart else []
     yield styled(f"  {asked.question}", HEAD)
     for text, is_code in asked.parts():
         yield from [] if text.startswith("- ") else [Text()]
-        yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
+        if text.startswith("|"):
+            yield _table(text)
+        else:
+            yield from (styled(f"  {line}", DIM if is_code else "") for line in text.splitlines())
+
+
+def _table(text: str) -> CellTable:
+    """A Markdown table, a row a line, whose second line is the alignment: columns that end with a colon are right."""
+    names, marks, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines())
+    return CellTable(names, rows, "".join("r" if mark.endswith(":") else "l" for mark in marks))
 
 
 def page_json(about: Page) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from costmodel.report.terminal.serving.serving_formatting import result as servi
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 _FEW = 3  # runs of a file that are shown themselves
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
@@ -67,7 +67,8 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
         lines += _worst(found.worst[:count])
     if rowed:
         tables = (part.table for part in found.tables if isinstance(part.table, Table))
-        return [*lines, *_left(found), *mistaken(tables)]
+        nothing = [] if found.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
+        return [*lines, *_left(found), *mistaken(tables), *nothing]
     if found.median is None:
         return [*lines, *_left(found), styled("no figures of that quantity")]
     compared = number_of(sum(figure.error is not None for figure in found.figures), "figure")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from costmodel.estimate.model.cache_kinds import CacheKind
-from costmodel.estimate.serving.cache_by_kind import cache_by_kind
+from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.serving.cache_levers import CacheLever
@@ -115,8 +115,9 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     logged = f" (vLLM logs: Maximum concurrency for {longest} tokens per request)" if own else ""
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
+    token = _within_windows(answer) or f"{show_memory(costs['kv_bytes_per_token'])} per token"
     rows = [
-        ("cache", f"{show_memory(costs['kv_bytes_per_token'])} per token; one GPU holds {held} of {longest} tokens"),
+        ("cache", f"{token}; one GPU holds {held} of {longest} tokens"),
         *_set_aside(answer),
         (
             "requests",
@@ -141,12 +142,21 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
         return []
     growing = sum(kind.layers for kind in kinds if kind.held[0])
     aside = " and ".join(f"{_mebibytes(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
-    rest = f"a token adds to the other {growing:.0f}" if growing else "a token adds nothing"
+    rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
+    rest = f"a token adds to the other {growing:.0f}" if growing else rest
     tokens, requests = significant(costs["cache_pool_tokens"] / 1e3, 4), significant(costs["concurrency_worst"], 4)
     return [
         ("", f"of that {aside}; {rest}"),
         ("", f"{requests} such requests, in whole blocks, are the {tokens} k tokens"),
     ]
+
+
+def _within_windows(answer: ServingAnswer) -> str:
+    """What a token adds where all layers have windows, for as long as it is within them; nothing for other models."""
+    if any(kind.held[0] for kind in cache_by_kind(answer.inputs, answer.evaluation.layout)):
+        return ""
+    added = [kind for kind in first_token(answer.inputs) if kind.held[0]]
+    return " and ".join(f"{show_memory(kind.held[0])} per token within the {kind.name}" for kind in added)
 
 
 def _fixed(kinds: Sequence[CacheKind]) -> list[CacheKind]:

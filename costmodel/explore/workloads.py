@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import COLUMNS, ResultColumn
@@ -29,8 +29,8 @@ class TrainingWorkload:
     """A scenario that trains; where it has no plan the best of a search is meant."""
 
     case: ResolvedScenario
-    columns: Mapping[str, ResultColumn] = field(default_factory=lambda: COLUMNS["training"])
-    usual: str = "step_time"
+    columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["training"]
+    usual: ClassVar[str] = "step_time"
 
     def of(self, case: LoadedScenario) -> TrainingWorkload:
         """Another scenario that trains."""
@@ -66,7 +66,7 @@ class ServingWorkload:
     """A scenario that serves."""
 
     case: ServingCase
-    columns: Mapping[str, ResultColumn] = field(default_factory=lambda: COLUMNS["serving"])
+    columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
 
     @property
     def usual(self) -> str:
@@ -127,8 +127,8 @@ class RlWorkload:
 
     case: RlCase
     steps: TrainerSteps
-    columns: Mapping[str, ResultColumn] = field(default_factory=lambda: COLUMNS["rl"])
-    usual: str = "iteration_time"
+    columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["rl"]
+    usual: ClassVar[str] = "iteration_time"
 
     def of(self, case: LoadedScenario) -> RlWorkload:
         """Another scenario of reinforcement learning."""

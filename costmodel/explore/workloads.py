@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
-from costmodel.documents.schemas.results import COLUMNS, ResultColumn
+from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money
+from costmodel.estimate.machine.price import price_of
 from costmodel.explore.vary.knob import TENTH
 from costmodel.explore.workload import ChosenFigure, Workload
 from costmodel.ground.record import record
@@ -93,8 +94,8 @@ class ServingWorkload:
         return predict(self.case, bands=not result or is_of_bands(result))
 
     def missing(self, result: str) -> str:
-        """Nothing that an input would make known."""
-        return ""
+        """The price, of a cost; nothing else is left open."""
+        return _missing_price(self.case, result)
 
     def choices(self) -> tuple[ChosenFigure, ...]:
         """The load, the lengths of requests, and the most tokens and sequences of a step, each turned by a tenth."""
@@ -147,12 +148,18 @@ class RlWorkload:
         return predict(self.case, self.steps)
 
     def missing(self, result: str) -> str:
-        """Nothing that an input would make known."""
-        return ""
+        """The section about the whole run, of its results, and the price, of a cost."""
+        if self.case.scenario.run is None and result in RUN_RESULTS and result not in RL_RESULTS:
+            return "set run, e.g. {} for all that is usual"
+        return _missing_price(self.case, result)
 
     def choices(self) -> tuple[ChosenFigure, ...]:
         """None: prompts, samples and lengths decide what the model learns."""
         return ()
+
+
+def _missing_price(case: LoadedScenario, result: str) -> str:
+    return "set assume.price, e.g. 2.50 USD/GPU/h" if is_money(result) and not price_of(case).known else ""
 
 
 def _serving(case: LoadedScenario) -> Workload:

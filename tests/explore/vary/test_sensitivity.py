@@ -152,3 +152,23 @@ def test_a_share_that_ends_at_the_whole_is_not_said_to_be_turned_to_both_sides(r
             turned = [line for line in lines if line.startswith(f"{row}memory_share")]
             assert turned
             assert all("−27.6 % to 1" in line for line in turned)
+
+
+@pytest.mark.parametrize(
+    ("asked", "result", "remedy"),
+    [
+        (("quickstart",), "goodput", "set run"),
+        (("grpo-qwen-2.5-7b-64",), "goodput", "set run"),
+        (
+            ("grpo-qwen-2.5-7b-64", "--set", "cluster.node=gb200-nvl72", "--set", "assume.price=null"),
+            "run_cost",
+            "price",
+        ),
+        (("serve-llama-3.1-70b", "--node", "gb200-nvl72", "--set", "cluster.nodes=4"), "cost_per_mtoken", "price"),
+    ],
+)
+def test_a_result_that_is_not_known_names_what_to_state(
+    asked: tuple[str, ...], result: str, remedy: str, run: Any, faults: Faults
+) -> None:
+    (fault,) = faults(run("sensitivity", *asked, "--of", result))
+    assert (fault.code, remedy in fault.help) == ("C004", True)

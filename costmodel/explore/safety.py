@@ -36,9 +36,14 @@ def preferring(case: Case, safe: float | None = SAFE) -> Case:
 
 def preferred_chance(case: LoadedScenario) -> float | None:
     """The chance that searches of a case prefer; None where they do not ask, or where the scenario states a limit."""
+    return None if stated_chance(case) is not None else case.asked.safe
+
+
+def stated_chance(case: LoadedScenario) -> float | None:
+    """The chance that a limit of the scenario demands; None without one."""
     column = chance_column(case.kind)
-    stated = any(limit.column == column and limit.kind == "at_least" for limit in stated_limits(case.scenario.limits))
-    return None if stated else case.asked.safe
+    limits = (limit for limit in stated_limits(case.scenario.limits) if limit.column == column)
+    return next((float(limit.value) for limit in limits if limit.kind == "at_least"), None)
 
 
 def demand_of(case: LoadedScenario) -> tuple[str, ...]:
@@ -48,28 +53,47 @@ def demand_of(case: LoadedScenario) -> tuple[str, ...]:
 
 
 @record
-class SafeAnswer(Generic[Result]):
-    """An answer for plans that have the preferred chance, and the one without it.
+class Safety:
+    """The chance that an answer should have.
 
-    demand: the setting that asks for it. is_safe: whether such plans answer; else `found` is the one without it
+    share: None where expected figures rule. demand: settings that ask plans for it. is_stated: it is a demand
+    """
+
+    share: float | None = None
+    demand: tuple[str, ...] = ()
+    is_stated: bool = False
+
+
+EXPECTED = Safety()
+
+
+def safety_of(case: LoadedScenario, path: str) -> Safety:
+    """The chance that an answer along a key should have; of limits that vary plans are asked for none."""
+    if (stated := stated_chance(case)) is not None:
+        return Safety(stated, is_stated=True)
+    return Safety(preferred_chance(case), () if path.startswith("limits.") else demand_of(case))
+
+
+@record
+class SafeAnswer(Generic[Result]):
+    """An answer with the preferred chance, and the one by expected figures.
+
+    is_safe: whether anything answers with that chance; else `found` is by expected figures
     """
 
     found: Result
     expected: Result | None
-    demand: tuple[str, ...]
     is_safe: bool
 
 
 def answered_safely(
-    demand: tuple[str, ...], answer: Callable[[tuple[str, ...]], Result], reached: Callable[[Result], bool]
+    safety: Safety, answer: Callable[[Safety], Result], reached: Callable[[Result], bool]
 ) -> SafeAnswer[Result]:
-    """The answer with a setting, where plans reach what is asked with it, else without; and the other one."""
-    plain = answer(())
-    if not demand or not reached(plain):
-        return SafeAnswer(plain, None, demand, is_safe=not demand)
-    safe = answer(demand)
-    return (
-        SafeAnswer(safe, plain, demand, is_safe=True)
-        if reached(safe)
-        else SafeAnswer(plain, None, demand, is_safe=False)
-    )
+    """The answer with a chance, where what is asked is reached with it, else by expected figures; and the other one."""
+    if safety.is_stated or safety.share is None:
+        return SafeAnswer(answer(safety), None, is_safe=True)
+    plain = answer(EXPECTED)
+    safe = answer(safety) if reached(plain) else plain
+    if safe is plain or not reached(safe):
+        return SafeAnswer(plain, None, is_safe=False)
+    return SafeAnswer(safe, plain, is_safe=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Protocol
 
 from costmodel.documents.schemas.results import ResultColumn, is_share
+from costmodel.equations.run.uncertainty import end_spread
 from costmodel.explore.search.named_result import named_result
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 
+_SUREST = 1 - 1e-9  # a chance; one of 100 % lies at no end of a band
 _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 
 
@@ -24,11 +28,16 @@ class TrialResults(Protocol):
 
 @record
 class Target:
-    """A result and the bound that it should reach."""
+    """A result and the bound that it should reach.
+
+    share: chance to reach it that is asked for; without it and of results without a band the expected value rules
+    """
 
     column: str
     at_least: bool
     bound: float
+    has_band: bool = False
+    share: float | None = None
 
     def reached(self, trial: TrialResults) -> bool:
         """Whether a plan that keeps every limit reaches it."""
@@ -36,14 +45,28 @@ class Target:
 
     def excess(self, trial: TrialResults) -> float:
         """What a plan has too much, 0 or less where it reaches the target; not a number where it breaks a limit."""
-        over = trial.result(self.column) - self.bound
+        over = self.value(trial) - self.bound
         return -over if self.at_least else over
 
+    def value(self, trial: TrialResults) -> float:
+        """The result, or the value that it is better than with the chance: at 90 % the worse end of its band.
 
-def target_of(text: str, columns: Mapping[str, ResultColumn], example: str) -> Target:
+        At another chance by the spread of that end.
+        """
+        middle = trial.result(self.column)
+        if not self.has_band or self.share is None or not 0 < middle < math.inf:
+            return middle
+        end = trial.result(f"{self.column}_{'low' if self.at_least else 'high'}")
+        if not 0 < end < math.inf:
+            return middle if math.isnan(end) else end
+        away = NormalDist().inv_cdf(min(max(self.share, 0.5), _SUREST)) * float(end_spread(middle, end))
+        return middle * math.exp(-away if self.at_least else away)
+
+
+def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:
     """`mfu>=0.45` taken apart.
 
-    columns: the results that a target may name
+    columns: the results that a target may name. share: chance to reach it
 
     Raises: CostModelError C011 for a text of another form, an unknown result or unit, and a share over 1
     """
@@ -59,4 +82,4 @@ def target_of(text: str, columns: Mapping[str, ResultColumn], example: str) -> T
         raise fail("C011", str(error), place, hint) from None
     if is_share(column) and bound > 1:
         raise fail("C011", f"{column} is a share, and {match[3].strip()} is more than all", place, "write 45 % or 0.45")
-    return Target(column, match[2] in (">=", "≥"), bound)
+    return Target(column, match[2] in (">=", "≥"), bound, bool(columns[column].band), share)

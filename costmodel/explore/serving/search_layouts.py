@@ -221,7 +221,7 @@ def _by_other_rule(found: FoundPlans, expected: Sequence[RankedPlan]) -> RankedP
 
 
 # Results of the rate within limits, which another number of replicas does not change
-_OF_RATE = (
+OF_RATE = (
     "replicas_needed",
     "gpus_needed",
     "prefill_needed",
@@ -241,7 +241,7 @@ def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int, share: float
     evaluation = _evaluated_plan(asking_chance(inputs), fleet)
     fleet = ranked_plan(evaluation, 0, dict(unacceptable(_demanding(inputs, share), evaluation)), best.variant)
     each = best.costs["rate_within_slo_per_s"] / best.costs["gpus"]
-    of_rate = {name: best.costs[name] for name in _OF_RATE} | {"rate_within_slo_per_s": each * fleet.costs["gpus"]}
+    of_rate = {name: best.costs[name] for name in OF_RATE} | {"rate_within_slo_per_s": each * fleet.costs["gpus"]}
     return replace(fleet, costs=fleet.costs | of_rate)
 
 

@@ -18,11 +18,12 @@ from costmodel.estimate.serving.predict_serving import replica_ranks
 from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
+from costmodel.explore.safety import EXPECTED, Safety, answered_safely, safety_of
 from costmodel.explore.search.range_samples import end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, target_of
 from costmodel.explore.serving.best_layout import by_search
+from costmodel.explore.serving.search_layouts import OF_RATE
 from costmodel.explore.serving.vary_serving import ServingTrial, tried
 from costmodel.ground.errors import CostModelError, Place, fail
 
@@ -50,9 +51,16 @@ class SolvedServing:
     evaluated: int = 0
     best: bool = False  # whether each value has the best plan of its own
     trials: list[ServingTrial] = field(default_factory=list)
-    safe: float | None = None  # chance to meet all limits that plans are preferred to have
-    is_safe: bool = True  # whether those of the answer have it
-    expected: SolvedServing | None = None  # the answer whatever that chance
+    safe: float | None = None  # chance to meet all limits and to reach the target that is asked for
+    is_safe: bool = True  # whether the answer has it
+    expected: SolvedServing | None = None  # the answer by expected figures
+
+    @property
+    def answer(self) -> str | None:
+        """Of what is paid for the least value that reaches the target, of others the most."""
+        if not self.reaches:
+            return None
+        return self.reaches[0][0] if self.path.startswith(("cluster.", "plan.")) else self.reaches[-1][1]
 
     @property
     def against(self) -> Counter[str]:
@@ -61,23 +69,22 @@ class SolvedServing:
 
 
 def solve(case: ServingCase, vary: str, wanted: str, *, best: bool = False) -> SolvedServing:
-    """Which values of a leaf reach a target, with plans that have the preferred chance where any does."""
-    limited = full(vary.partition("=")[0].strip()).startswith("limits.")
-    answered = answered_safely(
-        () if limited or is_unmeasured(inputs_of(case)) else demand_of(case),
-        lambda demand: _solved(case, vary, wanted, demand, best=best),
-        lambda found: bool(found.reaches),
-    )
-    safe = preferred_chance(case) if answered.demand else None
-    return replace(answered.found, safe=safe, is_safe=answered.is_safe, expected=answered.expected)
+    """Which values of a leaf reach a target, with the preferred chance where any does.
 
-
-def _solved(case: ServingCase, vary: str, wanted: str, demand: tuple[str, ...], *, best: bool) -> SolvedServing:
-    """The values that reach a target: of a list those that do, of a range where that changes.
-
-    demand: settings of every value
+    Where kernels were never measured, expected figures rule unless a limit demands a chance.
     """
-    goal = target_of(wanted, SERVING_COLUMNS, "ttft_p99<=500 ms")
+    safety = safety_of(case, full(vary.partition("=")[0].strip()))
+    safety = EXPECTED if is_unmeasured(inputs_of(case)) and not safety.is_stated else safety
+    answered = answered_safely(
+        safety, lambda asked: _solved(case, vary, wanted, asked, best=best), lambda found: bool(found.reaches)
+    )
+    return replace(answered.found, safe=safety.share, is_safe=answered.is_safe, expected=answered.expected)
+
+
+def _solved(case: ServingCase, vary: str, wanted: str, safety: Safety, *, best: bool) -> SolvedServing:
+    """The values that reach a target: of a list those that do, of a range where that changes."""
+    goal = _target(wanted, safety)
+    demand, bands = safety.demand, safety.share is not None
     path, _, written = vary.partition("=")
     path = full(path.strip())
     path = path if written.strip() else _varied(case.scenario.workload, path)
@@ -85,14 +92,16 @@ def _solved(case: ServingCase, vary: str, wanted: str, demand: tuple[str, ...], 
     searched = span(stated, path)
     if searched is None or searched.step:
         values = axis(f"{path}={stated}", "--vary").values
-        return _listed(case, path, wanted, list(values), demand, best=by_search(case, best=best))
+        return _listed(case, path, wanted, list(values), safety, best=by_search(case, best=best))
     found = SolvedServing(case, path, goal, best=by_search(case, best=best))
     seen: dict[str, ServingTrial] = {}
 
     def excess(number: float) -> float:
         text = searched.text(number, 6)
         if text not in seen:
-            seen[text] = tried(case, [f"{path}={text}", *demand], best=found.best, bands=is_of_bands(goal.column))
+            seen[text] = tried(
+                case, [f"{path}={text}", *demand], best=found.best, bands=bands or is_of_bands(goal.column)
+            )
         return goal.excess(seen[text])
 
     def at(number: float) -> bool:
@@ -119,11 +128,18 @@ def _solved(case: ServingCase, vary: str, wanted: str, demand: tuple[str, ...], 
     return found
 
 
+def _target(wanted: str, safety: Safety) -> Target:
+    """The target; what follows from the rate within limits has the chance from these, where they include one."""
+    goal = target_of(wanted, SERVING_COLUMNS, "ttft_p99<=500 ms", safety.share)
+    demanded = bool(safety.demand) or safety.is_stated
+    return replace(goal, share=None) if demanded and goal.column in ("rate_within_slo_per_s", *OF_RATE) else goal
+
+
 def _nearest(goal: Target, trials: Iterable[ServingTrial]) -> tuple[str, float] | None:
     """The value that comes nearest to a target, with its result; none where no plan works."""
     known = [trial for trial in trials if not math.isnan(goal.excess(trial))]
     least = min(known, key=goal.excess, default=None)
-    return None if least is None else (least.settings[0].partition("=")[2], least.result(goal.column))
+    return None if least is None else (least.settings[0].partition("=")[2], goal.value(least))
 
 
 def _ranges(
@@ -191,11 +207,11 @@ def _edge(inside: float, outside: float, at: Callable[[float], bool], *, whole: 
 
 
 def _listed(
-    case: ServingCase, path: str, wanted: str, values: list[str], demand: tuple[str, ...], *, best: bool
+    case: ServingCase, path: str, wanted: str, values: list[str], safety: Safety, *, best: bool
 ) -> SolvedServing:
     """Of values written out those that reach a target."""
-    goal = target_of(wanted, SERVING_COLUMNS, "ttft_p99<=500 ms")
-    trials = [tried(case, [f"{path}={value}", *demand], best=best) for value in values]
+    goal = _target(wanted, safety)
+    trials = [tried(case, [f"{path}={value}", *safety.demand], best=best) for value in values]
     _any_known(goal, wanted, trials)
     found = SolvedServing(
         case, path, goal, tried=(values[0], values[-1]), evaluated=len(values), best=best, trials=trials

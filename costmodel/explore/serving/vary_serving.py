@@ -58,7 +58,7 @@ class ServingTrial:
 
     def result(self, name: str) -> float:
         """A result of a plan that keeps every limit; not a number where it breaks one."""
-        return math.nan if self.answer is None or not self.works else self.answer.costs[name]
+        return math.nan if self.answer is None or not self.works else self.answer.costs.get(name, math.nan)
 
     @property
     def costs(self) -> dict[str, float]:

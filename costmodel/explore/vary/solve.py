@@ -22,7 +22,7 @@ from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.select_plan import by_search
-from costmodel.explore.safety import answered_safely, demand_of, preferred_chance
+from costmodel.explore.safety import Safety, answered_safely, safety_of
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
@@ -69,9 +69,9 @@ class SolveResult:
     invalid: int = 0  # how many of these values make no valid plan
     faulty: dict[str, Fault] = field(default_factory=dict)  # and values that cannot stand there
     best: bool = False  # plan of a search each time, instead of the scenario's own
-    safe: float | None = None  # chance to fit that plans are preferred to have
-    is_safe: bool = True  # whether those of the answer have it
-    expected: SolveResult | None = None  # the answer whatever that chance
+    safe: float | None = None  # chance to fit and to reach the target that is asked for
+    is_safe: bool = True  # whether the answer has it
+    expected: SolveResult | None = None  # the answer by expected figures
     plan: Block | None = None  # that of the answer
     price: Price | None = None  # at the answer, or at what comes nearest
 
@@ -87,24 +87,21 @@ class SolveResult:
 def solve(
     case: ResolvedScenario, vary: str, wanted: str, *, best: bool = False, pace: Watcher = UNWATCHED
 ) -> SolveResult:
-    """Which values of a leaf reach a target, with plans that have the preferred chance to fit where any does."""
+    """Which values of a leaf reach a target, and plans that fit, with the preferred chance where any does."""
+    safety = safety_of(case, full(vary.partition("=")[0].strip()))
     answered = answered_safely(
-        () if full(vary.partition("=")[0].strip()).startswith("limits.") else demand_of(case),
-        lambda demand: _solved(case, vary, wanted, demand, best=best, pace=pace),
+        safety,
+        lambda asked: _solved(case, vary, wanted, asked, best=best, pace=pace),
         lambda found: bool(found.reaches) and not found.stopped,
     )
-    safe = preferred_chance(case) if answered.demand else None
-    return replace(answered.found, safe=safe, is_safe=answered.is_safe, expected=answered.expected)
+    return replace(answered.found, safe=safety.share, is_safe=answered.is_safe, expected=answered.expected)
 
 
 def _solved(
-    case: ResolvedScenario, vary: str, wanted: str, demand: tuple[str, ...], *, best: bool, pace: Watcher
+    case: ResolvedScenario, vary: str, wanted: str, safety: Safety, *, best: bool, pace: Watcher
 ) -> SolveResult:
-    """The values that reach a target: by bisection where reaching changes once, else by scan.
-
-    demand: settings of every value
-    """
-    goal = target_of(wanted, TRAINING_COLUMNS, "mfu>=45 %")
+    """The values that reach a target: by bisection where reaching changes once, else by scan."""
+    goal = target_of(wanted, TRAINING_COLUMNS, "mfu>=45 %", safety.share)
     path, _, written = vary.partition("=")
     path = full(path.strip())
     _known(case, path)
@@ -115,7 +112,7 @@ def _solved(
     def at(text: str) -> SweepPoint:
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
-            settings = [f"{path}={text}", *demand]
+            settings = [f"{path}={text}", *safety.demand]
             seen[text] = point(case, settings, tried(case, settings, best=best))
         return seen[text]
 
@@ -319,13 +316,13 @@ def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
     found.invalid = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
     if seen and len(found.faulty) == len(seen) and not found.stopped:
         raise at_option("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
-    sign, column = 1 if found.target.at_least else -1, found.target.column
+    column = found.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
     known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]
     if working and not known:
         wanted = missing_input(training_inputs(found.case), column)
         raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
     if not found.reaches and known:
-        found.nearest = max(known, key=lambda item: sign * item[1].costs[column])
+        found.nearest = min(known, key=lambda item: found.target.excess(item[1]))
     shown = at_answer if found.nearest is None else found.nearest[1]
     found.price = None if shown is None or shown.facts is None else shown.facts.price

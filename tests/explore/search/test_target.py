@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -61,3 +62,35 @@ def test_a_training_share_is_refused_in_the_same_words() -> None:
     with pytest.raises(CostModelError) as refused:
         solve(load("quickstart"), "plan.tp=1,2", "mfu>=45")
     assert refused.value.faults[0].sentence == "mfu is a share, and 45 is more than all"
+
+
+@record
+class Banded:
+    """A trial with a result and both ends of its band."""
+
+    low: float
+    figure: float
+    high: float
+
+    def result(self, column: str) -> float:
+        """One of the three."""
+        return {"tpot_low": self.low, "tpot": self.figure, "tpot_high": self.high}[column]
+
+
+@pytest.mark.parametrize(("at_least", "worse"), [(False, 30.0), (True, 15.0)])
+def test_a_chance_of_90_percent_is_the_worse_end_of_the_band(at_least: bool, worse: float) -> None:
+    trial = Banded(15.0, 20.0, 30.0)
+    goal = Target("tpot", at_least, 0.0, has_band=True, share=0.9)
+    assert goal.value(trial) == pytest.approx(worse, rel=1e-5)
+    assert replace(goal, share=0.5).value(trial) == pytest.approx(20.0)
+    assert replace(goal, has_band=False).value(trial) == replace(goal, share=None).value(trial) == 20.0
+
+
+def test_other_chances_follow_from_the_spread_of_that_end() -> None:
+    """97.5 % lie below 1.96 standard deviations, 90 % below 1.2816."""
+    value = Target("tpot", False, 0.0, has_band=True, share=0.975).value(Banded(15.0, 20.0, 30.0))
+    assert math.log(value / 20) / math.log(30 / 20) == pytest.approx(1.959964 / 1.281552, rel=1e-4)
+
+
+def test_a_band_without_end_reaches_nothing() -> None:
+    assert not Target("tpot", False, 25.0, has_band=True, share=0.9).reached(Banded(15.0, 20.0, math.inf))

@@ -72,3 +72,39 @@ def test_a_rate_without_a_unit_is_per_second_wherever_it_is_written(run: Any, tm
     assert "saturation_per_s ≥ 5.00 /s" in goal.out
     limited = run("estimate", NAME, "--set", "limits.requests_per_s.at_least=9")
     assert limited.code == 1
+
+
+def test_the_target_is_reached_with_a_chance_of_90_percent(run: Any) -> None:
+    """What estimate prints as the upper end of the band at the answer is the bound; by expected figures the middle."""
+    wanted = ("--vary", "workload.rate", "--for", "ttft_p99<=500 ms")
+    found = json.loads(run("solve", NAME, *wanted, "--json").out)
+    off = json.loads(run("solve", NAME, *wanted, "--safe", "off", "--json").out)
+    demanded = json.loads(run("solve", NAME, *wanted, "--safe", "90%", "--json").out)
+    for answer, figure in ((found, "ttft_p99_high_s"), (off, "ttft_p99_s")):
+        rate = answer["ranges"][-1]["high"]
+        (plan,) = json.loads(run("estimate", NAME, "--set", f"workload.rate={rate}", "--json").out)["plans"]
+        assert plan[figure] == pytest.approx(0.5, rel=2e-3)
+        assert plan[figure] <= 0.5
+    assert demanded["ranges"] == found["ranges"]
+    assert found["safe"]["without"] == [{key: off["ranges"][0][key] for key in ("low", "high")}]
+    both = f"{off['ranges'][0]['high']} at the expected value, {found['ranges'][-1]['high']} with a chance of 90 %"
+    said = run("solve", NAME, *wanted).out
+    assert f"  {both} to reach it and to meet all limits (--safe off takes the first)\n" in said
+    assert "beyond it ttft_p99 is just past 500 ms with a chance of 90 %" in said
+
+
+def test_a_result_without_a_band_is_by_its_expected_value(run: Any) -> None:
+    ran = run("solve", NAME, "--vary", "workload.rate", "--for", "gpus<=16")
+    assert "  gpus has no band: its expected value rules\n" in ran.out
+    assert "S006 the chance to meet all limits is just under the 90 % asked for" in ran.out
+    counted = run("solve", NAME, "--vary", "workload.rate=2,4", "--for", "gpus_needed<=16").out
+    assert "gpus_needed is itself counted with that chance" in counted
+
+
+def test_a_chance_that_no_value_has_is_named(run: Any) -> None:
+    wanted = ("--vary", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "99.9%")
+    ran = run("solve", NAME, *wanted)
+    assert ran.code == 1
+    assert "reaches it and meets every limit with a chance of 99.9 %." in ran.out
+    default = run("solve", NAME, "--vary", "workload.rate=7", "--for", "ttft_p99<=500 ms").out
+    assert "at the expected value; no value tried has a chance of 90 % to reach it and to meet all limits" in default

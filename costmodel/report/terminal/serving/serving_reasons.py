@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, share_of_saturation
@@ -48,11 +49,21 @@ def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
     value, bound = costs[limit.column], float(limit.value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}"
+    if limit.column == OWN:
+        return _unsure(value, bound)
     digits = digits_apart(limit.column, value, bound)
     stated, allowed = result(limit.column, value, digits), bound_words(limit.column, bound, digits)
     just = "just " if stated == allowed else ""
     missed = f"{limit.key} {stated} is {just}{_OVER[limit.kind]} its {limit.kind} {allowed}"
     return missed + past_bandwidth(limit, costs["bandwidth_bound"])
+
+
+def _unsure(value: float, asked: float) -> str:
+    """That the chance to meet all limits is under the one asked for."""
+    wanted = percent(asked, 2)
+    if bound_words(OWN, value, 3) == bound_words(OWN, asked, 3):
+        return f"the chance to meet all limits is just under the {wanted} asked for"
+    return f"the chance to meet all limits is {result(OWN, value)}, under the {wanted} asked for"
 
 
 def past_bandwidth(limit: Limit, most: float) -> str:

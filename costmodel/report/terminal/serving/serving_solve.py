@@ -9,10 +9,10 @@ from rich.text import Text
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.reason_codes import REFUSALS
+from costmodel.explore.safety import preferred_chance
 from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import percent
 from costmodel.report.machine.serving_json import number
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
@@ -30,8 +30,8 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
-from costmodel.report.terminal.vary.solve import trend_lines
+from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.terminal.vary.solve import chance_words, safety_lines, trend_lines
 
 _MOST_REASONS = 4
 _HEADS = {**HEADS, "ttft_p99": "first token p99"}  # beside which no column of the first token stands
@@ -48,10 +48,11 @@ def solve(found: SolvedServing) -> list[Line]:
     if not found.reaches:
         first, last = found.tried
         kept = " and meets every limit" if has_limits(found.case) else ""
-        none = styled(f"  No value of {path} from {first} to {last} reaches it{kept}.", BAD)
+        none = styled(f"  No value of {path} from {first} to {last} reaches it{kept}{chance_words(goal)}.", BAD)
         return [*lines, none, *_nearest(found), *trend_lines(found.leads_past), *_against(found)]
     lines += [styled(f"  {path} {words}") for words in _stretches(found)]
-    lines += _safety(found)
+    lines += safety_lines(found, lambda each: ", ".join(_stretches(each)), chance_of(found.case))
+    lines += [styled("  at the expected value", DIM)] if found.safe is None and preferred_chance(found.case) else []
     lowest, highest = found.inside[-1]
     lines += [*_at_an_end(found, lowest), *(_at_an_end(found, highest) if highest is not lowest else [])]
     if found.beyond is not None:
@@ -59,8 +60,7 @@ def solve(found: SolvedServing) -> list[Line]:
     lines.append(
         styled(f"  {number_of(found.evaluated, 'value')} tried from {found.tried[0]} to {found.tried[1]}", DIM)
     )
-    smaller = path.startswith(("cluster.", "plan."))  # of what is paid for, the least that reaches it
-    settings = {path: found.reaches[0][0] if smaller else found.reaches[-1][1]}
+    settings = {path: found.answer or ""}
     return [*lines, Text(), typed("Next:", command(found.case, "estimate", settings=settings))]
 
 
@@ -74,18 +74,6 @@ def _nearest(found: SolvedServing) -> list[Line]:
 def _stretches(found: SolvedServing) -> list[str]:
     """The values that reach the target."""
     return [f"{low} to {high}" if high != low else low for low, high in found.reaches]
-
-
-def _safety(found: SolvedServing) -> list[Line]:
-    """Whether the limits are met with the chance that is preferred, and for which values whatever the chance."""
-    if found.safe is None:
-        return []
-    chance = f"a chance of {percent(found.safe, 2)} to {chance_of(found.case)}"
-    if not found.is_safe:
-        return [styled(f"  As expected; no value has {chance}", WARN)]
-    if found.expected is None or found.expected.reaches == found.reaches:
-        return []
-    return [styled(f"  with {chance}; as expected: {', '.join(_stretches(found.expected))} (--safe off)", DIM)]
 
 
 def _against(found: SolvedServing) -> list[Line]:
@@ -125,9 +113,12 @@ def _words(found: SolvedServing, trial: ServingTrial) -> str:
     assert trial.answer is not None
     if trial.codes:
         return reason(trial.answer, trial.codes[0])
-    column, value, bound = found.target.column, trial.answer.costs[found.target.column], found.target.bound
+    goal, column, bound = found.target, found.target.column, found.target.bound
+    value = goal.value(trial)
     stated = result(column, value, digits_apart(column, value, bound))
-    return f"{column} is {'just past ' if stated == bound_words(column, bound) else ''}{stated}"
+    side = ("at least " if goal.at_least else "at most ") if chance_words(goal) else ""
+    side = "just past " if stated == bound_words(column, bound) else side
+    return f"{column} is {side}{stated}{chance_words(goal)}"
 
 
 def solve_json(found: SolvedServing) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.text import Text
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.explore.compare.plan_figures import choices
+from costmodel.explore.search.target import Target
+from costmodel.explore.serving.solve_serving import SolvedServing
 from costmodel.explore.vary.solve import ReachableRange, SolveResult
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
@@ -49,12 +52,13 @@ def solve(found: SolveResult) -> list[Line]:
         lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
     elif found.evaluated:
         where = f"{'tried ' if some else ''}from {first} to {last}"
-        lines.append(styled(f"  No value of {found.path} {where} reaches it{now}.", BAD))
+        lines.append(styled(f"  No value of {found.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
-            lines.append(styled(f"  nearest   {result(goal.column, point.costs[goal.column])} at {spaced(text)}"))
+            lines.append(styled(f"  nearest   {result(goal.column, goal.value(point))} at {spaced(text)}"))
         lines += trend_lines(found.leads_past)
-    lines += safety_lines(found)
+    if found.reaches:
+        lines += safety_lines(found, lambda each: _reaches(each.reaches), "fit")
     own = price_varies([found.path]) and found.path != "assume.price"
     if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
@@ -81,16 +85,39 @@ def trend_lines(leads_past: str | None) -> list[Line]:
     return [styled("  by their trend, no value outside of these reaches it", DIM)]
 
 
-def safety_lines(found: SolveResult) -> Iterator[Line]:
-    """Whether plans of the answer fit with the preferred chance, and which values reach the target whatever it is."""
-    if found.safe is None or not found.reaches:
+def chance_words(goal: Target) -> str:
+    """The chance that a target should be reached with; nothing where the expected value rules."""
+    return "" if goal.share is None or not goal.has_band else f" with a chance of {percent(goal.share, 2)}"
+
+
+Solved = TypeVar("Solved", SolveResult, SolvedServing)
+
+
+def safety_lines(found: Solved, values: Callable[[Solved], str], kept: str) -> Iterator[Line]:
+    """Whether the target is reached with the chance that is asked for, and what reaches it by its expected value.
+
+    values: in words, all that reach the target. kept: what plans do with that chance too
+    """
+    column = found.target.column
+    if found.safe is None:
         return
-    chance = percent(found.safe, 2)
+    aim = f"reach it and to {kept}" if found.target.has_band else kept
+    chance = f"with a chance of {percent(found.safe, 2)}"
     if not found.is_safe:
-        yield styled(f"  At none of these a plan fits with a chance of {chance}: they reach it as expected", WARN)
-    elif found.expected is not None and found.expected.reaches != found.reaches:
-        other = _reaches(found.expected.reaches)
-        yield styled(f"  for plans that fit with a chance of {chance}; any plan: {other} (--safe off)", DIM)
+        yield styled(f"  at the expected value; no value tried has {chance.removeprefix('with ')} to {aim}", WARN)
+    elif found.expected is None or values(found.expected) == values(found):
+        yield styled(f"  {chance} to {aim}", DIM)
+    else:
+        edges = [spaced(each.answer or "") for each in (found.expected, found)]
+        first, own = edges if edges[0] != edges[1] else map(values, (found.expected, found))
+        both = f"{first} at the expected value, {own} {chance} to {aim}"
+        yield styled(f"  {both} (--safe off takes the first)", DIM)
+    if not found.target.has_band and not column.endswith(("_low", "_high")):
+        yield styled(f"  {column} has no band: its expected value rules", DIM)
+    elif found.is_safe and found.target.share is None and found.target.has_band:
+        yield styled(f"  {column} is itself counted with that chance", DIM)
+    elif found.target.share not in (None, SAFE):
+        yield styled(f"  that chance of {column} by the spread of its band from 10 to 90 %", DIM)
 
 
 def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
@@ -148,7 +175,7 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
             row_facts(facts_of(found.case), [found.path]),
             ({"path": found.path, **asdict(reach)} for reach in found.reaches),
         ),
-        "nearest": {"value": nearest[0], "reaches": nearest[1].costs[found.target.column]} if nearest else None,
+        "nearest": {"value": nearest[0], "reaches": found.target.value(nearest[1])} if nearest else None,
         "tried": {"from": found.tried[0], "to": found.tried[1]},
         "approaching": None if found.leads_past is None else bool(found.leads_past),
         "how": found.how,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from typing import Annotated
 
@@ -142,6 +143,7 @@ def _plan(question: Question) -> Reply:
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
     from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
     from costmodel.estimate.evaluate.predict import own_plan
     from costmodel.explore.explain.explain import explain as explain_figure
     from costmodel.explore.explain.explain import quantities
@@ -150,7 +152,7 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     from costmodel.explore.labels import meaning_of
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.documents import tree
-    from costmodel.report.terminal.plan.plan_lines import refusal
+    from costmodel.report.terminal.plan.plan_lines import against, refusal, without_figure
 
     loaded = question.loaded()
     if loaded.kind == "serving":
@@ -169,7 +171,9 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False)
     node = explain_figure(asked.inputs, own_plan(asked.inputs), quantity)
-    return Reply(lambda: tree.tree(case, node, depth), lambda: tree.tree_json(case, node))
+    if not TOO_LARGE.isdisjoint(asked.broken) and math.isnan(asked.costs.get(quantity, 0.0)):
+        return Reply(lambda: without_figure(asked, quantity), lambda: json_answer.estimate(asked), yes=False)
+    return Reply(lambda: [*against(asked), *tree.tree(case, node, depth)], lambda: tree.tree_json(case, node))
 
 
 def _asked_of_a_scenario(what: str, quantity: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -91,7 +92,7 @@ def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
         from costmodel.explore.page.plan_facts import PlanFacts
         from costmodel.report.page.run_page import run_figure
 
-        return None if asked.refused else run_figure(PlanFacts(asked))
+        return None if asked.refused or math.isnan(asked.costs["goodput"]) else run_figure(PlanFacts(asked))
 
     return page_forms(page, figure)
 

@@ -14,6 +14,9 @@ from costmodel.ground.errors import Place
 
 # Durations below a bound are written in a unit of so many seconds.
 _SPANS = ((1e-3, "us", 1e-6), (1.0, "ms", 1e-3), (600.0, "s", 1.0), (5400.0, "min", 60.0), (172800.0, "h", 3600.0))
+_DAY, _YEAR, _CENTURY = 86400.0, 31_557_600.0, 100 * 31_557_600.0
+_LONG = 1e15  # from here on numbers are in powers of ten
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _FINEST = 9  # digits of a percentage that is nearly the whole
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 
@@ -101,13 +104,16 @@ def counted(value: float, digits: int = 4) -> str:
 def significant(value: float, digits: int = 3) -> str:
     """A number with so many significant digits, thousands separated, never in powers of ten when it can be avoided.
 
-    >>> significant(16.04), significant(1071.3), significant(0.0001234), significant(39.45, 4)
-    ('16.0', '1,071', '0.000123', '39.45')
+    >>> significant(16.04), significant(1071.3), significant(0.0001234), significant(39.45, 4), significant(1.657e75)
+    ('16.0', '1,071', '0.000123', '39.45', '1.66 × 10⁷⁵')
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) < 1e-6:
         return f"{value:.{digits - 1}e}"
+    if abs(value) >= _LONG:
+        size, power = f"{value:.{digits - 1}e}".split("e+")
+        return f"{size} × 10{power.translate(_SUPERSCRIPTS)}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{decimals}f}"
     if len(text.replace(",", "").replace(".", "").replace("-", "").lstrip("0")) > digits and decimals > 0:
@@ -151,15 +157,16 @@ def show_time(value: float, digits: int = 3) -> str:
 
     >>> show_time(17.14), show_time(4.2e-6), show_time(605), show_time(354 * 86400)
     ('17.1 s', '4.20 us', '10.1 min', '354 days')
-    >>> show_time(math.inf)
-    'without end'
+    >>> show_time(math.inf), show_time(4e9), show_time(4e22)
+    ('without end', '127 years', '1.27 × 10¹⁵ years')
     """
     if math.isinf(value):
         return "without end"
     for limit, unit, size in _SPANS:
         if abs(value) < limit:
             return f"{significant(value / size, digits)} {unit}" if value else "0 s"
-    return f"{significant(value / 86400, digits)} days"
+    unit, size = ("days", _DAY) if abs(value) < _CENTURY else ("years", _YEAR)
+    return f"{significant(value / size, digits)} {unit}"
 
 
 def time_unit(value: float) -> float:
@@ -168,7 +175,7 @@ def time_unit(value: float) -> float:
     >>> time_unit(17.14), time_unit(0.02), time_unit(605)
     (1.0, 0.001, 60.0)
     """
-    return next((size for limit, _, size in _SPANS if abs(value) < limit), 86400.0)
+    return next((size for limit, _, size in _SPANS if abs(value) < limit), _DAY if abs(value) < _CENTURY else _YEAR)
 
 
 def gib(value: float, digits: int = 3) -> str:
@@ -228,6 +235,8 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     value = float(value)
     if unit == "s":
         return show_time(value, digits)
+    if math.isinf(value):
+        return "without end"
     if unit == "1":
         return f"{value:,.0f}" if value.is_integer() else significant(value, digits)
     if unit == "J/s":

@@ -63,6 +63,7 @@ OF_A_RUN = {  # the same of a whole run
     "R001": ("run.checkpoint.interval=16 s",),
     "R002": ("run.checkpoint.mode=memory", "cluster.node.memory.capacity=40 GB"),
     "R003": ("run.elastic={regroup: 60 s, repair: 1 h}",),
+    "R007": ("run.failures={every: 1 s}",),
     "R013": ("run.failures={rate: 3.789 /1000 node-days, repair: {time: 2 days}}", "run.restart.ranks=500"),
 }
 BASES = {"serve-llama-3.1-70b": SERVED, "grpo-qwen-2.5-7b-64": LEARNED, "llama-3-70b-512": OF_A_RUN}

@@ -41,7 +41,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "USD/s": (1e-12, 1e8 / 3600),
     "USD/J": (1e-15, 1e-5),
 }
-_LEAST_FACTOR = 1e-6  # of numbers that divide: factors, and shares that are never zero
+LEAST_FACTOR = 1e-6  # of numbers that divide: factors, and shares that are never zero
 
 _DIGITS = r"[0-9][0-9_,.]*([eE][-+]?[0-9]+)?"
 _OFTEN_IN_PERCENT = 10.0  # numbers up to it may be meant in percent
@@ -147,14 +147,14 @@ class Quantity:
             return f"'{self.example}'"
         if self.unit == "token" and self.whole:
             return "8k"
-        return "8" if self.whole else "0.81 or 81 %" if self.high == 1 else "1.5"
+        return "8" if self.whole else "0.81 or 81 %" if 0.81 <= self.high <= 1 else "1.5"
 
     def validate(self, value: Any) -> Figure:
         """The number that a value is, if it is such a quantity."""
         number = figure(value, self.unit, self.sample)
         low, high = self.low, self.greatest
         if number < low or number > high or 0 < number < self.least:
-            few = self.unit == "1" and not self.whole and 1 <= high <= _OFTEN_IN_PERCENT
+            few = self.unit == "1" and not self.whole and 0.81 <= high <= _OFTEN_IN_PERCENT
             meant = _percent(number, high) if few and not isinstance(value, str) else ""
             words = {"given": _bare(value), "bounds": self._bounds(value, zero=number <= 0 or number > high) + meant}
             raise PydanticCustomError("quantity_range", "{given} is out of range: {bounds}", words)
@@ -187,10 +187,10 @@ def _bound(value: float, unit: str) -> str:
 
 Count = Annotated[float, Quantity("1", 1, whole=True)]
 Multiple = Annotated[float, Quantity("1", 1)]
-Positive = Annotated[float, Quantity("1", _LEAST_FACTOR)]
+Positive = Annotated[float, Quantity("1", LEAST_FACTOR)]
 NonNegative = Annotated[float, Quantity("1")]
 Share = Annotated[float, Quantity("1", 0, 1)]
-Portion = Annotated[float, Quantity("1", _LEAST_FACTOR, 1)]
+Portion = Annotated[float, Quantity("1", LEAST_FACTOR, 1)]
 Bytes = Annotated[float, Quantity("B")]
 Capacity = Annotated[float, Quantity("B/GPU", 1)]
 Width = Annotated[float, Quantity("B/parameter", 1e-3, 64)]

@@ -399,6 +399,15 @@ def is_money(name: str) -> bool:
     return name.startswith(("cost_", "rent_", "run_cost", "iteration_cost"))
 
 
+def is_of_run(name: str) -> bool:
+    """Whether a result of a training job counts with the time from its first step to its last.
+
+    >>> is_of_run("run_time_low"), is_of_run("goodput"), is_of_run("restart_time")
+    (True, True, False)
+    """
+    return name.startswith(("run_time", "run_cost", "goodput", "energy", "emissions"))
+
+
 def without_money(costs: Mapping[str, float]) -> dict[str, float]:
     """Results of a plan that fails: without its rents, which compare with nothing that works.
 

@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import (
+    LEAST_FACTOR,
     Document,
     Multiple,
     Price,
@@ -21,6 +22,8 @@ from costmodel.documents.schemas.practice import EnergyPrice, GridReference, Pra
 from costmodel.documents.schemas.reliability import FailuresReference
 
 _SPAN = Quantity("s", 1e-3, 1e9)
+Pause = Annotated[float, Quantity("s", 0, _SPAN.high)]
+PartOfTime = Annotated[float, Quantity("1", 0, 1 - LEAST_FACTOR)]  # some is left for steps
 TokenRate = Annotated[float, Quantity("token/s", 1)]
 StoreRate = Annotated[float, Quantity("B/s", 1)]
 Steps = Annotated[float, Quantity("step", 1, whole=True)]
@@ -81,7 +84,7 @@ class Checkpointing(Document):
     memory_interval: Interval = Field(default="best", description="Useful time between copies in memory, or best")
     storage: Storage = Field(default_factory=Storage.model_construct, description="Shared store")
     writer: Rate | None = Field(default=None, description="Write rate of one rank; default: no limit")
-    block: Seconds | None = Field(
+    block: Pause | None = Field(
         default=None,
         description="Pause for a checkpoint; default: the copy over the host link plus the value of the practice",
     )
@@ -111,9 +114,9 @@ class Checkpointing(Document):
 class Restart(Document):
     """From an interruption until training continues, loading left out."""
 
-    detect: Seconds | None = Field(default=None, description="Time until the failure is detected, in addition to start")
-    start: Seconds | None = Field(default=None, description="New nodes, processes, communicators")
-    warm_up: Seconds | None = Field(default=None, description="Slow first steps and data loader, in addition to start")
+    detect: Pause | None = Field(default=None, description="Time until the failure is detected, in addition to start")
+    start: Pause | None = Field(default=None, description="New nodes, processes, communicators")
+    warm_up: Pause | None = Field(default=None, description="Slow first steps and data loader, in addition to start")
     ranks: Gpus | None = Field(
         default=None,
         description="Accelerators on which the resharded job continues until the repair: whole replicas on the nodes "
@@ -125,13 +128,20 @@ class PlannedStops(Document):
     """Stops for maintenance."""
 
     every: Seconds = Field(description="Wall time from one stop to the next")
-    stop: Seconds = Field(description="Duration of each stop")
+    stop: Pause = Field(description="Duration of each stop")
+
+    @model_validator(mode="after")
+    def _leaves_time(self) -> Self:
+        if self.stop >= self.every:
+            sentence = "planned stops take all of the time: stop must be shorter than every"
+            raise PydanticCustomError("limit", sentence, {"keys": ("every", "stop")})
+        return self
 
 
 class Elastic(Document):
     """Continuing without the replicas that have a rank on a failed node until it is repaired."""
 
-    regroup: Seconds | None = Field(
+    regroup: Pause | None = Field(
         default=None, description="Pause of all replicas when some leave or return; default: a start"
     )
     repair: Seconds | None = Field(
@@ -194,7 +204,7 @@ class WholeRun(Document):
     elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = Field(
         default=None, description="Continue with fewer replicas: true, or its times; default: restart"
     )
-    evaluation: Share = Field(default=0.0, description="Share of the time spent on evaluation")
+    evaluation: PartOfTime = Field(default=0.0, description="Share of the time spent on evaluation")
     planned: PlannedStops | None = Field(default=None, description="Planned stops; default: none")
     loader: TokenRate | None = Field(
         default=None, description="Tokens per second that the data loader delivers; default: no limit"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.estimate.shared.limits import stated_limits
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.run_inputs import RunInputs
     from costmodel.estimate.training.training_inputs import TrainingInputs
 
+ENDLESS = "R007"
 TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
 
 
@@ -32,7 +34,8 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
 
 
 def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Checkpoints that do not finish before the next one starts, and copies that do not fit on the hosts."""
+    """Runs that never end, checkpoints that last into the next one, and copies that do not fit on the hosts."""
+    yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")
         period = costs.column("checkpoint_interval") + stop + run.checkpoint.interference * write

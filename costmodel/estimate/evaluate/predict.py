@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded, outside_fits
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.assumptions import converted, relevant_assumptions
@@ -196,7 +199,7 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
         remarked = (*remarked, "N003")
     if costs["memory_share"] <= 1 and not fits_at_p90(costs):
         remarked = (*remarked, "N023")
-    if inputs.run is not None and costs["goodput"] < HALF:
+    if inputs.run is not None and LEAST_FACTOR <= costs["goodput"] < HALF:
         remarked = (*remarked, "N037")
     if inputs.run is not None and costs["checkpoint_blocking"] > TIME_OUT and inputs.ranks > 1:
         remarked = (*remarked, "N038")
@@ -217,6 +220,8 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
     counting = (*idle, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    columns = withheld(evaluation.costs.columns, broken)
+    evaluation = replace(evaluation, costs=replace(evaluation.costs, columns=columns))
     return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
 
 

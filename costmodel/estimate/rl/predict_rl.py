@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.base import LEAST_FACTOR
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan
@@ -20,6 +21,8 @@ from costmodel.equations.run.uncertainty import (
     ninetieth_percentile,
     tenth_percentile,
 )
+from costmodel.estimate.evaluate.limit_checks import ENDLESS
+from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.rl.iteration import Iteration, iteration
 from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
@@ -84,6 +87,7 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
         found, run, results = evaluate(inputs, memory, valid=not refused)
     costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
+    costs = withheld(costs, broken)
     idle = unused_keys(inputs.case, _unused(inputs))
     remarked = ("N051",) if idle else ()
     makers = case.rollout.makers
@@ -144,6 +148,8 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
         yield "M001"
     if inputs.trainer.evaluation.costs.row()["host_share"] > 1:
         yield "M003"
+    if costs.get("goodput", 1.0) < LEAST_FACTOR:
+        yield ENDLESS
     for limit in stated_limits(inputs.case.scenario.limits):
         if not limit.holds(costs.get(limit.column, math.nan)):
             yield "M002" if limit.of_memory else "T001"

@@ -69,6 +69,7 @@ def fed(inputs: TrainingInputs, run: RunInputs, time: Number, read: Number | Non
     return time
 
 
+@np.errstate(divide="ignore", over="ignore")  # a run that is interrupted too often never ends
 def whole_run(
     inputs: TrainingInputs,
     run: RunInputs,
@@ -91,8 +92,7 @@ def whole_run(
         with term("steps"):
             steps = steps / used
     stepping = steps_time(steps, each, 1.0)
-    with np.errstate(divide="ignore"):  # a run that is interrupted too often never ends
-        wall = known_as("run_time", wall_time(stepping, useful))
+    wall = known_as("run_time", wall_time(stepping, useful))
     restart = restart_time(run, saved.load)
     columns: dict[str, Number] = {
         "goodput": useful,
@@ -204,7 +204,7 @@ def run_band(
     columns: dict[str, Number] = {}
     ends: dict[str, Number] = {}
     others: tuple[tuple[str, Ends], ...] = (("low", "high"), ("high", "low"))
-    with term("band of the run"), np.errstate(divide="ignore", invalid="ignore"):
+    with term("band of the run"), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         for end, other in others:
             by_rate = goodput(inputs, run, block, found.saved, found.at, ends=other)
             by_start = goodput(inputs, run, block, found.saved, found.at, start=other)

@@ -249,6 +249,11 @@ REFUSALS = {
         "workload.critical_batch does not hold for stale gradients, so leave that key out.",
         fixes="plan.sync plan.zero plan.pp",
     ),
+    "R007": Reason(
+        "the run never ends",
+        "Failures with their restarts, checkpoints, planned stops and evaluation leave less than a millionth of the "
+        "time for steps. Change run.failures, run.restart, run.checkpoint, run.planned or run.evaluation.",
+    ),
     "R009": Reason(
         "servers need whole gradients",
         "Parameter servers sum whole gradients of whole replicas. They need zero 0 and compression none, fp16 or "

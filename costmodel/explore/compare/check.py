@@ -12,6 +12,7 @@ from costmodel.documents.reader.folders import SUFFIXES
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
+from costmodel.estimate.evaluate.limit_checks import ENDLESS
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
@@ -89,6 +90,7 @@ def _checked(key: str, answer: Answer, holding: BaselinePolicy) -> CheckedScenar
     if "M001" in answer.broken:
         costs = answer.evaluation.costs.row()
         findings.insert(0, CheckResult("fits", "memory_share", False, costs["memory_share"], 1.0))
+    findings += [CheckResult("valid", code, kept=False) for code in answer.broken if code == ENDLESS]
     if holding.baseline is None:
         return CheckedScenario(key, answer, tuple(findings))
     before = holding.baseline.scenarios.get(key)

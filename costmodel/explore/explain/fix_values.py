@@ -26,6 +26,11 @@ LAYOUT = [f"plan.{key}" for key in _LAYOUT.split()]
 OF_RUN: dict[str, tuple[tuple[str, ...], ...]] = {
     "R001": (("run.checkpoint.interval=best",), ("run.checkpoint.steps=null",)),
     "R002": (("run.checkpoint.mode=async",), ("run.checkpoint.mode=sync",)),
+    "R007": (
+        *((f"run.{key}=null",) for key in ("checkpoint.block", "checkpoint.storage.read", "restart.start", "planned")),
+        ("run.evaluation=0",),
+        ("run.checkpoint.mode=memory",),
+    ),
 }
 _FIXES = " ".join(reason.fixes for reason in REFUSALS.values()).split()
 _EVERY = tuple(dict.fromkeys([*_FIXES, *LAYOUT, "cluster.node.accelerators"]))

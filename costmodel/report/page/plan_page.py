@@ -128,7 +128,8 @@ def headlines(answer: Answer, figures: Figures) -> list[Headline]:
     run = f"{result('run_cost', costs['run_cost'])} and {result('run_time', costs['run_time'])} for all tokens"
     cost_note = run if costs["run_cost"] == costs["run_cost"] else "for a million tokens"
     return [
-        Headline("Step time", figures("step_time"), f"{BAND}: {_band(costs, 'step_time')}"),
+        Headline("Step time, if it fitted" if room == "does not fit" else "Step time", figures("step_time"),
+                 f"{BAND}: {_band(costs, 'step_time')}"),
         Headline("MFU", figures("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),
         Headline("Memory", figures("memory_peak"),
                  f"of {gib(answer.inputs.usable)} GiB: {verdict_words(costs)}",

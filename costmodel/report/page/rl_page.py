@@ -135,7 +135,7 @@ def rl_conclusion(answer: RlAnswer) -> str:
     if "M001" in answer.broken:
         return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
     ahead = ""
-    if answer.run is not None:
+    if answer.run is not None and not math.isnan(costs["goodput"]):
         share, lasts = percent(costs["goodput"]), costs["run_time"]
         taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
         ahead = f"{taken}{share} of its time are iterations that count. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ _FIGURES = (("Wall time", "run_time"), ("Cost", "run_cost"), ("Energy", "energy"
 
 def run_page(facts: PlanFacts, outlook: RunOutlook | None, commands: Sequence[str]) -> HtmlPage:
     """The run, then the step that it is made of."""
-    if not facts.valid or outlook is None:
+    if not facts.valid or outlook is None or math.isnan(facts.costs["goodput"]):
         return plan_page(facts, commands)
     traces = Traces(facts.nodes)
     page = plan_page(facts, commands, traces)

@@ -188,6 +188,7 @@ def test_llama_3_spent_over_nine_tenths_of_its_time_training() -> None:
         "cluster.nodes=2048",
         "workload.global_batch=2048",
         "plan.pp=16",
+        "plan.recompute=full",
         "run.failures=llama-3",
         "run.checkpoint.block=5 s",
         "run.checkpoint.storage.write=111 GB/s",

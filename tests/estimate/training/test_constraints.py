@@ -214,7 +214,7 @@ def test_every_reason_has_a_case_and_a_meaning() -> None:
     assert {*codes} == {*CASES, "L010", "L012", "R003", "R013"}  # R003, R013: test_run.py
     assert len(codes) == len({*codes})
     of_a_search = {"L044", "M004"}
-    assert {*codes, *of_a_search, "M001", "M002", "M003", "R001", "R002", "T001"} == {*REFUSALS}
+    assert {*codes, *of_a_search, "M001", "M002", "M003", "R001", "R002", "R007", "T001"} == {*REFUSALS}
     assert all(rule.title and rule.meaning.endswith(".") for rule in {**REFUSALS, **REMARKS}.values())
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
 from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, percent, show, show_time, significant
 from costmodel.report.terminal.plan.effect_lines import effect_lines
@@ -40,8 +41,7 @@ def estimate(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
         *problems(answer),
         Text(),
         CellTable([""] * 4, _figures(answer, costs), "llll", headed=False),
-        styled(f"  cost        {_cost_words(answer.inputs, costs)}"),
-        *_price(answer.inputs),
+        *_cost(answer, costs),
         *_run(answer, costs),
         *effect_lines(answer),
         *_where_it_goes(answer.evaluation.block, costs),
@@ -58,6 +58,8 @@ def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """What the run around the steps makes of them, where the scenario asks about it."""
     if answer.evaluation.run is None:
         return []
+    if math.isnan(costs["goodput"]):
+        return [styled("  run         —; details: costmodel run")]
     share = between(*(percent(costs[f"goodput_{end}"]) for end in ENDS))
     return [styled(f"  run         goodput {percent(costs['goodput'])} ({share}); details: costmodel run")]
 
@@ -70,12 +72,17 @@ def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str
     efficient = f"{percent(costs['communication_efficiency'])} efficient"
     several = [("scaling", percent(costs["scaling_efficiency"]), "communication", efficient)]
     return [
-        ("step time", show_time(costs["step_time"]), "memory", peak),
+        ("step time", f"{show_time(costs['step_time'])}{_if_large(answer)}", "memory", peak),
         (BAND, between(*(show_time(costs[f"step_time_{end}"]) for end in ENDS)), BAND, memory_band(costs)),
         ("throughput", show(costs["tokens_per_s"], "token/s"), "per GPU", each),
         ("MFU", percent(costs["mfu"]), "HFU", percent(costs["hfu"])),
         *(several if answer.inputs.ranks > 1 else []),
     ]
+
+
+def _if_large(answer: ExplainedAnswer) -> str:
+    """What a time is that no step takes, of a plan that is too large for the machine."""
+    return "" if TOO_LARGE.isdisjoint(answer.broken) else ", if it fitted"
 
 
 def _where_it_goes(block: Block, costs: dict[str, float]) -> list[Line]:
@@ -102,15 +109,19 @@ def _term(value: float, step: float) -> str:
     return show_time(value if value > _DUST * step else 0.0)
 
 
-def _price(inputs: TrainingInputs) -> list[Text]:
-    """The price of that cost and its origin; prices that were left out."""
-    price, indent = price_of(inputs.case), " " * len("  cost        ")
-    return price_lines(price, indent)[not price.known :]
+def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
+    """The cost, its price and the origin of that; prices that were left out. None of a plan that cannot run."""
+    price, indent = price_of(answer.inputs.case), " " * len("  cost        ")
+    if price.known and math.isnan(costs["cost_per_mtoken"]):
+        return [styled("  cost        —")]
+    stated = styled(f"  cost        {_cost_words(answer.inputs, costs)}")
+    return [stated, *price_lines(price, indent)[not price.known :]]
 
 
 def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
-    lasting = "" if budget is None else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    unknown = budget is None or math.isnan(costs["run_time"])
+    lasting = "" if unknown else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
         missing = f"no price known for {inputs.case.node.name}; --price 2.50USD/GPU/h sets one"
         return f"{lasting}; {missing}" if lasting else missing

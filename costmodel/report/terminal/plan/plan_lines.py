@@ -9,6 +9,7 @@ from rich.text import Text
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
+_RARER = "no single key fixes this; state rarer failures under run.failures, or shorter stops for each of them"
 _NOTHING = "no single key fixes this; costmodel search shows whether several together do"
 
 
@@ -50,6 +52,18 @@ def refusal(answer: ExplainedAnswer) -> list[Line]:
     return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
 
 
+def without_figure(answer: ExplainedAnswer, name: str) -> list[Line]:
+    """The answer for a figure that a plan does not have because it is too large for the machine."""
+    stated = styled(f"A plan that does not fit has no {name}.", BAD)
+    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
+
+
+def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
+    """Reasons of these against a plan, a line each."""
+    found = (code for code in answer.refused or answer.broken if code in codes)
+    return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in found]
+
+
 def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> WidthDrawing:
     """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
     return typed(before, command(answer.inputs.case, verb, *words, free=verb == "search"))
@@ -60,8 +74,9 @@ def problems(answer: ExplainedAnswer) -> list[Line]:
     lines: list[Line] = []
     codes = answer.refused or answer.broken
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
-        lines += [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in alike]
-        lines += remedy_lines(found, indent="    ") or [styled(f"    {_unknown(answer) or _NOTHING}")]
+        lines += against(answer, named := [*alike])
+        nothing = _unknown(answer) or (_RARER if ENDLESS in named else _NOTHING)
+        lines += remedy_lines(found, indent="    ") or [styled(f"    {nothing}")]
     lines += [] if answer.refused else remarks([answer.remarked], nodes=[answer.inputs.case.node.name])
     return [Text(), *lines] if lines else []
 

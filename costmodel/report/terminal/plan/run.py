@@ -42,6 +42,7 @@ def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
     if answer.refused:
         return refusal(answer)
     found, costs = whole_of(answer), answer.evaluation.costs.row()
+    runs = not math.isnan(costs["goodput"])
     assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
     return [
         *titled(answer),
@@ -51,14 +52,14 @@ def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
             ("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"
         ),
         *_price(answer),
-        *_where_it_goes(answer, found),
+        *(_where_it_goes(answer, found) if runs else []),
         Text(),
         *_facts(answer, found, costs),
         *_moving(answer, costs),
         Text(),
         *assumed_lines(tuple(assumed), verbose=verbose),
         Text(),
-        styled(f"Bound by {largest_part(answer, found)}."),
+        *([styled(f"Bound by {largest_part(answer, found)}.")] if runs else []),
         following(answer, "estimate"),
         following(answer, "explain", "goodput", before="     "),
     ]
@@ -93,6 +94,8 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> t
     wanted = missing_input(answer.inputs, name)
     if wanted:
         return words, "unknown", wanted
+    if math.isnan(costs[name]):
+        return words, "—", ""
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
     last = "without end" if endless else result(name, high)
@@ -131,7 +134,7 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     assert asked is not None
     band = f" ({between(*(show_time(costs[f'mtbf_{end}']) for end in ('low', 'high')))})"
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
-    count = number(found.interruptions)
+    count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""
     rows = [("failures", f"one each {show_time(costs['mtbf'])}{band}{counts}")]
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
@@ -213,7 +216,7 @@ def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
 
 def _moving(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
     """What would raise a low goodput."""
-    if costs["goodput"] >= WELL:
+    if not costs["goodput"] < WELL:
         return []
     rows = [
         (
@@ -237,7 +240,7 @@ def _electricity_usd(answer: Answer) -> float:
 def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
     """The answer of estimate with what makes up the run."""
     told = json_answer.estimate(answer)
-    if answer.refused:
+    if answer.refused or math.isnan(answer.costs["goodput"]):
         return told | {"run": None}
     found = whole_of(answer)
     asked = answer.inputs.run

@@ -53,7 +53,7 @@ def _facts(answer: RlAnswer) -> list[Line]:
         ("memory", used, "cost", _cost(answer)),
     ]
     lines: list[Line] = [CellTable([""] * 4, rows, "llll", headed=False)]
-    if workload.iterations is not None:
+    if workload.iterations is not None and not math.isnan(costs["run_time"]):
         stated = f"{counted(workload.iterations)} iterations as stated"
         lines.append(styled(f"  run         {show_time(costs['run_time'])}{_rent(costs)}: {stated}"))
     return lines
@@ -69,6 +69,8 @@ def _rent(costs: dict[str, float]) -> str:
 
 def _cost(answer: RlAnswer) -> str:
     cost = answer.costs["iteration_cost"]
+    if "M001" in answer.broken:
+        return "—"
     return "set assume.price" if math.isnan(cost) else f"{rounded_dollars(cost)} an iteration"
 
 

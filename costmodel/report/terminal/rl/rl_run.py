@@ -26,15 +26,15 @@ def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
     if answer.refused:
         return [*titled(case, answer), *problems(answer)]
     figures = [_figure(answer, *each) for each in (("wall time", "run_time"), ("cost", "run_cost"))]
-    goodput = ("goodput", percent(answer.costs["goodput"], 3), "")
+    share = answer.costs["goodput"]
+    goodput = ("goodput", "—" if math.isnan(share) else percent(share, 3), "")
     assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
     return [
         *titled(case, answer, price=True),
         *problems(answer),
         Text(),
         CellTable(("", "", BAND), [*figures, goodput], "lll"),
-        Text(),
-        *_where_it_goes(answer),
+        *([] if math.isnan(share) else [Text(), *_where_it_goes(answer)]),
         Text(),
         CellTable(("", ""), _facts(answer), "ll", headed=False),
         Text(),
@@ -45,6 +45,8 @@ def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
 
 
 def _figure(answer: RlAnswer, words: str, name: str) -> tuple[str, str, str]:
+    if math.isnan(answer.costs["goodput"]):
+        return words, "—", ""
     if math.isnan(answer.costs[name]):
         return words, "unknown", "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
     low, high = (result(name, answer.costs[f"{name}_{end}"]) for end in ENDS)
@@ -68,7 +70,7 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
     """Iterations, interruptions, checkpoints."""
     costs, found, workload = answer.costs, answer.run, answer.inputs.case.scenario.workload
     assert found is not None
-    count = number(found.interruptions)
+    count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     often = "" if math.isnan(count) else f", {counted(round(count))} in the run"
     steps = "unknown" if workload.iterations is None else counted(workload.iterations)
     models = "policy and critic" if answer.inputs.models["critic"] else "policy"
@@ -103,7 +105,7 @@ def run_json(answer: RlAnswer) -> dict[str, Any]:
     """The answer of estimate with what makes up the run."""
     told = rl_json.estimate(answer)
     found = answer.run
-    if answer.refused or found is None:
+    if answer.refused or found is None or math.isnan(answer.costs["goodput"]):
         return told | {"run": None}
     told["run"] = {
         "iterations": rl_json.finite(number(found.steps)),

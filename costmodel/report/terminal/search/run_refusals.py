@@ -16,7 +16,7 @@ from costmodel.estimate.training.failed_node import (
     whole_replicas,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.ground.units import counted, gib, show, show_time
+from costmodel.ground.units import counted, gib, percent, show, show_time
 from costmodel.report.terminal.style.formatting import joined
 
 _HOST = {"link": "its host link", "capacity": "the host's memory", "bandwidth": "the rate of that memory"}
@@ -140,6 +140,17 @@ def _copies(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     return f"mode {mode} takes {gib(taken)} GiB on each host, {gib(taken - holds)} GiB over the {gib(holds)} GiB it has"
 
 
+def _endless(inputs: TrainingInputs, costs: dict[str, float]) -> str:
+    apart, restart, stop = (show_time(costs[name]) for name in ("mtbf", "restart_time", "checkpoint_blocking"))
+    said = f"failures are {apart} apart, a restart takes {restart} and a checkpoint stops it for {stop}"
+    asked = inputs.run
+    assert asked is not None
+    taken = {"run.planned": asked.planned.stop / asked.planned.every if asked.planned else 0.0}
+    taken["run.evaluation"] = asked.evaluation
+    most = max(taken, key=lambda name: taken[name])
+    return f"{said}; {most} takes {percent(taken[most])} of the time" if taken[most] > 0.5 else said
+
+
 def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
     """Why backward cannot update each layer."""
     if not inputs.stack.states.in_backward:
@@ -201,4 +212,8 @@ PLAN_SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "R009": not_served,
     "R013": not_resharded,
 }
-RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {"R001": _overlapping, "R002": _copies}
+RUN_SENTENCES: dict[str, Callable[[TrainingInputs, dict[str, float]], str]] = {
+    "R001": _overlapping,
+    "R002": _copies,
+    "R007": _endless,
+}

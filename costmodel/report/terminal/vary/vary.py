@@ -10,7 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, is_money, machine_name
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, is_money, is_of_run, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -108,8 +108,8 @@ def _combinations(found: Swept, *, priced: bool) -> CellTable:
 
 
 def _figure(point: SweepPoint, name: str) -> str:
-    """A result of one point; none of a plan that is refused, a dash for the rent of one that fails."""
-    if point.broken and is_money(name):
+    """A result of one point; none of a plan that is refused, a dash for what one that fails does not have."""
+    if point.broken and (is_money(name) or is_of_run(name)) and math.isnan(point.costs[name]):
         return "—"
     return result(name, point.costs.get(name, math.nan)) if point.costs else ""
 

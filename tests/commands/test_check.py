@@ -21,6 +21,7 @@ from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, mac
 from costmodel.estimate.training.time import layer_kernels
 from costmodel.estimate.training.time import step as training
 from costmodel.ground.equation import EQUATIONS, Number, equation
+from costmodel.report.terminal.style.theme import GOOD, WARN, chance_style
 
 Faults = Callable[[Any], list[Any]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -431,6 +432,19 @@ def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any
     assert (ran.code, ran.err) == (0, "")
     assert "2 of 2 limits kept" in ran.out
     assert "the best plan in costmodel search" in ran.out
+
+
+@pytest.mark.parametrize(("replicas", "style"), [("2", WARN), ("3", GOOD)])
+def test_a_kept_service_states_its_chance_in_the_colour_of_a_search(replicas: str, style: str, run: Any) -> None:
+    """The verdict is that of the limits; amber where the chance is under the 90 % that searches prefer."""
+    plan = ("serve-llama-3.1-70b", "--set", f"plan.replicas={replicas}", "--set", "cluster.nodes=3")
+    (figures,) = json.loads(run("estimate", *plan, "--json").out)["plans"]
+    chance = figures["limits_chance"]
+    assert (chance >= 0.9) is (style == GOOD)
+    ran = run("check", *plan)
+    assert (ran.code, f"2 of 2 limits kept · {chance * 100:.1f} % chance to keep them" in ran.out) == (0, True)
+    assert chance_style(chance) == style
+    assert f"chance {chance * 100:.1f} %" in run("estimate", *plan).out
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from each import each
 
+from costmodel.report.terminal.style.layout import CellTable
+
 SERVED = "serve-llama-3.1-70b"
 SCALED = ("scale", "--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "2000", "--answer", "500")
 
@@ -276,3 +278,16 @@ def test_a_token_within_the_window_adds_its_cache(run: Any) -> None:
     assert f"{token:.0f} KiB per token within the window of 4,096; one GPU holds 322 MiB of 2,560 tokens" in out
     assert "a token beyond adds nothing" in out
     assert "0 GiB per token" not in out
+
+
+def test_scale_states_the_chance_that_is_demanded(run: Any) -> None:
+    said = run("scale", "serve-llama-3.1-70b", "--rate", "8..16", "--safe", "95%").out
+    assert "meets the limits up to " in said
+    assert " requests/s with a chance of 95 %." in said
+    assert "is expected to meet" in run("scale", "serve-llama-3.1-70b", "--rate", "8..16", "--safe", "off").out
+
+
+def test_words_of_a_table_have_a_style_of_their_own() -> None:
+    table = CellTable(("", ""), [("rate", "chance 79 %")], "ll", headed=False, marked={"chance 79 %": "warn"})
+    (line,) = table.lines()
+    assert [(line.plain[span.start : span.end], span.style) for span in line.spans] == [("chance 79 %", "warn")]

@@ -6,16 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding
+from costmodel.explore.safety import chance_column
 from costmodel.ground.counts import number_of
+from costmodel.ground.units import rounded_percent
 from costmodel.report.machine import runner_forms
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import job_lines, origin_lines, subject_fields, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, WARN, chance_style, styled
 
 UNKNOWN, EXACT = "known", "exact"  # findings about a baseline as a whole
 UNKNOWN_WORDS = "▲ not in the baseline; --update adds it"
@@ -29,13 +33,26 @@ def check_lines(found: Sequence[CheckedAnswer[Any]], words: Words, *, verbose: b
     for checked in found:
         failed = [finding for finding in checked.findings if not finding.kept]
         lines += job_lines(checked.answer.inputs.case.asked.assumed)
-        lines.append(styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD))
+        counted = styled(f"{'✗' if failed else '✓'} {checked.name}: {_count(checked)}", BAD if failed else GOOD)
+        lines.append(counted if failed else Text.assemble(counted, _chance(checked.answer)))
         lines += [styled(f"    {line.plain}", DIM) for line in origin_lines(checked.answer.inputs.case)]
         shown = checked.findings if verbose else failed
         lines += [styled(f"    {words(checked, finding)}") for finding in shown]
         if not verbose and any(finding.name == UNKNOWN and finding.kept for finding in checked.findings):
             lines.append(styled(f"    {UNKNOWN_WORDS}", WARN))
     return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
+
+
+def _chance(answer: Any) -> Text:
+    """The chance to keep the limits of a plan that keeps them, amber where a search would not prefer it."""
+    serves = answer.inputs.case.kind == "serving"
+    chance = float(answer.costs.get(chance_column(answer.inputs.case.kind), math.nan))
+    if math.isnan(chance):
+        return styled("")
+    return styled(
+        f" · {rounded_percent(chance, 1).replace('%', ' %')} chance to {'keep them' if serves else 'fit'}",
+        chance_style(chance),
+    )
 
 
 def _count(checked: CheckedAnswer[Any]) -> str:

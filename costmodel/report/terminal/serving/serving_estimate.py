@@ -36,7 +36,7 @@ from costmodel.report.terminal.style.head import origin_lines, price_lines, subj
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, chance_style, styled
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 _FULL = 0.99  # of the highest rate
@@ -175,8 +175,10 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows += _beginnings(answer)
     rows += _speculation(answer)
     rows += _apart(answer)
+    chance = _chance(answer)
+    marked = {chance: chance_style(costs[OWN])} if chance and math.isfinite(costs[OWN]) else {}
     return [
-        CellTable([""] * 5, rows, "lllll", headed=False),
+        CellTable([""] * 5, rows, "lllll", headed=False, marked=marked),
         *money_and_energy(answer),
     ]
 

@@ -18,7 +18,7 @@ from costmodel.estimate.serving.plan_columns import sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.safety import preferred_chance
+from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.fewer_gpus import FewerGpus
 from costmodel.explore.serving.fleets import counts_of
@@ -237,9 +237,10 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
     sized = each if kept[0].one is None else kept[0].one.costs
     one, gpus = sized["rate_within_slo_per_s"] / sized["replicas"], each["gpus"] / each["replicas"]
     up_to = rate_words(one, significant(one))
-    limited, safe = service_limits(answers[0].inputs), preferred_chance(answers[0].inputs.case)
+    limited, case = service_limits(answers[0].inputs), answers[0].inputs.case
     verb = "is expected to meet the limits up to" if limited else "answers at most"
-    if safe is not None and kept[0].one is not None:
+    safe = stated_chance(case) if kept[0].one is None else preferred_chance(case)
+    if safe is not None:
         met = "meets the limits" if limited else "answers"
         up_to = f"{up_to} with a chance of {percent(safe, 2)}"
         verb = f"{met} up to"

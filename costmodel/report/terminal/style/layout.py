@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -12,7 +13,7 @@ from costmodel.ground.record import record
 from costmodel.report.terminal.style.theme import columns, styled, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 NARROWEST = 24
 _LEAST_ROOM, _NO_ROOM = 16, 8
@@ -40,6 +41,7 @@ class CellTable:
     gap: str = "  "
     indent: str = "  "
     style: str = ""
+    marked: Mapping[str, str] = field(default_factory=dict)  # words that have a style of their own
 
     def lines(self, width: int | None = None) -> list[Text]:
         """As aligned lines."""
@@ -66,7 +68,13 @@ class CellTable:
 
     def _drawn(self, rows: Sequence[Sequence[str]], kept: Sequence[int]) -> list[Text]:
         right = [self.align[index] == "r" for index in kept]
-        return [styled(line, self.style) for line in columns(rows, right=right, gap=self.gap, indent=self.indent)]
+        return [self._styled(line) for line in columns(rows, right=right, gap=self.gap, indent=self.indent)]
+
+    def _styled(self, line: str) -> Text:
+        text = styled(line, self.style)
+        for words, style in self.marked.items():
+            text.highlight_words([words], style)
+        return text
 
     def _stacked(self, kept: Sequence[int], width: int) -> list[Text]:
         """Each row over several lines: as many columns in each as there is room for."""
@@ -77,7 +85,7 @@ class CellTable:
             right = [self.align[index] == "r" for index in group]
             for row, line in zip(parts, columns(cells, right=right, gap=self.gap, indent=inset), strict=True):
                 row += [line] if line.strip() else []
-        lines = (styled(line, self.style) for row in parts for line in row)
+        lines = (self._styled(line) for row in parts for line in row)
         return [part for line in lines for part in _fitted(line, width)]
 
     def _groups(self, kept: Sequence[int], width: int) -> Iterator[list[int]]:

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
 
+from costmodel.documents.schemas.default_values import SAFE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -93,6 +95,11 @@ def columns(rows: Sequence[Sequence[str]], *, right: Sequence[bool], gap: str = 
         ]
         lines.append((indent + gap.join(cells)).rstrip())
     return lines
+
+
+def chance_style(chance: float) -> str:
+    """Green from the chance on that searches prefer, amber below."""
+    return GOOD if chance >= SAFE else WARN
 
 
 def styled(line: str, style: str = "") -> Text:

@@ -308,4 +308,4 @@ def fit_page(title: str) -> str:
     'times of collectives inside a scale-up domain, of all_reduce'
     """
     part, _, rest = title.partition(" ")
-    return f"times of {_PARTS[part]}, of {rest}" if part in _PARTS and rest else ""
+    return f"times of {_PARTS[part]}, of {rest}" if part in _PARTS and rest and " " not in rest else ""

@@ -52,6 +52,10 @@ _SAME = {
     "slower": "slow", "slowness": "slow", "sp": "sequence parallel", "stuck": "hang", "tp": "tensor parallel",
     "util": "utilization", "vram": "gpu memory", "weights": "weight", "freeze": "hang", "freezes": "hang",
     "expensive": "cost", "dollars": "cost", "usd": "cost", "speedup": "speed up",
+    "big": "large", "bigger": "large", "biggest": "large", "larger": "large", "largest": "large", "ram": "memory",
+    "broke": "failure", "broken": "failure", "crashed": "failure", "crashing": "failure", "dead": "failure",
+    "died": "failure", "dies": "failure", "cheap": "cheapest", "cheaper": "cheapest", "dollar": "cost", "money": "cost",
+    "recover": "restart", "recovering": "restart", "resume": "restart", "resuming": "restart", "max": "maximum",
 }  # fmt: skip
 _COLLECTIVES = re.compile(r"\b(all)[ -]?(reduce|gather|to[ -]?all)|\b(reduce)[ -]?(scatter)")  # one word each
 _BRITISH = (
@@ -80,13 +84,14 @@ _ENDINGS = (
     "e",
 )
 _SHORTEST = 3  # letters that remain in front of an ending
-_OPENED, _NAMED = 0.6, 0.3  # shares of the words of a question that open a page, and that name one in a hint
+_OPENED, _NAMED = 0.72, 0.2  # likeness to a phrase that opens its page, and what names a page in a hint
+_ANYWHERE = 0.65  # what the same words weigh that stand anywhere on a page: less than opens one
 _WORD = 3  # letters of a word that distinguishes pages
 
 
 @record
 class Found:
-    """A page that words lead to, and the share of these that it has, rare ones weighing more."""
+    """A page that words lead to, and its likeness: the share of words that both have, rare ones weighing more."""
 
     word: str
     share: float
@@ -143,7 +148,9 @@ def page_of_phrase(words: str) -> str | None:
 
 
 def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Found]:
-    """The pages that have most of the words of a question, those with it in their title or phrases first.
+    """The pages that are most like a question, by the phrase that has most words in common with it and fewest others.
+
+    Words anywhere on a page count less: they name it in a hint, and open none.
 
     texts: by the word of a page, its title and names, and its text
     """
@@ -152,12 +159,19 @@ def nearest_pages(words: str, texts: Mapping[str, tuple[str, str]]) -> list[Foun
         return []
     pages = _pages(tuple(texts.items()))
     held = Counter(word for strong, weak in pages.values() for word in strong | weak)
-    weights = {word: math.log(1 + len(pages) / (1 + held[word])) for word in asked}
-    whole = sum(weights.values())
+
+    def weight(those: frozenset[str]) -> float:
+        return sum(math.log(1 + len(pages) / (1 + held[word])) for word in those)
+
+    whole = weight(asked) or 1.0
+    alike: dict[str, float] = {}
+    for phrase, page in _index().items():
+        if both := phrase & asked:
+            alike[page] = max(alike.get(page, 0.0), 2 * weight(both) / (whole + weight(phrase)))
     found = []
     for page, (strong, weak) in pages.items():
-        share = sum(weights[word] * (1.0 if word in strong else 0.5) for word in asked & (strong | weak)) / (whole or 1)
-        found.append((share, -len(strong), page))
+        anywhere = (weight(asked & strong) + 0.5 * weight((asked & weak) - strong)) / whole
+        found.append((max(alike.get(page, 0.0), _ANYWHERE * anywhere), -len(strong), page))
     best = sorted(found, reverse=True)[:3]
     return [Found(page, share) for share, _, page in best if share >= _NAMED]
 

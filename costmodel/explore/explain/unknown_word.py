@@ -8,10 +8,12 @@ from costmodel.documents.keys.suggestions import alike
 from costmodel.explore.explain.phrases import Found
 from costmodel.ground.errors import CostModelError, fail
 
+_ALIKE, _ALIKE_OF_QUESTION = 0.65, 0.85
+
 
 def unknown(word: str, known: list[str]) -> Exception:
-    """A fault for a word that cannot be explained, with the nearest that can."""
-    close = alike(word, known, 3, 0.5)
+    """A fault for a word that cannot be explained, with the nearest that can; of a question more letters must agree."""
+    close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
     hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
     return fail("C003", f"'{word}' is not known", None, hint)
 

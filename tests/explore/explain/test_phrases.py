@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.reader.answered_questions import questions
 from costmodel.documents.reader.library import phrases
 from costmodel.explore.explain.pages import page, page_or_nearest
-from costmodel.explore.explain.phrases import key_of, page_of_phrase
+from costmodel.explore.explain.phrases import is_sure, key_of, nearest_pages, page_of_phrase
 from costmodel.ground.errors import CostModelError
 
 # Phrasings as people type them, and the page on which the answer stands, read off the pages.
@@ -31,8 +31,59 @@ ASKED = {
     "the model does not fit in memory": "out-of-memory", "dataloader is slow": "data-loading",
     "H100 vs A100": "which-gpu", "memory bound or compute bound": "roofline", "loss diverges": "not-predicted",
 }  # fmt: skip
+# Phrasings by page, as users typed them in failures, about memory, batches, cost, networks, tuning, serving and GPUs.
+TYPED = {
+    "node-failures": ("my gpu broke", "a gpu died during training", "resume after crash", "node crashed",
+        "hardware fault", "machine went down", "resume training", "restart training from checkpoint",
+        "job killed", "link flapping", "network is down", "how often do gpus fail", "recover from a crash",
+        "server reboot during training"),
+    "collective-timeouts": ("training froze", "gpu hang", "all-reduce hangs", "stuck at nccl"),
+    "spares-and-elastic": ("resume on a different number of gpus", "continue with fewer gpus"),
+    "out-of-memory": ("CUDA out of memory during backward", "gpu memory is full", "max batch size for my gpu",
+        "memory leak", "expandable_segments", "sequence length too long oom", "oom on long context",
+        "ran out of memory", "memory spikes", "not enough memory", "reduce vram usage", "how much vram do I need",
+        "does it fit", "largest batch that fits", "biggest batch size that fits", "optimizer memory usage",
+        "fsdp memory"),
+    "critical-batch": ("how big a batch", "bigger batch", "how large a batch"),
+    "global-batch": ("increase batch size", "batch too small", "per_device_train_batch_size"),
+    "energy-and-carbon": ("power draw of cluster", "electricity bill", "cooling", "power consumption of a gpu",
+        "megawatts"),
+    "gpus-for-training": ("chinchilla optimal tokens", "compute optimal", "how many gpus to train a 70b model",
+        "how many tokens should I train on", "optimal model size", "how many epochs", "days to train llama 70b"),
+    "cost-of-tokens": ("dollar cost of training", "cost of training llama 3", "cloud gpu price",
+        "gpu rental price"),
+    "which-gpu": ("H100 vs A100 which is cheaper", "which gpu to buy", "cheapest way to train",
+        "which gpu for llama 70b", "is a100 enough", "consumer gpu", "amd gpus", "rtx 4090 for training"),
+    "lora-or-full": ("LoRA memory", "qlora memory", "fine-tune a 70b model", "fine-tune on a single gpu",
+        "4-bit training"),
+    "pretraining-or-fine-tuning": ("instruction tuning cost", "gpus for supervised fine-tuning"),
+    "cold-start": ("cold start time of a model server", "model server startup time", "time to load a model",
+        "scale to zero", "warm up of a server", "slow model loading"),
+    "sequence-packing": ("sequence packing", "packing sequences", "padding", "variable length sequences",
+        "document masking"),
+    "torch-compile": ("torch.compile", "compile the model", "kernel fusion", "triton kernels", "inductor"),
+    "launch-overhead": ("kernel launch overhead", "python overhead", "cpu bound", "host overhead"),
+    "nccl": ("all-reduce bandwidth", "all-gather bandwidth", "nccl bandwidth test", "collective bandwidth"),
+    "network-requirements": ("cluster network congestion", "oversubscribed network", "bandwidth between nodes"),
+    "communication-bound": ("slow network", "network latency too high"),
+    "network-kinds": ("bandwidth between gpus", "pcie bottleneck"),
+    "data-loading": ("gpu direct storage", "dataset on s3"),
+    "how-often-to-save": ("checkpoint too slow", "saving takes too long", "lost checkpoint"),
+    "sharded-checkpoint": ("checkpoint to s3", "oom when saving checkpoint", "size of a checkpoint"),
+    "latency-or-throughput": ("slow first token", "serving is slow", "low throughput in vllm",
+        "batch size in vllm"),
+    "kv-cache-size": ("context length for serving", "kv cache full"),
+    "multi-gpu-serving": ("how to serve llama 70b", "serve a 70b model"),
+    "low-mfu": ("tokens per second too low", "training throughput too low"),
+    "slow-step": ("fsdp is slow", "training slowed down", "zero 3 is slow"),
+    "strong-or-weak-scaling": ("scaling is bad", "adding gpus does not help"),
+    "mixed-precision": ("fp8 speedup", "fp16 overflow", "int8 training"),
+    "ddp-or-fsdp": ("fsdp or deepspeed", "megatron vs fsdp"),
+    "spot-or-on-demand": ("job was preempted", "reserved or on demand"),
+}  # fmt: skip
 OF_WORDS = {
     "continuous batching": "batching", "chunked prefill": "chunked prefill", "expert parallelism": "expert-parallel",
+    "many lora adapters": "served_adapters",
     "goodput": "goodput", "hybrid sharding": "hsdp", "zero bubble pipeline": "zb-h1",
 }  # fmt: skip
 
@@ -42,6 +93,28 @@ def test_a_common_question_leads_to_its_page(words: str, run: Any) -> None:
     found = page_or_nearest(words)
     assert found.asked is not None
     assert found.asked.words[0] == ASKED[words]
+
+
+@pytest.mark.parametrize("target", TYPED)
+def test_what_users_type_leads_to_the_page_that_answers_it(target: str) -> None:
+    pages = {words: page_or_nearest(words).asked for words in TYPED[target]}
+    assert {words: asked.words[0] if asked else None for words, asked in pages.items()} == dict.fromkeys(pages, target)
+
+
+@pytest.mark.parametrize(
+    "words", ["my cat at the server", "weather of the cluster", "python install", "int7 pie chart"]
+)
+def test_a_loose_match_opens_no_page(words: str, run: Any, faults: Any) -> None:
+    (fault,) = faults(run("explain", words))
+    assert fault.code == "C003"
+    assert "did you mean" not in fault.help
+
+
+def test_words_anywhere_on_a_page_name_it_and_open_none() -> None:
+    pages = {"made-up": ("spare bubble carbon", "spare bubble carbon")}
+    (only,) = nearest_pages("spare bubble carbon", pages)
+    assert only.word == "made-up"
+    assert not is_sure([only])
 
 
 def test_the_page_of_a_phrase_is_printed(run: Any) -> None:
@@ -57,7 +130,7 @@ def test_a_word_with_a_page_of_its_own_stays_there(words: str) -> None:
 
 
 def test_every_phrase_of_the_index_has_one_page() -> None:
-    """At least 150 terms of the field; none is empty, none leads to two pages, and all pages are there."""
+    """More than 1,000 terms of the field; none is empty, none leads to two pages, and all pages are there."""
     pages: dict[frozenset[str], str] = {}
     for word, listed in phrases().items():
         assert page(word)
@@ -65,7 +138,7 @@ def test_every_phrase_of_the_index_has_one_page() -> None:
             key = key_of(str(phrase))
             assert key, phrase
             assert pages.setdefault(key, word) == word, phrase
-    assert len(pages) >= 700
+    assert len(pages) >= 1050
 
 
 def test_every_question_and_every_term_leads_to_a_page() -> None:

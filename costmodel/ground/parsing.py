@@ -314,12 +314,15 @@ def with_unit(number: str, unit: str) -> str:
 
 
 def written_unit(text: str, unit: str) -> tuple[float, str]:
-    """The size in SI units, and the name, of the unit that a price was written in; else of the SI unit itself.
+    """The size in SI units, and the name, of the unit that a price or a rate was written in; of others the SI unit.
 
     >>> written_unit("1e30 USD/h", "USD/GPU/s")[1], written_unit("1e30 TB", "B")
     ('USD/h', (1.0, 'B'))
+    >>> written_unit("0.5 ktoken/s", "token/s")
+    (1000.0, 'ktoken/s')
     """
-    found = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text))) if measured(unit) == "USD/s" else None
+    own = measured(unit) in ("USD/s", "1/s")
+    found = _NUMBER.match(_MONEY.sub(r"\1 \2 USD\3", _PER.sub("/", text))) if own else None
     if found is None or not found[2]:
         return 1.0, measured(unit)
     name = found[2].strip()

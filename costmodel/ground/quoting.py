@@ -17,7 +17,8 @@ def quoted_value(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, float):
-        return f"{value:.10g}"
+        same = (text for text in (f"{value:.10g}", repr(float(value))) if float(text) == value)
+        return min(same, key=len, default=f"{value}").replace("e+", "e")  # a NaN equals nothing
     text = str(value) if isinstance(value, str) or abs(value) < HUGE else "a number of hundreds of digits"
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return f"'{text}'" if isinstance(value, str) else text

@@ -264,6 +264,7 @@ REFUSALS = {
         "restart on fewer ranks",
         "A failed node takes all its ranks away, and the job continues with whole replicas. So run.restart.ranks must "
         "be the ranks of as many replicas as fit on some of the other nodes.",
+        fixes="run.restart.ranks",
     ),
     "T001": Reason("limit of the scenario", "A result other than memory breaks a limit of the scenario."),
 }

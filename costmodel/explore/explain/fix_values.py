@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.failed_node import nearest_ranks
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.plan_sizes import SIZES
 
@@ -148,6 +149,14 @@ def _replica_counts(answer: Answer) -> list[int]:
     return list(dict.fromkeys([*of_all, *_near(answer.plan.dp, _degrees(answer.inputs))]))
 
 
+def _ranks_left(answer: Answer) -> list[int]:
+    """Ranks on which a job continues after an interruption, where those that it states are not possible."""
+    run, block = answer.inputs.run, answer.evaluation.block
+    if run is None or run.restart.ranks is None:
+        return []
+    return [int(ranks) for ranks in nearest_ranks(answer.inputs, block, float(run.restart.ranks))]
+
+
 def _accelerators(answer: Answer) -> list[int]:
     """Other numbers of accelerators in a node, up to twice as many."""
     now = number(answer.inputs.case.node.accelerators)
@@ -160,4 +169,5 @@ _NUMBERS: dict[str, Callable[[Answer], list[int]]] = {
     "global_batch": _batches,
     "sequence": _sequences,
     "nodes": _nodes,
+    "ranks": _ranks_left,
 }

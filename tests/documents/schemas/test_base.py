@@ -50,6 +50,19 @@ def test_a_message_names_the_range(kind: str, text: str, words: str) -> None:
     assert words in found.value.errors()[0]["msg"]
 
 
+@pytest.mark.parametrize("number", ["1e-320", "5e-324", "0.3", "1e25", "0.1000000000000001"])
+def test_a_message_repeats_what_was_written(number: str) -> None:
+    """A number that YAML reads as a float has no text of its own."""
+    with pytest.raises(ValueError, match=rf"^{re.escape(number)} is out of range"):
+        Quantity("1", 1).validate(float(number))
+
+
+@pytest.mark.parametrize(("unit", "size"), [("token/s", 1), ("ktoken/s", 1000), ("/s", 1)])
+def test_the_range_of_a_rate_is_in_its_own_unit(unit: str, size: float) -> None:
+    with pytest.raises(ValueError, match=f"^1e-320 {unit} is out of range: at least {1 / size:g} {unit} and at most"):
+        Quantity("token/s", 1).validate(f"1e-320 {unit}")
+
+
 @pytest.mark.parametrize(
     ("command", "name", "setting"),
     [

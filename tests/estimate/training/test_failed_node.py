@@ -136,6 +136,7 @@ def test_ranks_that_split_a_node_are_refused_with_those_that_do_not(ranks: int, 
     assert asked(*wanted).refused == ("R013",)
     left = "are not whole replicas of 1 on whole nodes of 8, of which 3 are left when one fails"
     assert f"{ranks} ranks {left}; use {values}" in printed(*wanted)
+    assert f"try  --set run.restart.ranks={values} " in printed(*wanted).replace(" (or ", " or ").replace(")", "")
     for value in values.split(" or "):
         assert asked(REPAIR, f"run.restart.ranks={value}").refused == ()
 

@@ -120,8 +120,9 @@ def _cost(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Text]:
 
 def _cost_words(inputs: TrainingInputs, costs: dict[str, float]) -> str:
     budget, words = inputs.case.scenario.workload.tokens, f"{show(costs['cost_per_mtoken'], 'USD')} per Mtoken"
-    unknown = budget is None or math.isnan(costs["run_time"])
-    lasting = "" if unknown else f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
+    lasting = ""
+    if budget is not None and not math.isnan(costs["run_time"]):
+        lasting = f"{show_time(costs['run_time'])} for {show(budget, '')} tokens"
     if math.isnan(costs["cost_per_mtoken"]):
         missing = f"no price known for {inputs.case.node.name}; --price 2.50USD/GPU/h sets one"
         return f"{lasting}; {missing}" if lasting else missing

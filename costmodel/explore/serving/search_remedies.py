@@ -30,8 +30,8 @@ _MOST = 3  # remedies
 
 
 def with_search_remedies(found: FoundPlans) -> FoundPlans:
-    """The same result; where no plan keeps every limit, with settings of the search under which one does."""
-    if found.works or found.stopped:
+    """The same result; where no plan keeps every limit as is preferred, with settings under which one does."""
+    if (found.works and found.is_safe) or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))

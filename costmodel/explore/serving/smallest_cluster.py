@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.safety import preferring
+from costmodel.explore.safety import preferring, stated_chance
 from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
@@ -45,10 +47,14 @@ def smallest_cluster(case: ServingCase) -> SearchRemedy | None:
 
 
 def with_both_sizes(found: FoundPlans, case: ServingCase) -> FoundPlans:
-    """The result with the fewest accelerators that have the preferred chance, and fewer by expected figures."""
-    if found.safe is None:
+    """The result with the fewest accelerators that have the chance asked for, and fewer by expected figures."""
+    stated = f"limits.{OWN}."  # of --safe; that of a file is no choice
+    others = tuple(change for change in case.changes if not path_of(change).startswith(stated))
+    demanded = stated_chance(case) is not None
+    plain = serving(vary_any(replace(case, changes=others), ())) if demanded else case
+    if (found.safe is None and not demanded) or stated_chance(plain) is not None:
         return found
-    safe, expected = fewest_gpus(case), fewest_gpus(preferring(case, None))
+    safe, expected = fewest_gpus(case), fewest_gpus(preferring(plain, None))
     if safe is None or expected is None or expected.costs["gpus"] >= safe.costs["gpus"]:
         return found
     return replace(found, safe_cluster=safe, expected_cluster=expected)

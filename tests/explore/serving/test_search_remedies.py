@@ -104,3 +104,16 @@ def test_a_degree_that_does_not_divide_is_named_not_lack_of_room(run: Any) -> No
 def test_nothing_is_offered_where_a_plan_keeps_the_limits_or_nothing_would() -> None:
     assert with_search_remedies(search(inputs())).remedies == ()
     assert with_search_remedies(search(inputs("limits={tpot: {at_most: 1 ms}}"))).remedies == ()
+
+
+def test_a_preferred_and_a_demanded_chance_offer_the_same(run: Any) -> None:
+    """By default the plans without it are shown, with the remedies and both sizes that --safe 90% prints."""
+    default, demanded = (run("search", "serve-llama-3.1-70b", *safe) for safe in ((), ("--safe", "90%")))
+    assert (default.code, demanded.code) == (0, 1)
+    both = "  16 GPUs at 80 %, 24 at 99 % (--safe off takes the first)\n"
+    assert both in default.out
+    assert both in demanded.out
+    offered = [re.findall(r"(?m)^  (?:try|   )  (--set .*)$", ran.out) for ran in (default, demanded)]
+    assert offered[0] == offered[1] != []
+    assert "keeps all limits with a chance of 90 %\n" in default.out
+    assert "Their rent is" in default.out

@@ -347,6 +347,7 @@ def _tries(found: FoundPlans) -> list[Line]:
         for place, remedy in enumerate(found.remedies)
     ]
     kept = "keeps all limits" if has_limits(found.inputs.case) else "answers the load"
+    kept += f" with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
     then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
     return [Text(), CellTable(("", "what to set", then), rows, "lkl"), *_both_sizes(found)]
 

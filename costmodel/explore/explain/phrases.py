@@ -29,7 +29,7 @@ _EMPTY = frozenset({
     "too", "u", "up", "us", "use", "used", "useful", "using", "v", "versus", "very", "via", "vs", "want", "was",
     "way", "ways", "we", "what", "whats", "when", "where", "whether", "which", "while", "who", "why", "will",
     "with", "without", "work", "works", "would", "you", "your", "anything", "everything", "nothing", "something",
-    "kind", "kinds",
+    "kind", "kinds", "happen", "happens", "happened", "keep", "keeps",
 })  # fmt: skip
 # Abbreviations, and words for the same thing, each as the words that count.
 _SAME = {

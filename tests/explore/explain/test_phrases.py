@@ -35,7 +35,7 @@ ASKED = {
 TYPED = {
     "node-failures": ("my gpu broke", "a gpu died during training", "resume after crash", "node crashed",
         "hardware fault", "machine went down", "resume training", "restart training from checkpoint",
-        "job killed", "link flapping", "network is down", "how often do gpus fail", "recover from a crash",
+        "job killed", "link flapping", "network is down", "what happens when a gpu fails", "recover from a crash",
         "server reboot during training"),
     "collective-timeouts": ("training froze", "gpu hang", "all-reduce hangs", "stuck at nccl"),
     "spares-and-elastic": ("resume on a different number of gpus", "continue with fewer gpus"),

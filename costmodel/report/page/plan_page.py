@@ -11,7 +11,7 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Verdict, chance_verdict
+from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value, Verdict, chance_verdict
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
@@ -134,7 +134,7 @@ def headlines(answer: Answer, figures: Figures) -> list[Headline]:
         Headline("Memory", figures("memory_peak"),
                  f"of {gib(answer.inputs.usable)} GiB: {verdict_words(costs)}",
                  chance_verdict(costs["fit_chance"]) if room == "fits" else _ROOM[room]),
-        Headline("Cost per Mtoken", figures("cost_per_mtoken"), cost_note),
+        Headline("Cost per Mtoken", Value("—") if room == "does not fit" else figures("cost_per_mtoken"), cost_note),
     ]  # fmt: skip
 
 

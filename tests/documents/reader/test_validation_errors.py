@@ -81,9 +81,9 @@ ONE = {
     "huge whole number": ("tp: 8", f"tp: 1{'0' * 400}", "D008", "1" + "0" * 99, "a finite number", ""),
     "negative": ("tp: 8", "tp: -1", "D008", "-1", "-1 is out of range: at least 1 and at most 1e18", ""),
     "zero": ("tp: 8", "tp: 0", "D008", "0", "0 is out of range: at least 1", ""),
-    "too many": ("nodes: 64", "nodes: 1e19", "D008", "1e19", "1e+19 is out of range", ""),
+    "too many": ("nodes: 64", "nodes: 1e19", "D008", "1e19", "1e19 is out of range", ""),
     "part of one": ("tp: 8", "tp: 1.5", "D008", "1.5", "a whole number is expected here, not 1.5", ""),
-    "more than a float of use": ("tp: 8", "tp: 1e308", "D008", "1e308", "1e+308 is out of range: at least 1 and", ""),
+    "more than a float of use": ("tp: 8", "tp: 1e308", "D008", "1e308", "1e308 is out of range: at least 1 and", ""),
     "no percent sign": (ASSUME, ASSUME + "  fragmentation: 5\n", "D008", "5", "1; if percent is meant, 5%", ""),
     "less than the mean": (
         ASSUME,

@@ -108,3 +108,13 @@ def test_no_face_prices_a_plan_that_does_not_fit(run: Any) -> None:
     told = json.loads(run("estimate", NAME, "--json", "--set", TOO_LARGE).out)["plans"][0]
     assert (told["fits"], told["run_time_s"], told["run_cost_usd"], told["cost_per_mtoken_usd"]) == (False, *3 * [None])
     assert told["step_time_s"] > 0
+
+
+@each("setting, cost", [(TOO_LARGE, "—"), (ENDLESS[0], "$")])
+def test_pages_show_no_figures_either(setting: str, cost: str, run: Any, tmp_path: Any) -> None:
+    """The page of a run falls back to that of its step, and a plan that does not fit has a dash for its cost."""
+    page = tmp_path / "page.html"
+    run("run", NAME, "--set", setting, "--set", "run.power.idle=20 %", "-o", str(page), "--force")
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<(script|style).*?</\1>", " ", page.read_text())))
+    assert re.search(rf"Cost per Mtoken {re.escape(cost)}", text)
+    assert not re.search(r"[Nn]an %|without end|Where the wall time goes", text)

@@ -77,9 +77,9 @@ def test_a_sweep_over_nodes_prices_each_by_its_own(run: Any) -> None:
         alone = predict(load(NAME, (f"cluster.node={node}",))).evaluation.costs.row()["cost_per_mtoken"]
         assert row["cost_per_mtoken_usd"] == (None if node == "mi355x-8" else alone)
     out = run(*asked).out
-    assert f"  {P5}\n" in out
-    assert f"  {LEFT_OUT}\n" in out
-    assert "  at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
+    assert f"  p5: {P5}\n" in out
+    assert f"  {LEFT_OUT} for p5, nd96isr-h100-v5, mi355x-8, neocloud-h100\n" in out
+    assert "  dgx-h100: at 2.50 USD/GPU/h (assume.price of the scenario)\n" in out
     assert "  no price known for mi355x-8; --price 2.50USD/GPU/h sets one\n" in out
     columns = list(csv.DictReader(io.StringIO(run(*asked, "--format", "csv").out)))
     assert columns[1]["price_date"] == "2026-11-09"
@@ -124,10 +124,10 @@ def test_a_search_by_cost_over_nodes_shows_what_each_costs(run: Any) -> None:
     space = ("--set", "search.tp=[4]", "--set", "search.pp=[1]", "--set", "objective=cost_per_mtoken", "--top", "40")
     asked = ("search", NAME, *space, "--over", "cluster.node=dgx-h100,p5")
     ran = run(*asked)
-    assert [line.strip() for line in ran.out.splitlines() if line.startswith("  at ")] == [
-        "at 2.50 USD/GPU/h (assume.price of the scenario)",
-        P5,
-    ]
+    assert {line.strip() for line in ran.out.splitlines() if ": at " in line} == {
+        "dgx-h100: at 2.50 USD/GPU/h (assume.price of the scenario)",
+        f"p5: {P5}",
+    }
     (names_of,) = (line.split() for line in ran.out.splitlines() if line.split()[:1] == ["#"])
     assert "cost" in names_of
     for plan in json.loads(run(*asked, "--json").out)["plans"]:

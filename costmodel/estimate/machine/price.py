@@ -36,6 +36,7 @@ class Price:
     foreign: prices that were left out, since they are of another machine
     stated: its source in the words of a stored result
     assumed: whether it is that of an offer of the same accelerator, as the node has none
+    job: the node of the job, which is not `node` where the price is assumed
     others: of an assumed price, the lowest and the highest of other offers, USD a second
     """
 
@@ -48,6 +49,7 @@ class Price:
     foreign: tuple[ForeignPrice, ...] = ()
     stated: str = ""
     assumed: bool = False
+    job: str = ""
     others: tuple[float, float] | None = None
 
     @property
@@ -76,6 +78,7 @@ def price_of(case: LoadedScenario) -> Price:
         place=getattr(written if listed is None else listed.hourly, "place", None),
         foreign=case.foreign_prices if written is None else (),
         assumed=offer is not None,
+        job=case.node.name,
         others=None if offer is None or usual is None else usual.others,
     )
 

@@ -507,10 +507,14 @@ def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
 
 
 def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[np.float64]]:
-    """What orders plans as good as each other: fewer accelerators, more room to every limit, shorter times."""
+    """What orders plans as good as each other: fewer accelerators, by whose number the least rent, more room to every
+    limit, shorter times.
+    """
+    counted = compared(inputs) == "gpus_needed"
+    rent = [np.nan_to_num(shown_digits(result("rent_needed")), nan=np.inf)] if counted else []
     room = over_limits(service_limits(inputs), result, rows)
     times = [result("tpot"), result("ttft_p99")]
-    return [result("gpus"), *map(shown_digits, (room, *times)), *times]
+    return [*rent, result("gpus"), *map(shown_digits, (room, *times)), *times]
 
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:

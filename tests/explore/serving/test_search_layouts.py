@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -263,3 +264,13 @@ def test_plans_of_about_equal_chance_are_ordered_by_the_objective() -> None:
     assert [costs["limits_chance"] for costs in risky] != sorted(
         (each["limits_chance"] for each in risky), reverse=True
     )
+
+
+def test_equally_many_gpus_are_in_the_order_of_their_rent(run: Any) -> None:
+    """Three nodes of the same GPU: the cheapest first, each price with its nodes."""
+    nodes = ("--over", "cluster.node=dgx-h100,p5,neocloud-h100", "--set", "assume.price=null")
+    ran = run("search", "serve-llama-3.1-70b", *nodes, "--set", "objective=gpus_needed")
+    assert re.search(r"(?m)^ +1  neocloud-h100 ", ran.out)
+    assert re.search(r"(?m)^  neocloud-h100: at 3\.20 USD/GPU/h \(neocloud-h100", ran.out)
+    assert re.search(r"(?m)^  p5: at 6\.88 USD/GPU/h \(p5, ", ran.out)
+    assert re.search(r"(?m)^  dgx-h100: at 6\.88 USD/GPU/h \(assumed: p5, ", ran.out)

@@ -222,7 +222,10 @@ def _prices(found: FoundPlans) -> list[Text]:
     """The prices of plans that have their own, each once; nodes without one."""
     if not price_varies(found.variants.paths):
         return []
-    cases = [found.variants.of(number).case for number in dict.fromkeys(each.variant for each in found.best)]
+    shown = [*found.best]
+    if found.inputs.case.scenario.objective in OF_FLEETS:  # the rent at each value stands in a table of its own
+        shown += [part.best for part in found.parts if part.best is not None]
+    cases = [found.variants.of(number).case for number in dict.fromkeys(each.variant for each in shown)]
     if found.your_rank and is_money(found.inputs.case.scenario.objective):
         cases.append(found.inputs.case)  # by whose price your own plan is ranked
     return prices(map(price_of, cases))

@@ -210,11 +210,28 @@ def left_out_words(left: ForeignPrice) -> str:
 
 
 def prices(found: Iterable[Price]) -> list[Text]:
-    """The prices of an answer whose rows have their own, each once, and those that were left out."""
-    lines = dict.fromkeys((words, style) for price in found for words, style in _lines(price))
-    shown = list(lines)[:_SHOWN]
+    """The prices of an answer whose rows have their own, each once, and those that were left out.
+
+    Of several nodes each with those that it is of, or where it is left out.
+    """
+    nodes: dict[tuple[str, str], dict[str, None]] = {}
+    priced = list(found)
+    for price in priced:
+        for line in _lines(price):
+            nodes.setdefault(line, {})[price.job or price.node] = None
+    several = len({price.job or price.node for price in priced}) > 1
+    lines = [(_of_nodes(words, of, style) if several else words, style) for (words, style), of in nodes.items()]
+    shown = lines[:_SHOWN]
     more = [("and more: --json has the price of each row", DIM)] if len(lines) > len(shown) else []
     return [styled(f"  {words}", style) for words, style in (*shown, *more)]
+
+
+def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
+    """A price with its nodes; that nodes have none names them itself."""
+    named = ", ".join(nodes)
+    if style == WARN:
+        return f"{words} for {named}"
+    return f"{named}: {words}" if words.startswith("at ") else words
 
 
 def price_words(price: Price) -> str:

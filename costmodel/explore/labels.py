@@ -243,12 +243,14 @@ LABELS: dict[str, tuple[str, str]] = {
     "range": ("of a fit: the smallest and the largest value of every size", ""),
     "message": ("bytes of one rank in a transfer", ""),
     "volume": ("bytes a rank sends in a step", ""),
+    "what to set": ("settings that mend a plan, each evaluated before it is offered; --set takes them", ""),
     "digest": ("a checksum of the text of a document: equal texts have equal digests", ""),
 }
 _GROUPS = (*SIZES, "edp", "ends")
 _TRANSFER = re.compile(rf"({'|'.join(_GROUPS)}) ([a-z][a-z-]*) (time|volume)")
 _STATES = re.compile(r"zero (\d), dp (\d+)")
 _OUTSIDE = re.compile(r"(.+) outside its fit")
+_WITH_CHANCE = re.compile(r"(.+) with a chance of [\d.]+ %")
 _LEFT_OUT = re.compile(r"(\w+) left out")
 _ERROR = re.compile(r"(in_sample|held_out|in_use)(?:_(median|p90|bias))?")
 _SIDE = re.compile(r"(before|after)_(name|model|cluster|nodes|gpus|sequence|global_batch)")
@@ -273,6 +275,8 @@ def _put_together(label: str) -> Iterator[tuple[str, str]]:
         yield f"all states of a rank under ZeRO stage {found[1]} over {found[2]} data-parallel ranks, in GiB", "zero"
     if found := _OUTSIDE.fullmatch(label):
         yield f"a size of {found[1]} for which its fit has no measurement, and the range that it was made on", "N054"
+    if (found := _WITH_CHANCE.fullmatch(label)) and (meant := LABELS.get(found[1])):
+        yield f"{meant[0]}; by the bands, with at least that chance", meant[1]
     if found := _LEFT_OUT.fullmatch(label):
         yield f"errors on the runs of each {found[1]} with constants fitted without it", found[1]
     if (bare := label.rstrip("0123456789,").strip()) in LABELS and label[-1:].isdigit():

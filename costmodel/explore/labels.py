@@ -243,7 +243,7 @@ LABELS: dict[str, tuple[str, str]] = {
     "range": ("of a fit: the smallest and the largest value of every size", ""),
     "message": ("bytes of one rank in a transfer", ""),
     "volume": ("bytes a rank sends in a step", ""),
-    "what to set": ("settings that mend a plan, each evaluated before it is offered; --set takes them", ""),
+    "what to set": ("settings that fix a plan, each evaluated before it is offered", ""),
     "digest": ("a checksum of the text of a document: equal texts have equal digests", ""),
 }
 _GROUPS = (*SIZES, "edp", "ends")

@@ -43,7 +43,7 @@ def _rl(name: str, case: LoadedScenario, rank: int | None, changed: bool) -> Sid
     from costmodel.explore.rl import compare_rl
 
     held = reinforced(case)
-    return compare_rl.side(name, held, compare_rl.ranked(held, rank or 0))
+    return compare_rl.side(name, held, compare_rl.ranked(held, rank))
 
 
 _SIDES: dict[str, Callable[[str, LoadedScenario, int | None, bool], Side]] = {

@@ -138,8 +138,10 @@ class RlWorkload:
         return replace(self, case=reinforced(case))
 
     def planned(self) -> RlWorkload:
-        """As it is: no scenario of reinforcement learning leaves its plan open."""
-        return self
+        """With its best plan, where it has none."""
+        from costmodel.explore.rl.search_splits import planned
+
+        return replace(self, case=planned(self.case))
 
     def answer(self, result: str = "") -> RlAnswer:
         """One plan of an iteration."""

@@ -112,6 +112,7 @@ def _rl() -> WorkloadWords:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.report.machine.rl_json import sizes
     from costmodel.report.terminal.rl.rl_formatting import band, iteration_words, plan_words, result
+    from costmodel.report.terminal.rl.rl_search import settings
     from costmodel.report.terminal.style.head import subject_words
     from costmodel.report.terminal.style.theme import HEAD
 
@@ -128,7 +129,7 @@ def _rl() -> WorkloadWords:
         subject,
         lambda answer: plan_words(of(answer)),
         lambda answer: sizes(of(answer)),
-        lambda answer: {},
+        lambda answer: settings(of(answer)),
         band,
     )
 

@@ -259,6 +259,33 @@ def ninetieth_percentile(amount: Number, spread: Number) -> Number:
 
 
 @equation
+def percentile_at(amount: Number, spread: Number, deviations: Number) -> Number:
+    """Value that lies so many standard deviations beyond a prediction.
+
+    x e^(z σ)
+
+    Args:
+        amount: the prediction, taken as the median, x [u]
+        spread: uncertainty, standard deviation of the logarithm, σ [1]
+        deviations: factor on the spread, z; less than 0 below the prediction [1]
+
+    Returns:
+        percentile [u]
+
+    Example:
+        >>> round(float(percentile_at(16.0, 0.1, -1.645)), 2)
+        13.57
+
+    Holds: log-normal errors: factors multiply, and no time is negative
+    Source:
+        limpert-2001
+
+    Monotone: increasing in amount, deviations
+    """
+    return amount * np.exp(deviations * spread)
+
+
+@equation
 def chance_within(amount: Number, allowance: Number, spread: Number) -> Number:
     """Chance that a figure lies within a limit.
 

@@ -33,7 +33,7 @@ _EMPTY = frozenset({
 })  # fmt: skip
 # Abbreviations, and words for the same thing, each as the words that count.
 _SAME = {
-    "a2a": "alltoall", "accum": "accumulation", "accumulate": "accumulation", 
+    "a2a": "alltoall", "accum": "accumulation", "accumulate": "accumulation",
     "attn": "attention", "autoscaling": "replicas",
     "bandwith": "bandwidth", "bs": "batch size", "bw": "bandwidth", "carbon": "emissions", "ckpt": "checkpoint",
     "co2": "emissions", "comm": "communication", "comms": "communication", "cp": "context parallel",
@@ -47,7 +47,7 @@ _SAME = {
     "moe": "mixture experts", "multigpu": "multi gpu", "multinode": "multi node", "oom": "out memory",
     "ooms": "out memory", "parallelism": "parallel", "parallelise": "parallel", "parallelize": "parallel",
     "pp": "pipeline parallel", "preempt": "spot", "preempted": "spot", "preemptible": "spot", "pricing": "cost",
-    "price": "cost", "prices": "cost", "qps": "requests second", 
+    "price": "cost", "prices": "cost", "qps": "requests second",
     "rlhf": "reinforcement learning", "rl": "reinforcement learning", "rps": "requests second", "seq": "sequence",
     "slower": "slow", "slowness": "slow", "sp": "sequence parallel", "stuck": "hang", "tp": "tensor parallel",
     "util": "utilization", "vram": "gpu memory", "weights": "weight", "freeze": "hang", "freezes": "hang",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import machine_name
@@ -13,7 +12,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
-from costmodel.explore.rl.search_splits import search
+from costmodel.explore.rl.search_splits import planned, search, with_plan_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
 
@@ -33,10 +32,10 @@ def _checked(case: RlCase) -> CheckedAnswer[RlAnswer]:
     return CheckedAnswer(case.name, answer, tuple(findings))
 
 
-def ranked(case: RlCase, rank: int) -> RlAnswer:
-    """The plan of a rank of its search, counted from 1; rank 0 is the scenario's own."""
-    if rank == 0:
-        return predict(case)
+def ranked(case: RlCase, rank: int | None) -> RlAnswer:
+    """The plan of a rank of its search, counted from 1; rank 0 is the scenario's own, None its own or best."""
+    if not rank:
+        return predict(planned(case) if rank is None else case)
     found = search(case, rank)
     if len(found.best) < rank:
         sentence = f"the search finds {number_of(len(found.best), 'plan')}, so none of rank {rank}"
@@ -48,9 +47,8 @@ def side(name: str, case: RlCase, answer: RlAnswer) -> Side:
     """Every value it rests on, and every result."""
     costs = {} if answer.refused else answer.costs
     figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
-    held = replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
     documents, facts = named_documents(case), subject_of(case)
-    return Side(name, leaves(held), figures, documents, answer.refused, assumed, facts,
+    return Side(name, leaves(with_plan_of(case, answer)), figures, documents, answer.refused, assumed, facts,
                 left_out=left_out, asked=case.asked, kind="rl")  # fmt: skip

@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.rl_scenario import RlCase
@@ -75,6 +75,19 @@ def search(case: RlCase, top: int = 10) -> FoundSplits:
         found.expected = None
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def planned(case: RlCase) -> RlCase:
+    """The case with the best plan of its search, where it has none."""
+    if case.scenario.plan is not None:
+        return case
+    found = search(case, 1)
+    return with_plan_of(case, found.best[0]) if found.best else case
+
+
+def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
+    """The case with the plan that an answer is about."""
+    return replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
 
 
 def _key(case: RlCase, each: RlAnswer) -> tuple[bool, float]:

@@ -9,7 +9,7 @@ from statistics import NormalDist
 from typing import Protocol
 
 from costmodel.documents.schemas.results import ResultColumn, is_share
-from costmodel.equations.run.uncertainty import end_spread
+from costmodel.equations.run.uncertainty import end_spread, percentile_at
 from costmodel.explore.search.named_result import named_result
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -59,8 +59,8 @@ class Target:
         end = trial.result(f"{self.column}_{'low' if self.at_least else 'high'}")
         if not 0 < end < math.inf:
             return middle if math.isnan(end) else end
-        away = NormalDist().inv_cdf(min(max(self.share, 0.5), _SUREST)) * float(end_spread(middle, end))
-        return middle * math.exp(-away if self.at_least else away)
+        beyond = NormalDist().inv_cdf(min(max(self.share, 0.5), _SUREST))
+        return float(percentile_at(middle, end_spread(middle, end), -beyond if self.at_least else beyond))
 
 
 def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:

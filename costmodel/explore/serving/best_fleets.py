@@ -57,18 +57,31 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
     except CostModelError:
         return None
     safe = chance_preferred(inputs)
+    if not len(layout):
+        return None
     with np.errstate(all="ignore"):
-        for share in dict.fromkeys((safe, None)) if len(layout) else ():
-            found, needed = _counted(inputs, layout, share)
-            chance, gpus = found.results.column(OWN), found.results.column("gpus")
-            good = _keeps_all(inputs, found) & (gpus <= most)
-            good &= chance >= (share or _LIKELY) if safe is not None else True
-            rows = np.flatnonzero(good)
-            if len(rows):
-                below = np.asarray(found.layout.replicas) < needed
-                keys = (-chance, gpus, below) if share is not None or safe is None else (gpus, below, -chance)
-                return ranked_plan(found, int(rows[np.lexsort([key[rows] for key in keys])[0]]), {})
-    return None
+        if safe is None:
+            return _fewest(inputs, layout, most, None, least=0.0)
+        return _fewest(inputs, layout, most, safe, least=safe) or _fewest(inputs, layout, most, None, least=_LIKELY)
+
+
+def _fewest(
+    inputs: ServingInputs, layout: PlanColumns, most: float, share: float | None, *, least: float
+) -> RankedPlan | None:
+    """The plan on the fewest accelerators with at least such a chance, or the surest one where even odds suffice.
+
+    share: chance by which replicas are counted; None by expected figures
+    """
+    found, needed = _counted(inputs, layout, share)
+    chance, gpus = found.results.column(OWN), found.results.column("gpus")
+    good = _keeps_all(inputs, found) & (gpus <= most)
+    rows = np.flatnonzero(good & (chance >= least) if least else good)
+    if not len(rows):
+        return None
+    below = np.asarray(found.layout.replicas) < needed
+    surest_first = share is None and least > 0
+    keys = (gpus, below, -chance) if surest_first else (-chance, gpus, below)  # the last one decides first
+    return ranked_plan(found, int(rows[np.lexsort([key[rows] for key in keys])[0]]), {})
 
 
 def highest_rate(case: ServingCase) -> RankedPlan | None:

@@ -53,9 +53,9 @@ def test_a_run_without_end_has_no_length(setting: str, run: Any) -> None:
         *("wall time", "cost", "energy", "emissions", "goodput")
     ]
     assert not re.search(r"\binf|\bnan|without end|\$|-\d+(\.\d+)? (%|ms|days)", shown.out.split("what helps")[0])
-    told = json.loads(run("run", NAME, "--json", "--set", setting).out)
-    assert told["run"] is None
-    assert all(math.isfinite(number) and number >= 0 for number in numbers(told["plans"]))
+    answer = json.loads(run("run", NAME, "--json", "--set", setting).out)
+    assert answer["run"] is None
+    assert all(math.isfinite(number) and number >= 0 for number in numbers(answer["plans"]))
     figures = cm.estimate(NAME, [setting]).figures["plans"][0]
     lost = {name for name, value in figures.items() if value is None and name.endswith(("_s", "_usd", "_j", "_kg"))}
     assert lost >= {"run_time_s", "run_cost_usd", "energy_j", "emissions_kg"}
@@ -105,9 +105,12 @@ def test_no_face_prices_a_plan_that_does_not_fit(run: Any) -> None:
     assert re.search(r"step time +\d+\.\d s, if it fitted", out)
     assert re.search(r"^  cost +—$", out, re.M)
     assert "if it fitted" not in run("estimate", NAME).out
-    told = json.loads(run("estimate", NAME, "--json", "--set", TOO_LARGE).out)["plans"][0]
-    assert (told["fits"], told["run_time_s"], told["run_cost_usd"], told["cost_per_mtoken_usd"]) == (False, *3 * [None])
-    assert told["step_time_s"] > 0
+    answer = json.loads(run("estimate", NAME, "--json", "--set", TOO_LARGE).out)["plans"][0]
+    assert (answer["fits"], answer["run_time_s"], answer["run_cost_usd"], answer["cost_per_mtoken_usd"]) == (
+        False,
+        *3 * [None],
+    )
+    assert answer["step_time_s"] > 0
 
 
 @each("setting, cost", [(TOO_LARGE, "—"), (ENDLESS[0], "$")])

@@ -172,3 +172,14 @@ def test_a_result_that_is_not_known_names_what_to_state(
 ) -> None:
     (fault,) = faults(run("sensitivity", *asked, "--of", result))
     assert (fault.code, remedy in fault.help) == ("C004", True)
+
+
+def test_a_scenario_of_learning_without_a_plan_is_asked_about_its_best(run: Any) -> None:
+    name, open_plan = "grpo-qwen-2.5-7b-64", ("--set", "plan=null")
+    best = json_of(run, "search", name, *open_plan, "--top", "1")["plans"][0]
+    found = json_of(run, "sensitivity", name, *open_plan)
+    assert found["value"] == pytest.approx(best["iteration_time_s"], rel=1e-12)
+    assert found["plan"].items() <= best.items()
+    assert "of the best plan" in run("sensitivity", name, *open_plan).out
+    (moved,) = (row for row in json_of(run, "diff", name, *open_plan)["figures"] if row["name"] == "iteration_time_s")
+    assert moved["after"] == pytest.approx(best["iteration_time_s"], rel=1e-12)

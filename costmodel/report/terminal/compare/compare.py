@@ -85,8 +85,9 @@ def _results(found: Difference) -> Iterator[tuple[str, ...]]:
     words, named = words_of(found.before.kind), {plan_in_words(move.name): move for move in found.figures}
     for name, column in COLUMNS[found.before.kind].items():
         move = named.get(name)
-        told = move is not None and not name.endswith(("_low", "_high")) and not abs(move.change) < _TELLING
-        if move is None or not told or move.before is None or move.after is None:
+        if move is None or move.before is None or move.after is None:
+            continue
+        if name.endswith(("_low", "_high")) or abs(move.change) < _TELLING:
             continue
         change = change_words(move.change) if math.isfinite(move.before) and math.isfinite(move.after) else ""
         better = (move.change > 0) == (column.better == "higher")

@@ -279,25 +279,33 @@ def other_rule(found: FoundPlans) -> str:
     if other is None or other.broken or not found.best or found.expected_cluster is not None:
         return ""
     best, sized = found.best[0], found.fleet or found.best[0]
+    is_counted = math.isfinite(best.costs["gpus_needed"])
     if found.unruled is not None:
         rule = "Not calibrated for this GPU, so the average prediction rules"
-        if not math.isfinite(best.costs["gpus_needed"]):
-            return rule
-        chance, more = percent(found.unruled, 2), number_of(other.costs["gpus"], "GPU")
-        here = f"{number_of(sized.costs['gpus'], 'GPU')} at {_percents(sized.costs[OWN])}"
-        return f"{rule}: {here}; a chance of {chance} would take {more}"
+        more = number_of(other.costs["gpus"], "GPU")
+        would = f"{_gpus_at(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
+        return f"{rule}: {would}" if is_counted else rule
     if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
         return ""
-    words = "" if _layout(other) == _layout(best) else f" ({best_words(other)})"
-    if math.isfinite(best.costs["gpus_needed"]):
-        now, then = (each.costs["gpus"] for each in (sized, other))
-        small, safe = _percents(other.costs[OWN]), _percents(sized.costs[OWN])
-        return f"{number_of(then, 'GPU')}{words} at {small}, {counted(now)} at {safe} (--safe off takes the first)"
+    if is_counted:
+        words = "" if _layout(other) == _layout(best) else f" ({best_words(other)})"
+        return _two_sizes(other, sized, words)
     objective = found.inputs.case.scenario.objective
     figures = (
         f"{objective} {result(objective, other.costs[objective])}, {result(objective, best.costs[objective])} here"
     )
     return f"Without --safe: {best_words(other)} at {_percents(other.costs[OWN])}: {figures} (--safe off)"
+
+
+def _gpus_at(plan: RankedPlan, words: str = "") -> str:
+    """The accelerators of a plan with its chance."""
+    return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percents(plan.costs[OWN])}"
+
+
+def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
+    """The accelerators by expected figures beside those for the preferred chance."""
+    large = f"{counted(safe.costs['gpus'])} at {_percents(safe.costs[OWN])}"
+    return f"{_gpus_at(expected, words)}, {large} (--safe off takes the first)"
 
 
 def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
@@ -360,9 +368,7 @@ def _both_sizes(found: FoundPlans) -> list[Text]:
     fewer, safe = found.expected_cluster, found.safe_cluster
     if fewer is None or safe is None:
         return []
-    small, large = (_percents(each.costs[OWN]) for each in (fewer, safe))
-    sizes = f"{number_of(fewer.costs['gpus'], 'GPU')} at {small}, {counted(safe.costs['gpus'])} at {large}"
-    return [styled(f"  {sizes} (--safe off takes the first)")]
+    return [styled(f"  {_two_sizes(fewer, safe)}")]
 
 
 def _after_none(found: FoundPlans) -> list[Line]:

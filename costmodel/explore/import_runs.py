@@ -12,7 +12,7 @@ from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
@@ -109,7 +109,7 @@ def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
     """A warning where the columns of a row do not hold all that decides the prediction for its layout."""
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in row.items()}
     try:
-        found = modelled(row_of(Place(file), list(texts), list(texts.values()), COLUMNS), CachedReader()).answer
+        found = modelled(row_of(Place(file), list(texts), list(texts.values()), COLUMNS), CachedReader())
     except CannotModel as error:
         return [Fault("X004", f"validate cannot predict this row: {error.why}", Place(file), _COMPARE)]
     theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (found, answer))

@@ -10,7 +10,7 @@ import pytest
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, row_of
 from costmodel.exchange.tables.run_table import COLUMNS
@@ -56,9 +56,9 @@ def test_a_log_is_predicted_with_what_its_launch_file_states(tmp_path: Path) -> 
     assert not found.warnings
     (tmp_path / "train.yaml").write_text(import_file(script, beside).text_of(None), "utf-8")
     stated = seconds(predict(load(str(tmp_path / "train.yaml"))))
-    assert seconds(modelled(row_with(found.row), CachedReader()).answer) == pytest.approx(stated, rel=1e-3)
+    assert seconds(modelled(row_with(found.row), CachedReader())) == pytest.approx(stated, rel=1e-3)
     without = {**found.row, "settings": ""}
-    assert seconds(modelled(row_with(without), CachedReader()).answer) < 0.9 * stated
+    assert seconds(modelled(row_with(without), CachedReader())) < 0.9 * stated
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_row_of_a_scenario_is_predicted_as_the_scenario(scenario: str, wanted:
     answer = predict(case)
     row = layout_cells(answer) | {"settings": settings_cell(case.original)}
     assert wanted in row["settings"]
-    found = modelled(row_with(row), CachedReader()).answer
+    found = modelled(row_with(row), CachedReader())
     assert seconds(found) == pytest.approx(seconds(answer), rel=1e-6)
     assert found.evaluation.costs.column("memory_share") == pytest.approx(
         answer.evaluation.costs.column("memory_share"), rel=1e-6

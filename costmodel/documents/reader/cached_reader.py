@@ -16,6 +16,7 @@ class CachedReader(DocumentReader):
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
     known: dict[str, frozenset[str]] = field(default_factory=dict)
     spelled: dict[tuple[str, float | None], str] = field(default_factory=dict)  # accelerators by spelling and GB
+    launched: dict[tuple[str, ...], str] = field(default_factory=dict)  # cells of launch scripts by what matches them
 
     def document(self, kind: str, reference: Any, place: Place | None = None) -> Any:
         """A document by name, read at the first asking, or the one written out in place."""

@@ -20,15 +20,19 @@ from costmodel.ground.units import Figure
 
 
 def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Number:
-    """Accelerators of a scale-up domain that the job has; even: of a rack of nodes as many of each rack if it can."""
+    """Accelerators of a scale-up domain that the job has: a part of a node that divides its accelerators, of a rack
+    whole nodes.
+
+    even: as many of each rack if it can; only the domain of a rack depends on the ranks of the job
+    """
     node = case.node
     whole: Number = node.scale_up.domain
     counted = node.scale_up.accelerators or node.built
     if node.accelerators != counted:
         with term("domain"):
             whole = domain_in_use(whole, node.accelerators, counted)
-    size = float(whole)
-    taken = _taken(size, int(node.accelerators), int(ranks), even=even)
+    size, each = float(whole), int(node.accelerators)
+    taken = float(math.gcd(int(size), each)) if size <= each else _whole_nodes(size, each, int(ranks), even=even)
     if taken == size:
         return whole
     place = getattr(node.scale_up.domain, "place", None)
@@ -36,10 +40,8 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 
 
 @functools.lru_cache(maxsize=64)
-def _taken(domain: float, each: int, ranks: int, *, even: bool) -> float:
-    """Ranks that a job has in a domain: a part of a node that divides its accelerators; of a rack whole nodes."""
-    if domain <= each:
-        return float(math.gcd(int(domain), each))
+def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
+    """Ranks that a job has in the domain of a rack: those of whole nodes."""
     if not even:
         return float(min(max(range(each, int(domain) + 1, each)), ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)

@@ -240,4 +240,5 @@ def on_all_nodes(inputs: RlInputs, trainer: TrainingInputs) -> TrainingInputs:
     """The trainer's inputs with the cluster of the whole job: any of its nodes may fail, and all are rented."""
     case = trainer.case
     scenario = case.scenario.model_copy(update={"cluster": inputs.case.cluster})
-    return dataclasses.replace(trainer, case=dataclasses.replace(case, scenario=scenario, node=inputs.case.node))
+    whole = dataclasses.replace(case, scenario=scenario, node=inputs.case.node)
+    return dataclasses.replace(trainer, case=whole, nodes=inputs.case.cluster.nodes)

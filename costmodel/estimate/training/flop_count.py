@@ -188,4 +188,4 @@ def _products(inputs: TrainingInputs) -> Iterator[tuple[str, Number, Number, Num
                 yield each.name, each.n, each.k, kind.count * matmul_flop(experts.top_k, each.n, each.k)
         if part.mixer is not None and inputs.rates.attention is None:
             core = core_flop(kind, part.mixer, 1.0, inputs.layer_sequence, part.mixer.heads, causal=False)
-            yield CORE, inputs.layer_sequence, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)
+            yield CORE, 0.0, part.mixer.head_dim, kind.count * (core / inputs.layer_sequence)

@@ -20,6 +20,7 @@ from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.throttling import slowest_part
 from costmodel.equations.layers.lora import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes
+from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.clock_throttling import slowdown_of
 from costmodel.estimate.machine.host import Host, host_of
 from costmodel.estimate.machine.machine import Machine
@@ -84,15 +85,19 @@ class KernelRates:
 
 @dataclass(frozen=True, eq=False)
 class TrainingInputs(Machine):
-    """The inputs of a scenario, in SI base units; each number remembers its place."""
+    """The inputs of a scenario, in SI base units; each number remembers its place.
+
+    Nodes, sequence and batch may be columns with one row per plan: plans of several scenarios are then one block.
+    """
 
     case: ResolvedScenario
     model: Model
     optimizer: Optimizer
     moments: Number
     stack: Stack
-    sequence: float
-    global_batch: float
+    nodes: Number
+    sequence: Number
+    global_batch: Number
     widths: ElementWidths
     rates: KernelRates
     overlap: OverlapShares
@@ -112,7 +117,7 @@ class TrainingInputs(Machine):
         return self.between if axis in self.crossing else math.inf
 
     @property
-    def layer_sequence(self) -> float:
+    def layer_sequence(self) -> Number:
         """Tokens of a sequence in the layers, learned ones ahead of it too; head and loss see those of the sequence."""
         ahead = self.model.meta_tokens
         return self.sequence if ahead is None else self.sequence + ahead
@@ -144,7 +149,7 @@ class TrainingInputs(Machine):
     @property
     def all_ranks(self) -> Number:
         """Accelerators of all sites."""
-        return super().ranks
+        return world_size(self.nodes, self.case.node.accelerators)
 
     @property
     def optimizer_state(self) -> Number:
@@ -291,6 +296,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         optimizer=optimizer,
         moments=state_bytes(case.model, optimizer, stack.states.weights),
         stack=stack,
+        nodes=case.cluster.nodes,
         sequence=workload.sequence,
         global_batch=batch_of_a_site(case),
         widths=ElementWidths(ELEMENT_BYTES[linear.recipe.wide], ELEMENT_BYTES[gradients], ELEMENT_BYTES[reduced]),

@@ -20,8 +20,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, uses, with_values
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import stated, step_time
-from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
 from costmodel.evidence.validate.validate import UNKNOWN
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -88,7 +88,7 @@ def timed(
         except CannotModel as refused:
             left.append(SkippedRow(row.id, refused.code, refused.why))
             continue
-        case = model.answer.inputs.case
+        case = model.inputs.case
         family, group = (_named(row, columns) for columns in (FAMILY, grouping))
         if grouping == "accelerator_family":
             group = case.accelerator.family

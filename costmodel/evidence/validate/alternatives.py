@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,8 +19,8 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.results import number
+from costmodel.evidence.validate.modelled_rows import Modelled, modelled_rows
 from costmodel.evidence.validate.outcomes import FITS, ComparedFigure, Quantity, outcome
-from costmodel.evidence.validate.rows import Modelled, modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.evidence.validate.spelling import SCHEDULES, schedule_written, with_schedule
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -29,47 +30,68 @@ MOST_CHUNKS = 8
 MEGATRON = ("megatron-lm", "megatron-core")  # its defaults, under which nothing overlaps, and what most runs turn on
 UNRULED = ("schedule", "stack")  # whose values are alike likely: of the others the rule's is closest to runs
 _SAID = ("overlap", "megatron-core", "mcore")
+RowOutcome = tuple[ComparedFigure, dict[str, str]] | CannotModel  # a figure with the imputed cells of its row
 
 
-def outcome_over(row: CsvRow, model: Modelled, quantity: Quantity, shelf: CachedReader) -> ComparedFigure:
-    """What a row's plan gives, with a band that also holds the plans it leaves open; their middle where no rule states
-    which of them is likelier.
+def outcomes_over(
+    rows: Sequence[tuple[CsvRow, Modelled | CannotModel]], quantity: Quantity, shelf: CachedReader
+) -> list[RowOutcome]:
+    """What the plan of each row gives, with a band that also holds the plans it leaves open; their middle where no rule
+    states which of them is likelier. Open plans of all rows are evaluated together.
     """
-    found = outcome(row, model, quantity)
-    if found.quantity == FITS or found.low is None or found.high is None:
-        return found
-    every, alike = [found], [found]
-    for name, values in _open_cells(row, model).items():
-        others = [one for value in values[1:] if (one := _other(_with(row, name, value), quantity, shelf)) is not None]
-        every += others
-        alike += others if name in UNRULED else []
-        model.filled[name] = " or ".join(dict.fromkeys(map(_shown, values)))
-    return _middle(found, [one.predicted for one in alike], [one.predicted for one in every])
+    found = [_outcome(row, model, quantity) for row, model in rows]
+    opened = list[tuple[int, str, CsvRow]]()
+    for place, ((row, _), own) in enumerate(zip(rows, found, strict=True)):
+        if isinstance(own, CannotModel) or own[0].quantity == FITS or own[0].low is None:
+            continue
+        for name, values in _open_cells(row, own[1]).items():
+            opened += [(place, name, _with(row, name, value)) for value in values[1:]]
+            own[1].filled[name] = " or ".join(dict.fromkeys(map(_shown, values)))
+    every, alike = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
+    others = modelled_rows([row for _, _, row in opened], shelf)
+    for (place, name, row), other in zip(opened, others, strict=True):
+        predicted = _predicted(row, other, quantity)
+        every[place] += predicted
+        alike[place] += predicted if name in UNRULED else []
+    return [
+        own if isinstance(own, CannotModel) else (_middle(own[0], alike[place], every[place]), own[1].filled)
+        for place, own in enumerate(found)
+    ]
+
+
+def _outcome(
+    row: CsvRow, model: Modelled | CannotModel, quantity: Quantity
+) -> tuple[ComparedFigure, Modelled] | CannotModel:
+    """What the plan of a row alone gives, or the reason why nothing is known."""
+    if isinstance(model, CannotModel):
+        return model
+    try:
+        return outcome(row, model, quantity), model
+    except CannotModel as refused:
+        return refused
+
+
+def _predicted(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -> list[float]:
+    """What another plan gives; nothing where the software does not allow it, or memory does not hold it."""
+    found = _outcome(row, model, quantity)
+    if isinstance(found, CannotModel):
+        return []
+    figure, model = found
+    return [figure.predicted] if model.figure("memory_share") <= 1 and figure.predicted > 0 else []
 
 
 def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
-    """The median of predictions that are alike likely, with a band that also holds how far all lie apart."""
-    if len(every) == 1:
+    """The median of predictions that are alike likely, with a band that also holds how far all others lie apart."""
+    if not every:
         return found
-    middle = math.exp(float(np.median(np.log(alike))))
+    middle = math.exp(float(np.median(np.log([found.predicted, *alike]))))
     assert found.low is not None and found.high is not None  # noqa: PT018
-    ends = ((found.low, min(every)), (found.high, max(every)))
+    ends = ((found.low, min(found.predicted, *every)), (found.high, max(found.predicted, *every)))
     below, above = (
         combined_error(end_spread(found.predicted, end), range_spread(middle, furthest)) for end, furthest in ends
     )
     low, high = number(tenth_percentile(middle, below)), number(ninetieth_percentile(middle, above))
     return replace(found, predicted=middle, low=low, high=high)
-
-
-def _other(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> ComparedFigure | None:
-    """What another plan would give, if the software allows it and memory holds it."""
-    try:
-        model = modelled(row, shelf)
-        found = outcome(row, model, quantity)
-    except CannotModel:
-        return None
-    fits = bool(model.answer.evaluation.costs.column("memory_share")[0] <= 1)
-    return found if fits and found.predicted > 0 else None
 
 
 def _with(row: CsvRow, name: str, value: float | str) -> CsvRow:
@@ -82,20 +104,21 @@ def _with(row: CsvRow, name: str, value: float | str) -> CsvRow:
 
 def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
     """The cells of the plan that are not stated, each with its assumed value and then the others it may have."""
-    stack, plan, filled = model.answer.inputs.stack, model.answer.plan, model.filled
+    stack, block, filled = model.inputs.stack, model.evaluation.block, model.filled
     opened: dict[str, list[float | str]] = {}
-    share = float(model.answer.inputs.global_batch / model.answer.evaluation.block.dp[0])
+    dp, pp, vpp, size = (model.of_row(one) for one in (block.dp, block.pp, block.vpp, block.micro_batch))
+    share = model.of_row(model.inputs.global_batch) / dp
     if "micro_batch" in filled and row.number("grad_accum") is None:
-        opened["micro_batch"] = _first(plan.micro_batch, [size for size in SIZES if share % size == 0])
-    if plan.pp > 1:
+        opened["micro_batch"] = _first(size, [other for other in SIZES if share % other == 0])
+    if pp > 1:
         named = schedule_written(row)
         if named and named.lower() not in SCHEDULES:
-            opened["schedule"] = _first(str(model.answer.evaluation.block.structure.schedule), list(stack.schedules))
+            opened["schedule"] = _first(str(block.structure.schedule), list(stack.schedules))
         elif not named and row.number("vp") is None and "interleaved" in stack.schedules:
-            count = share / plan.micro_batch
-            fullest = math.ceil(layer_count(model.answer.inputs.model) / plan.pp)
-            chunks = [v for v in range(1, MOST_CHUNKS + 1) if fullest % v == 0 and (v == 1 or count % plan.pp == 0)]
-            opened["vp"] = _first(plan.vpp, [float(v) for v in chunks])
+            count = share / size
+            fullest = math.ceil(layer_count(model.inputs.model) / pp)
+            chunks = [v for v in range(1, MOST_CHUNKS + 1) if fullest % v == 0 and (v == 1 or count % pp == 0)]
+            opened["vp"] = _first(vpp, [float(v) for v in chunks])
     features = row.text("features") or filled.get("features", "")
     stated = f"{row.text('framework')} {features} {row.text('notes')}".lower()
     if filled.get("stack") == MEGATRON[0] and not any(word in stated for word in _SAID):

@@ -26,12 +26,18 @@ def launch_says(
     table: str = "",
 ) -> str:
     """The value of that column in the first matching launch; empty where none matches. `table` is the run's source."""
-    for launch, release in _launches(column, software, table, shelf):
-        placed = not launch.accelerators or accelerator in launch.accelerators
-        of = squeezed(model).startswith(squeezed(launch.model))
-        if of and placed and _between(launch, release) and launch.precision in (None, precision):
-            return launch.value
-    return ""
+    asked = (column, software, model, accelerator, precision, table)
+    if asked not in shelf.launched:
+        matching = (
+            launch.value
+            for launch, release in _launches(column, software, table, shelf)
+            if squeezed(model).startswith(squeezed(launch.model))
+            and (not launch.accelerators or accelerator in launch.accelerators)
+            and _between(launch, release)
+            and launch.precision in (None, precision)
+        )
+        shelf.launched[asked] = next(matching, "")
+    return shelf.launched[asked]
 
 
 def planned(written: str, ranks: float | None) -> Iterator[tuple[str, float]]:

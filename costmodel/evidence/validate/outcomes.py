@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation
+from costmodel.estimate.shared.memoize import memoized
+from costmodel.estimate.shared.plan_batch import Block, Rows
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.shared.time_breakdown import summed
 from costmodel.estimate.training.flop_count import work_of_step
-from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED, Ledger
 from costmodel.estimate.training.memory.memory_band import memory_band
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.evidence.validate.modelled_rows import Modelled
 from costmodel.evidence.validate.recompute_cells import states_recompute
-from costmodel.evidence.validate.rows import Modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
@@ -91,11 +97,10 @@ def ran(row: CsvRow) -> bool:
 def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
     """The measured and the predicted figure of the row."""
     if quantity == "time":
-        costs = model.answer.evaluation.costs.row()
-        ends = (costs["step_time_low"], costs["step_time_high"])
-        found = ComparedFigure("step_time", step_time(row, model), costs["step_time"], *ends)
+        time, low, high = (model.figure(f"step_time{end}") for end in ("", "_low", "_high"))
+        found = ComparedFigure("step_time", step_time(row, model), time, low, high)
     else:
-        found = _memory(row, model.answer)
+        found = _memory(row, model)
     if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
         raise CannotModel("V006", "cells too large to compute with")
     return found
@@ -106,24 +111,33 @@ def step_time(row: CsvRow, model: Modelled) -> float:
     seconds, tokens = row.number("step_time_s"), row.number("tokens_per_s_per_gpu")
     if seconds is not None:
         return seconds
-    inputs = model.answer.inputs
+    inputs = model.inputs
     if tokens is not None:
-        step = tokens_per_step(inputs.global_batch, inputs.sequence)
-        return number(run_time(step, inputs.ranks * tokens))
+        step = tokens_per_step(model.of_row(inputs.global_batch), model.of_row(inputs.sequence))
+        return number(run_time(step, model.of_row(inputs.ranks) * tokens))
     return _from_flop(row, model)
 
 
 def _from_flop(row: CsvRow, model: Modelled) -> float:
     """Time of a step at a stated rate or utilisation."""
     convention, executed = _convention(row, model)
-    inputs = replace(model.answer.inputs, convention=convention)
-    flop = work_of_step(inputs, model.answer.evaluation.block)
+    block = model.evaluation.block
+    inputs = _counting(model.inputs, block, convention)
+    flop = work_of_step(inputs, block)
     achieved, used = row.number("tflops_per_gpu"), row.number("mfu")
     if achieved is None and used is None:
         used, executed = row.number("hfu"), True
     peak = (row.number("mfu_peak_tflops") or inputs.rates.mfu_peak / 1e12) * 1e12
     per_second = achieved * 1e12 if achieved is not None else (used or 0.0) / 100 * peak
-    return number(work_time(flop.executed if executed else flop.model, per_second, inputs.ranks))
+    done = model.of_row(flop.executed if executed else flop.model)
+    return number(work_time(done, per_second, model.of_row(inputs.ranks)))
+
+
+@memoized()
+def _counting(inputs: TrainingInputs, block: Block, convention: FlopConvention) -> TrainingInputs:
+    """The same inputs with another FLOP convention; once for a block, so that its FLOP are counted once."""
+    del block
+    return replace(inputs, convention=convention)
 
 
 def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
@@ -142,25 +156,34 @@ def _convention(row: CsvRow, model: Modelled) -> tuple[FlopConvention, bool]:
     return "model-full", False
 
 
-def _memory(row: CsvRow, answer: Answer) -> ComparedFigure:
+def _memory(row: CsvRow, model: Modelled) -> ComparedFigure:
     """The memory total that the row's metric means, for the stage of its scope; or whether it fits."""
     quantity, value = measured(row, "memory")
     assert value is not None
-    fits = bool(answer.evaluation.costs.column("memory_share")[0] <= 1)
-    chance = float(answer.evaluation.costs.column("fit_chance")[0])
+    fits, chance = model.figure("memory_share") <= 1, model.figure("fit_chance")
     if quantity == FITS:
         return ComparedFigure(FITS, value, float(fits), called_fit=fits, fit_chance=chance)
-    return ComparedFigure(quantity, value, *memory_total(answer, quantity, row.text("scope")), fits, chance)
+    total = memory_total(model.inputs, model.evaluation, quantity, row.text("scope"), model.place)
+    return ComparedFigure(quantity, value, *total, fits, chance)
 
 
-def memory_total(answer: Answer, quantity: str, scope: str = "") -> tuple[float, float, float]:
-    """A memory total with its P10 and P90, for the stage of a scope, else for the worst."""
-    ledger, names = answer.evaluation.ledger, TOTALS[quantity]
-    stages = [{name: number(ledger.line(name, stage)) for name in names} for stage in range(3)]
-    totals = [sum(lines.values()) for lines in stages]
-    low, high = zip(*(memory_band(answer.inputs, lines, names) for lines in stages), strict=True)
-    lowest, highest = (_of_scope(scope, list(map(number, end))) for end in (low, high))
-    return _of_scope(scope, totals), lowest, highest
+def memory_total(
+    inputs: TrainingInputs, evaluation: Evaluation, quantity: str, scope: str = "", place: int = 0
+) -> tuple[float, float, float]:
+    """A memory total of a plan of a block with its P10 and P90, for the stage of a scope, else for the worst."""
+    ends = _of_stages(inputs, evaluation.block, evaluation.ledger, quantity)
+    total, low, high = (_of_scope(scope, [float(stage[place]) for stage in stages]) for stages in ends)
+    return total, low, high
+
+
+@memoized()
+def _of_stages(inputs: TrainingInputs, block: Block, ledger: Ledger, quantity: str) -> tuple[list[Rows], ...]:
+    """A memory total of every plan with its P10 and P90, each for all stages."""
+    names, rows = TOTALS[quantity], len(block)
+    stages = [{name: ledger.line(name, stage) for name in names} for stage in range(3)]
+    totals = [summed(*lines.values()) for lines in stages]
+    low, high = zip(*(memory_band(inputs, lines, names) for lines in stages), strict=True)
+    return tuple([np.broadcast_to(stage, rows) for stage in each] for each in (totals, low, high))
 
 
 def total_of(metric: str) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.proxy_node import proxy_node
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_of
+from costmodel.documents.reader.resolved_scenario import case_of
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.hardware import Accelerator, DefaultNode
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.stack import Stack
-from costmodel.estimate.evaluate.predict import Answer, answer, own_plan
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
-from costmodel.estimate.training.training_inputs import training_inputs
+from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.validate.expert_cells import expert_assumptions, expert_degrees, expert_layers, has_experts
 from costmodel.evidence.validate.imputation import USUAL_TOKENS, Filling
 from costmodel.evidence.validate.known_models import completed, known_dense
@@ -33,7 +31,7 @@ from costmodel.evidence.validate.layouts import (
 from costmodel.evidence.validate.machines import SOURCE, cluster_of
 from costmodel.evidence.validate.recompute_cells import choices_of, offloads_more
 from costmodel.evidence.validate.row_settings import put_settings
-from costmodel.evidence.validate.skip_reasons import CannotModel, invalid, needed
+from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.evidence.validate.software import stack_of
 from costmodel.evidence.validate.spelling import OPEN, positions_of, precision_of, recompute_of, schedule_of, ulysses
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -46,15 +44,16 @@ _OTHER_MIXERS = ("hybrid", "mamba", "ssm", "rwkv")
 
 
 @record
-class Modelled:
-    """The prediction for a row, and its imputed cells."""
+class RowScenario:
+    """The tree of the scenario that a row states, and its imputed cells."""
 
-    answer: Answer
-    filled: dict[str, str] = field(default_factory=dict)
+    row: CsvRow
+    tree: dict[str, Any]
+    filled: dict[str, str]
 
 
-def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
-    """The prediction for a row, or the reason why there is none."""
+def row_scenario(row: CsvRow, shelf: CachedReader) -> RowScenario:
+    """The scenario of a row, or the reason why it has none."""
     row, known = completed(row, shelf)
     filling = Filling(row, shelf)
     filling.filled |= known
@@ -78,26 +77,23 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
     }
     tree["plan"] = _plan(filling, stack, layout, tree)
     put_settings(tree, filling)
-    case = _case(tree, shelf, row)
-    try:
-        inputs = training_inputs(case)
-    except CostModelError as error:
-        fault = error.faults[0]
-        raise CannotModel("V004" if fault.code == "D016" else "V001", fault.sentence) from None
-    found = answer(inputs, own_plan(inputs))
-    if found.refused:
-        raise invalid(found.refused[0])
-    return Modelled(found, filling.filled)
+    return RowScenario(row, tree, filling.filled)
 
 
-def _case(tree: dict[str, Any], shelf: CachedReader, row: CsvRow) -> ResolvedScenario:
-    """Build a scenario from a tree, with the same checks as any scenario."""
+def row_inputs(asked: RowScenario, shelf: CachedReader) -> TrainingInputs:
+    """The inputs of a row's scenario, with the same checks as of any scenario."""
+    tree = asked.tree
     try:
-        return case_of(validate(Scenario, tree, str(row.place)), shelf, tree)
+        case = case_of(validate(Scenario, tree, str(asked.row.place)), shelf, tree)
     except CostModelError as error:
         fault = error.faults[0]
         key = fault.place.path.rpartition(".")[2] if fault.place else ""
         raise CannotModel("V006", f"{_CELLS.get(key, key)}: {fault.sentence}") from None
+    try:
+        return training_inputs(case)
+    except CostModelError as error:
+        fault = error.faults[0]
+        raise CannotModel("V004" if fault.code == "D016" else "V001", fault.sentence) from None
 
 
 def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, DefaultNode]:

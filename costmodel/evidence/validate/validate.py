@@ -15,7 +15,8 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.evidence.validate.alternatives import outcome_over
+from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
+from costmodel.evidence.validate.modelled_rows import RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (
     FITS,
     TOTALS,
@@ -26,7 +27,6 @@ from costmodel.evidence.validate.outcomes import (
     quantity_of,
     stated,
 )
-from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_measured
@@ -49,7 +49,6 @@ GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precisio
 UNKNOWN = "unknown"
 _SHOWN = 8
 Where = Mapping[str, Sequence[str]]
-RowCount = Callable[[int, int], None]  # rows that are done, of so many
 
 
 @record
@@ -132,7 +131,8 @@ def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | 
     found = predict(case)
     if found.refused:
         return invalid(found.refused[0])
-    return {name: memory_total(found, name) if name in TOTALS else _with_ends(found, name) for name in names}
+    totals = {name: memory_total(found.inputs, found.evaluation, name) for name in names if name in TOTALS}
+    return {name: totals[name] if name in totals else _with_ends(found, name) for name in names}
 
 
 def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
@@ -153,28 +153,43 @@ def _stack(case: LoadedScenario) -> str:
     return subject_of(case).stack.name
 
 
-def compared_row(row: CsvRow, quantity: Quantity, shelf: CachedReader) -> Compared:
-    """One row of a table with its prediction, or the reason why there is none."""
+def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReader, count: RowCount) -> list[Compared]:
+    """Every row of a table with its prediction, or the reason why there is none."""
+    unstated = [_unstated(row, quantity) for row in rows]
+    asked = [row for row, refused in zip(rows, unstated, strict=True) if refused is None]
+    left = len(rows) - len(asked)
+    known = iter(modelled_rows(asked, shelf, lambda done, _: count(left + done, len(rows))))
+    models = [refused or next(known) for refused in unstated]
+    found = outcomes_over(list(zip(rows, models, strict=True)), quantity, shelf)
+    return [_compared(row, each, quantity, shelf) for row, each in zip(rows, found, strict=True)]
+
+
+def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
+    """Why a row has nothing to compare, before anything is predicted."""
     try:
         stated(row, quantity)
-        model = modelled(row, shelf)
-        found = outcome_over(row, model, quantity, shelf)
     except CannotModel as refused:
-        groups = groups_of_row(row, refused.code, shelf)
+        return refused
+    return None
+
+
+def _compared(row: CsvRow, found: RowOutcome, quantity: Quantity, shelf: CachedReader) -> Compared:
+    if isinstance(found, CannotModel):
+        groups = groups_of_row(row, found.code, shelf)
         name, value = measured(row, quantity)
-        return Compared(row.id, name, value, None, refused=refused.code, why=refused.why, groups=groups, subject=row)
-    groups = groups_of_row(row, "modelled", shelf)
+        return Compared(row.id, name, value, None, refused=found.code, why=found.why, groups=groups, subject=row)
+    figure, filled = found
     return Compared(
         row.id,
-        found.quantity,
-        found.measured,
-        found.predicted,
-        low=found.low,
-        high=found.high,
-        called_fit=found.called_fit,
-        fit_chance=found.fit_chance,
-        filled=model.filled,
-        groups=groups,
+        figure.quantity,
+        figure.measured,
+        figure.predicted,
+        low=figure.low,
+        high=figure.high,
+        called_fit=figure.called_fit,
+        fit_chance=figure.fit_chance,
+        filled=filled,
+        groups=groups_of_row(row, "modelled", shelf),
         subject=row,
     )
 
@@ -195,16 +210,12 @@ def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, st
     return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
 
 
-def _uncounted(done: int, rows: int) -> None:
-    """For callers that show no progress."""
-
-
 def validated(
     tables: Sequence[str] | None = None,
     *,
     quantity: Quantity | None = None,
     where: Where | None = None,
-    count: RowCount = _uncounted,
+    count: RowCount = uncounted,
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions.
 
@@ -276,11 +287,7 @@ def _validated(
     if quantity in get_args(ServingQuantity):
         raise _of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
-    rows, figures = chosen_rows(table, where, shelf), list[Compared]()
-    for row in rows:
-        count(len(figures), len(rows))
-        figures.append(compared_row(row, shown, shelf))
-    return Validated(table, figures)
+    return Validated(table, compared_rows(chosen_rows(table, where, shelf), shown, shelf, count))
 
 
 def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:

@@ -260,7 +260,7 @@ def _context(inputs: TrainingInputs) -> tuple[float, ...]:
     """Default degrees of context parallelism: one, and more for a long sequence."""
     if inputs.sequence < LONG_SEQUENCE or not inputs.stack.context_parallel:
         return (1.0,)
-    return divisors(float(inputs.ranks), inputs.sequence / LEAST_LOCAL_SEQUENCE)
+    return divisors(float(inputs.ranks), float(inputs.sequence) / LEAST_LOCAL_SEQUENCE)
 
 
 def distinct(values: Iterable[V]) -> tuple[V, ...]:

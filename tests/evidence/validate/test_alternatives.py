@@ -8,9 +8,10 @@ import pytest
 
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.parallelism.pipeline.layer_split import stage_layers
-from costmodel.evidence.validate.alternatives import outcome_over
+from costmodel.evidence.validate.alternatives import outcomes_over
+from costmodel.evidence.validate.modelled_rows import Modelled, modelled
 from costmodel.evidence.validate.outcomes import ComparedFigure, outcome
-from costmodel.evidence.validate.rows import Modelled, modelled
+from costmodel.evidence.validate.skip_reasons import CannotModel
 from evidence.validate.runs_of_22b import PIPELINE as OPEN
 from evidence.validate.runs_of_22b import SHELF
 
@@ -21,7 +22,9 @@ CORE = {"framework": "Megatron-Core", "year": 2025, "nic_gbps_per_gpu": 200}
 def both(given: Any) -> tuple[Modelled, ComparedFigure, ComparedFigure]:
     """A row's model, the outcome of its plan alone, and that over all its plans."""
     model = modelled(given, SHELF)
-    return model, outcome(given, model, "time"), outcome_over(given, model, "time", SHELF)
+    (found,) = outcomes_over([(given, model)], "time", SHELF)
+    assert not isinstance(found, CannotModel)
+    return model, outcome(given, model, "time"), found[0]
 
 
 def time_with(given: Any) -> float:
@@ -69,15 +72,15 @@ def test_what_a_paper_states_of_its_baseline_leaves_nothing_open(row: Any) -> No
     cells = PIPELINE | CORE | {"framework": "Megatron-LM", "source": "arXiv 2402.15627", "features": ""}
     model, alone, found = both(row(**cells))
     assert found == alone
-    assert (model.answer.inputs.stack.name, model.filled["features"]) == ("megatron-lm", "overlap off")
+    assert (model.inputs.stack.name, model.filled["features"]) == ("megatron-lm", "overlap off")
 
 
 def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:
     """61 layers on 16 stages: thirteen stages of four layers and three of three, as Megatron-LM allows."""
     cells = PIPELINE | CORE | {"gpus": 32, "pp": 16, "layers": 61, "global_batch": 64}
     model = modelled(row(**cells), SHELF)
-    block = model.answer.evaluation.block
-    held = [number(each) for each in stage_layers(model.answer.inputs.model, block).stages(16.0)]
+    block = model.evaluation.block
+    held = [number(each) for each in stage_layers(model.inputs.model, block).stages(16.0)]
     assert model.filled["stages"] == "spread"
     assert max(held) == 4
     fewer, more = (time_with(row(**cells | {"layers": layers})) for layers in (48, 64))
@@ -86,7 +89,7 @@ def test_layers_that_the_stages_do_not_divide_are_spread(row: Any) -> None:
 
 def test_torchtitan_takes_the_batch_of_a_rank_at_once(row: Any) -> None:
     cells = {"framework": "torchtitan", "fsdp": "true", "tp": 1, "pp": 1, "zero_stage": 3, "global_batch": 16}
-    assert modelled(row(**cells, year=2025, micro_batch=""), SHELF).answer.plan.micro_batch == 2
+    assert modelled(row(**cells, year=2025, micro_batch=""), SHELF).inputs.case.scenario.plan.micro_batch == 2
 
 
 def test_what_is_stated_leaves_nothing_open(row: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -31,8 +31,8 @@ def test_recipes_that_nobody_matched(row: Any, framework: str, accelerator: str,
     cells = {"framework": framework, "accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY}
     narrow = {"precision": "fp8-cs" if accelerator == "h100-sxm" else "mxfp8", "year": 2025}
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, **narrow}), SHELF)
-    assert found.answer.inputs.experts.host == pytest.approx(host)
-    assert found.answer.inputs.experts.overlap == hidden
+    assert found.inputs.experts.host == pytest.approx(host)
+    assert found.inputs.experts.overlap == hidden
 
 
 @pytest.mark.parametrize(("accelerator", "attention"), [("h100-sxm", "flash-3"), ("gb200", "unfused")])
@@ -40,7 +40,7 @@ def test_nemo_dropped_tokens_of_deepseek(row: Any, accelerator: str, attention: 
     """And with heads of 192 its attention was not fused on Blackwell."""
     run = {"accelerator": accelerator, "gpu": accelerator, "arch": "moe", "features": EMPTY, "precision": "bf16"}
     software = {"framework": "NeMo (dgxc-benchmarking v25.05.05)", "notes": "", "year": 2025}
-    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **run, **software}), SHELF).answer.inputs
+    found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **run, **software}), SHELF).inputs
     assert (found.experts.dropless, found.experts.deduplicated) == (False, False)
     assert found.stack.kernels.attention == attention
 
@@ -48,7 +48,7 @@ def test_nemo_dropped_tokens_of_deepseek(row: Any, accelerator: str, attention: 
 def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
     padded, even = (modelled(row(**{**MIXTRAL, "notes": notes}), SHELF) for notes in
                     ("MoE tokendrop, capacity factor 1.25", ""))  # fmt: skip
-    said = [found.answer.inputs.experts for found in (padded, even)]
+    said = [found.inputs.experts for found in (padded, even)]
     assert [part.load for part in said] == [1.25, 1.0]
     assert [part.dropless for part in said] == [False, True]
 
@@ -74,7 +74,7 @@ def test_tokens_dropped_pad_to_a_capacity(row: Any) -> None:
 def test_what_features_say_of_experts(
     features: str, notes: str, once: bool, host: float, hidden: float, row: Any
 ) -> None:
-    found = modelled(row(**{**MIXTRAL, "features": features or EMPTY, "notes": notes}), SHELF).answer
+    found = modelled(row(**{**MIXTRAL, "features": features or EMPTY, "notes": notes}), SHELF)
     said = found.inputs.experts
     assert said is not None
     assert (said.deduplicated, said.host, said.overlap) == (once, pytest.approx(host), hidden)
@@ -95,6 +95,6 @@ def test_what_features_say_of_experts(
     ],
 )
 def test_words_of_dropped_tokens(words: str, dropped: bool, row: Any) -> None:
-    found = modelled(row(**{**MIXTRAL, "notes": words}), SHELF).answer.inputs.experts
+    found = modelled(row(**{**MIXTRAL, "notes": words}), SHELF).inputs.experts
     assert found is not None
     assert found.dropless == (not dropped)

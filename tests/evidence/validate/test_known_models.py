@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.validate import validated
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF, TITAN, WIRED
 
@@ -20,7 +20,7 @@ def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
     cells = {"model_name": "Llama 3 8B", "layers": 32, "hidden": 4096, "heads": 32, "year": 2024, "zero_stage": 1}
     empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
     found = modelled(row(**cells, **empty), SHELF)
-    inputs = found.answer.inputs
+    inputs = found.inputs
     (layer,) = inputs.model.layers
     assert layer.attention is not None
     assert layer.mlp is not None
@@ -35,7 +35,7 @@ def test_an_empty_shape_is_the_shipped_model_s(row: Any) -> None:
     for change in ({"hidden": 4608, "head_dim": 144}, {"attention": "MHA"}, {"vocab": 32000}):
         other = modelled(row(**cells | empty | change), SHELF)
         assert "shape" not in other.filled
-        assert other.answer.inputs.model.vocab == change.get("vocab", 50257)
+        assert other.inputs.model.vocab == change.get("vocab", 50257)
 
 
 def test_experts_of_a_name(row: Any) -> None:
@@ -44,7 +44,7 @@ def test_experts_of_a_name(row: Any) -> None:
     cells |= {"accelerator": "h100-sxm", "arch": EMPTY}
     empty = dict.fromkeys(("kv_heads", "head_dim", "ffn", "vocab", "glu", "tied_embeddings"), EMPTY)
     found = modelled(row(**cells, **empty), SHELF)
-    experts = found.answer.inputs.model.layers[0].experts
+    experts = found.inputs.model.layers[0].experts
     assert experts is not None
     assert (experts.count, experts.top_k, experts.ffn_hidden) == (8, 2, 14336)
     assert (found.filled["n_experts"], found.filled["ep"]) == ("8", "1")
@@ -57,7 +57,7 @@ def test_experts_of_a_name(row: Any) -> None:
     cut = modelled(row(**cells, **empty, tp=2, ep=8, gpus=8, global_batch=32), SHELF)
     assert cut.filled["etp"] == "1"
     dense = modelled(row(**cells | empty | {"arch": "dense"}), SHELF)
-    assert not dense.answer.inputs.model.has_experts
+    assert not dense.inputs.model.has_experts
 
 
 def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
@@ -66,12 +66,12 @@ def test_a_row_with_experts_is_the_shipped_scenario(row: Any) -> None:
     assert set(found.filled) <= {"stack", "gradients", "deduplicated", "shape"}
     name = "mixtral-8x22b-128-folded-bf16"
     ours = next(figure for figure in validated(["liu-2025"])[0].figures if figure.run == name).predicted
-    assert float(found.answer.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
+    assert float(found.evaluation.costs.column("step_time")[0]) == pytest.approx(ours, rel=1e-3)
 
 
 def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK}), SHELF)
-    shape = found.answer.inputs.model
+    shape = found.inputs.model
     assert (found.filled["shape"], found.filled["mtp"]) == ("deepseek-v3", "1")
     assert model_parameters(shape) == model_parameters(read("model", "deepseek-v3"))
     assert shape.prediction is not None
@@ -80,17 +80,17 @@ def test_what_no_column_says_is_the_shipped_model(row: Any) -> None:
 @pytest.mark.parametrize("note", ["w/o MTP", "MoE dropless; without MTP; recipe X", "no mtp"])
 def test_a_note_says_that_nothing_is_predicted_further(row: Any, note: str) -> None:
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, "notes": note}), SHELF)
-    assert found.answer.inputs.model.prediction is None
+    assert found.inputs.model.prediction is None
     assert "mtp" not in found.filled
-    assert found.answer.inputs.model.layers == read("model", "deepseek-v3").layers
+    assert found.inputs.model.layers == read("model", "deepseek-v3").layers
 
 
 def test_a_truncated_model_has_no_prediction_and_another_no_shape(row: Any) -> None:
     short = modelled(row(**{**MIXTRAL, **DEEPSEEK, "layers": 8}), SHELF)
-    assert short.answer.inputs.model.prediction is None
+    assert short.inputs.model.prediction is None
     other = modelled(row(**{**MIXTRAL, **DEEPSEEK, "hidden": 8192, "head_dim": 64}), SHELF)
     assert "shape" not in other.filled
-    assert other.answer.inputs.model.layers[1].experts.shared.ffn_hidden == 2048
+    assert other.inputs.model.layers[1].experts.shared.ffn_hidden == 2048
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_layers_that_are_not_all_alike_are_the_shipped_model_s(row: Any, cells: 
     modern = {"year": 2025, "framework": "NeMo", "zero_stage": 1, "precision": "bf16", "recompute": "none"}
     found = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": EMPTY, **cells}), SHELF)
     assert found.filled["shape"] == name
-    assert found.answer.inputs.model.layers == read("model", name).layers
+    assert found.inputs.model.layers == read("model", name).layers
     for other in ({"hidden": 4608, "moe_ffn": EMPTY}, {"layers": 2 * cells["layers"]}, {"heads": cells["heads"] // 2}):
         changed = modelled(row(**{**modern, "tp": 2, "global_batch": 64, "head_dim": 64, **cells, **other}), SHELF)
-        assert changed.answer.inputs.model.layers != read("model", name).layers
+        assert changed.inputs.model.layers != read("model", name).layers
 
 
 QWEN = {
@@ -123,13 +123,13 @@ QWEN = {
 def test_what_no_column_says_of_a_dense_model_is_the_shipped_one_s(row: Any) -> None:
     """Qwen 2.5 has biases on queries, keys and values alone; a wider one of that name is another model."""
     found = modelled(row(**QWEN), SHELF)
-    (kind,) = found.answer.inputs.model.layers
+    (kind,) = found.inputs.model.layers
     assert (found.filled["shape"], kind) == ("qwen-2.5-7b", read("model", "qwen-2.5-7b").layers[0])
-    (fewer,) = modelled(row(**{**QWEN, "layers": 14}), SHELF).answer.inputs.model.layers
+    (fewer,) = modelled(row(**{**QWEN, "layers": 14}), SHELF).inputs.model.layers
     assert fewer == kind.model_copy(update={"count": 14})
     other = modelled(row(**{**QWEN, "ffn": 16384}), SHELF)
     assert "shape" not in other.filled
-    assert not other.answer.inputs.model.layers[0].attention.biases
+    assert not other.inputs.model.layers[0].attention.biases
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_what_no_column_says_of_a_dense_model_is_the_shipped_one_s(row: Any) -> 
     ],
 )  # fmt: skip
 def test_positions_are_what_a_row_says_or_its_model_has(row: Any, cells: dict[str, Any], positions: str) -> None:
-    assert modelled(row(**cells), SHELF).answer.inputs.model.positions == positions
+    assert modelled(row(**cells), SHELF).inputs.model.positions == positions

@@ -11,8 +11,8 @@ from each import each
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.evidence.validate.launch_defaults import launch_says
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.recompute_cells import MODULES
-from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.spelling import recompute_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF
@@ -37,7 +37,7 @@ GRAPHED = "cuda_graph=full_iteration;moe_a2a_overlap;moe_dispatcher=hybridep"
 def test_what_recipes_of_deepseek_v3_compute_again(row: Any, framework: str, accelerator: str, modules: Any) -> None:
     cells = {"framework": framework, "accelerator": accelerator, "gpu": accelerator, "recompute": EMPTY, "etp": 1}
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells, "year": 2025}), SHELF)
-    structure = found.answer.evaluation.block.structure
+    structure = found.evaluation.block.structure
     assert (structure.recompute_modules and list(structure.recompute_modules)) == modules
     assert structure.recompute == ("none" if modules is None else "selective")
     assert found.filled["recompute"].partition(":")[0] == structure.recompute
@@ -65,7 +65,7 @@ def test_what_launch_scripts_compute_again(row: Any, framework: str, model: str,
         "global_batch": 32,
     }
     found = modelled(row(**cells, year=2025, precision="bf16", zero_stage=EMPTY), SHELF)
-    structure = found.answer.evaluation.block.structure
+    structure = found.evaluation.block.structure
     assert (structure.recompute_modules and list(structure.recompute_modules)) == modules
     assert structure.recompute == "selective"
 
@@ -77,7 +77,7 @@ def test_ranks_that_share_a_copy_by_launch_script(row: Any, model: str, gpus: in
     unsaid = {"features": EMPTY, "zero_stage": EMPTY, "dp": EMPTY, "fsdp": "true", "tp": 1}
     named = {"framework": "Paxml (dgxc-benchmarking v24.11.1)", "model_name": model}
     found = modelled(row(**named, **unsaid, gpus=gpus, global_batch=1024, year=2024), SHELF)
-    block = found.answer.evaluation.block
+    block = found.evaluation.block
     assert block.dp[0] / block.dp_replicate[0] == shards
 
 
@@ -98,7 +98,7 @@ def test_recipes_of_a_release(
     software = {"framework": framework, "precision": precision, "year": 2026, "notes": notes}
     found = modelled(row(**{**MIXTRAL, **run, **software, "model_name": "Qwen3-30B-A3B"}), SHELF)
     assert found.filled.get("features") == said
-    assert (found.answer.inputs.experts.host == 0) == graphed
+    assert (found.inputs.experts.host == 0) == graphed
 
 
 SWITCHED_ON = {  # model, accelerator, release and precision

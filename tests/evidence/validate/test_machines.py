@@ -14,7 +14,7 @@ from costmodel.documents.reader.library import names
 from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.evidence.validate.machines import cluster_of
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -215,7 +215,7 @@ def test_an_accelerator_of_ones_own(
     found = proxy_node(CachedReader(), "mine")
     assert (found.node if found else None) == stand
     if stand:
-        assert modelled(run(tmp_path, "mine"), CachedReader()).answer.inputs.case.accelerator.name == "mine"
+        assert modelled(run(tmp_path, "mine"), CachedReader()).inputs.case.accelerator.name == "mine"
     else:
         with pytest.raises(CannotModel, match="V001"):
             modelled(run(tmp_path, "mine"), CachedReader())

@@ -11,7 +11,7 @@ from estimate.cases import ask, inputs, mixed, written_out
 from costmodel.documents.reader.library import efficiency_of, names, read
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.machine.number_formats import by_best_matmul
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.ground.choices import Recompute
 from costmodel.report.terminal.style.remark_lines import remarks
@@ -38,7 +38,7 @@ MAXTEXT = OPEN | LLAMA_8B | SHARDED | {"framework": "MaxText", "global_batch": 1
 )
 def test_the_stack_follows_from_software_and_maker(row: Any, framework: str, accelerator: str, stack: str) -> None:
     found = modelled(row(**MAXTEXT | {"framework": framework, "accelerator": accelerator, "zero_stage": 1}), SHELF)
-    assert found.answer.inputs.stack.name == stack
+    assert found.inputs.stack.name == stack
     assert found.filled["stack"] == stack
 
 
@@ -46,18 +46,18 @@ def test_a_recipe_of_google_states_what_is_computed_again(row: Any) -> None:
     """Its custom policy keeps queries, keys, values and the output of attention; base.yml of MaxText keeps nothing."""
     known = modelled(row(**MAXTEXT | {"accelerator": "tpu-v6e"}), SHELF)
     assert known.filled["recompute"] == "selective:core_attn+layernorm+mlp"
-    assert set(known.answer.plan.recompute_modules or ()) == {"attention", "norms", "mlp"}
+    assert set(known.inputs.case.scenario.plan.recompute_modules or ()) == {"attention", "norms", "mlp"}
     other = modelled(row(**MAXTEXT | {"accelerator": "tpu-v6e", "model_name": "mine"}), SHELF)
     whole: Recompute = "full"
-    assert (other.filled["recompute"], other.answer.plan.recompute) == (whole, whole)
+    assert (other.filled["recompute"], other.inputs.case.scenario.plan.recompute) == (whole, whole)
 
 
 def test_slices_hold_a_copy_each(row: Any) -> None:
     cells = MAXTEXT | {"accelerator": "tpu-v6e", "gpus": 512, "global_batch": 2048}
-    assert modelled(row(**cells), SHELF).answer.plan.dp_replicate == 1
+    assert modelled(row(**cells), SHELF).inputs.case.scenario.plan.dp_replicate == 1
     for features, copies in (("slices=4", 4), ("HSDP", 2), ("HSDP;slices=2", 2)):  # a pod of v6e has 256 chips
         found = modelled(row(**cells | {"features": features}), SHELF)
-        assert found.answer.plan.dp_replicate == copies, features
+        assert found.inputs.case.scenario.plan.dp_replicate == copies, features
 
 
 def test_empty_cells_are_those_of_the_launch_script(row: Any) -> None:
@@ -65,12 +65,12 @@ def test_empty_cells_are_those_of_the_launch_script(row: Any) -> None:
     cells = MAXTEXT | {"framework": "Primus Megatron-LM", "accelerator": "mi325x", "gpus": 64, "fsdp": "false"}
     cells |= {"global_batch": "", "seq_len": "", "micro_batch": 1, "dp": 64}
     found = modelled(row(**cells), SHELF)
-    asked = found.answer.inputs
-    assert (asked.global_batch, asked.sequence, found.answer.plan.micro_batch) == (16 * 64, 8192, 1)
+    asked = found.inputs
+    assert (asked.global_batch, asked.sequence, found.inputs.case.scenario.plan.micro_batch) == (16 * 64, 8192, 1)
     assert (found.filled["global_batch"], found.filled["seq_len"]) == ("1024", "8192")
     assert "micro_batch" not in found.filled
     for stated, batch in (({"grad_accum": 2}, 128), ({"global_batch": 256}, 256)):
-        assert modelled(row(**cells | stated), SHELF).answer.inputs.global_batch == batch
+        assert modelled(row(**cells | stated), SHELF).inputs.global_batch == batch
     with pytest.raises(CannotModel, match="global_batch"):
         modelled(row(**cells | {"framework": "Megatron-Core"}), SHELF)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import FITS, measured, total_of
-from costmodel.evidence.validate.rows import modelled
 from costmodel.evidence.validate.scores import outcomes, score
 from evidence.validate.runs_of_22b import EMPTY, SHELF, figure
 
@@ -76,7 +76,7 @@ def test_metrics_are_totals_of_the_ledger() -> None:
 
 
 def test_memory_is_the_total_its_metric_means(row: Any) -> None:
-    ledger = modelled(row(), SHELF).answer.evaluation.ledger
+    ledger = modelled(row(), SHELF).evaluation.ledger
     for metric in ("steady allocated", "max_allocated", "max_reserved", "nvidia-smi used"):
         found = figure(row(value_gb=50, metric=metric), "memory")
         assert (found.quantity, found.measured) == (total_of(metric), 50e9)

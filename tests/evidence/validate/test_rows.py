@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.run_table import read_table
 from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, MODERN, PIPELINE, SHELF, figure, table
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
     found = modelled(row(), SHELF)
-    block, case = found.answer.evaluation.block, found.answer.inputs.case
+    block, case = found.evaluation.block, found.inputs.case
     assert found.filled == {"stack": "megatron-2021"}
     assert [float(column[0]) for column in (block.dp, block.tp, block.pp, block.vpp, block.micro_batch)] == [
         1,
@@ -50,25 +50,25 @@ def test_a_stated_row_is_modelled_as_stated(row: Any) -> None:
 )
 def test_who_shares_a_sequence_and_who_shards(row: Any, cells: dict[str, Any], sizes: tuple[int, int, int]) -> None:
     modern = {"year": 2024, "framework": "NeMo", "zero_stage": 1, "precision": "bf16"}
-    block = modelled(row(**{**modern, "tp": 1, "dp": 8, "global_batch": 64, **cells}), SHELF).answer.evaluation.block
+    block = modelled(row(**{**modern, "tp": 1, "dp": 8, "global_batch": 64, **cells}), SHELF).evaluation.block
     assert (block.dp[0], block.cp[0], block.dp_replicate[0]) == sizes
 
 
 def test_a_row_of_ulysses_says_so(row: Any) -> None:
     cells = {"year": 2024, "framework": "NeMo", "zero_stage": 1, "tp": 1, "dp": EMPTY, "cp": 8}
-    assert modelled(row(**cells), SHELF).answer.evaluation.block.structure.cp_type == "p2p"
+    assert modelled(row(**cells), SHELF).evaluation.block.structure.cp_type == "p2p"
     said = row(**cells, notes="CP=Ulysses a2a")
-    assert modelled(said, SHELF).answer.evaluation.block.structure.cp_type == "a2a"
+    assert modelled(said, SHELF).evaluation.block.structure.cp_type == "a2a"
 
 
 def test_a_table_without_that_column_has_no_chunks(tmp_path: Path) -> None:
     path = Path(table(tmp_path, {**PIPELINE, "year": 2024}))
     path.write_text(path.read_text().replace(",vp,", ",chunks,", 1))
     found = modelled(read_table(str(path)).rows[0], SHELF)
-    assert (found.answer.evaluation.block.vpp[0], found.filled["vp"]) == (1, "1")
+    assert (found.evaluation.block.vpp[0], found.filled["vp"]) == (1, "1")
     path.write_text(path.read_text().replace("fp32 grads", "schedule=interleaved"))
     said = modelled(read_table(str(path)).rows[0], SHELF)
-    assert (said.answer.evaluation.block.vpp[0], said.answer.refused) == (6, ())
+    assert said.evaluation.block.vpp[0] == 6
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_a_table_without_that_column_has_no_chunks(tmp_path: Path) -> None:
     ],
 )
 def test_a_schedule_is_read_from_features_or_framework(row: Any, cells: Any, schedule: str, vpp: int) -> None:
-    block = modelled(row(**PIPELINE | {"nic_gbps_per_gpu": 200} | cells), SHELF).answer.evaluation.block
+    block = modelled(row(**PIPELINE | {"nic_gbps_per_gpu": 200} | cells), SHELF).evaluation.block
     assert (block.structure.schedule, block.vpp[0]) == (schedule, vpp)
 
 
 def test_the_network_is_the_row_s(row: Any) -> None:
-    case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).answer.inputs.case
+    case = modelled(row(gpus=16, gpus_per_node=4, nic_gbps_per_gpu=50, global_batch=8), SHELF).inputs.case
     assert (case.scenario.cluster.nodes, case.node.accelerators, case.node.scale_up.domain) == (4, 4, 4)
     assert (case.scale_out.bandwidth, case.node.scale_out.nics, case.network.of) == (6.25e9, 4, "ib-hdr")
     rack = {"accelerator": "gb200", "gpus": 72, "gpus_per_node": 4, "global_batch": 36, "tp": 8}
-    assert modelled(row(**MODERN, **rack), SHELF).answer.inputs.domain == 72
-    odd = modelled(row(gpus=12, tp=4, global_batch=12), SHELF).answer.inputs.case
+    assert modelled(row(**MODERN, **rack), SHELF).inputs.domain == 72
+    odd = modelled(row(gpus=12, tp=4, global_batch=12), SHELF).inputs.case
     assert (odd.node.accelerators, odd.scenario.cluster.nodes) == (4, 3)
 
 
@@ -105,13 +105,13 @@ def test_the_network_is_the_row_s(row: Any) -> None:
     ],
 )
 def test_what_ran_was_on_offer(row: Any, cells: dict[str, Any], name: str, value: Any) -> None:
-    found = modelled(row(**cells), SHELF).answer
-    assert (getattr(found.evaluation.block.structure, name), found.refused) == (value, ())
+    found = modelled(row(**cells), SHELF)
+    assert getattr(found.evaluation.block.structure, name) == value
 
 
 def test_notes_that_change_the_model(row: Any) -> None:
-    assert modelled(row(notes="with parallel transformer block"), SHELF).answer.inputs.model.layers[0].parallel
-    assert not modelled(row(), SHELF).answer.inputs.model.layers[0].parallel
+    assert modelled(row(notes="with parallel transformer block"), SHELF).inputs.model.layers[0].parallel
+    assert not modelled(row(), SHELF).inputs.model.layers[0].parallel
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_notes_that_change_the_model(row: Any) -> None:
 def test_layers_that_do_not_divide(row: Any, framework: str, layers: int, split: str) -> None:
     cells = {"framework": framework, "layers": layers, "pp": 8, "tp": 1, "ep": 8, "gpus": 128, "year": 2025}
     found = modelled(row(**{**MIXTRAL, **DEEPSEEK, **cells}), SHELF)
-    assert found.answer.evaluation.block.structure.split == split
+    assert found.evaluation.block.structure.split == split
     assert found.filled.get("stages", "even") == split
 
 

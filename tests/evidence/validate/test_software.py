@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.evidence.validate.rows import modelled
+from costmodel.evidence.validate.modelled_rows import modelled
 from evidence.validate.runs_of_22b import EMPTY, SHELF, TITAN
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
@@ -40,7 +40,7 @@ FUSED, EAGER = (read("stack", name).kernels.traffic_factor for name in ("fsdp2",
 )
 def test_the_stack_follows_from_framework_and_year(row: Any, cells: dict[str, Any], stack: str) -> None:
     found = modelled(row(**cells), SHELF)
-    assert found.answer.inputs.stack.name == stack
+    assert found.inputs.stack.name == stack
     assert found.filled.get("stack", cells.get("framework")) == stack
 
 
@@ -49,7 +49,7 @@ FP8 = {"year": 2024, "precision": "fp8", "accelerator": "h100-sxm"}
 
 def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
     cells = {"framework": "DeepSpeed", "precision": "fp8-delayed", "accelerator": "h100-sxm", "year": 2024}
-    inputs = modelled(row(**cells), SHELF).answer.inputs
+    inputs = modelled(row(**cells), SHELF).inputs
     assert (inputs.stack.name, inputs.case.scenario.workload.precision) == ("deepspeed", "fp8")
 
 
@@ -58,7 +58,7 @@ def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
 )
 def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: str) -> None:
     cells = {"framework": framework, "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
-    assert modelled(row(**cells), SHELF).answer.inputs.stack.name == stack
+    assert modelled(row(**cells), SHELF).inputs.stack.name == stack
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: st
     ],
 )  # fmt: skip
 def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[str, Any]) -> None:
-    stack = modelled(row(**{"zero_stage": 1, **cells}), SHELF).answer.inputs.stack
+    stack = modelled(row(**{"zero_stage": 1, **cells}), SHELF).inputs.stack
     for path, value in leaves.items():
         group, leaf = path.split(".")
         assert getattr(getattr(stack, group), leaf) == value

@@ -101,8 +101,9 @@ def _other_world(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _too_long(inputs: TrainingInputs, block: Block) -> Mask:
-    learned = inputs.model.positions == "learned"
-    return all_if(block, learned and inputs.sequence > inputs.model.max_sequence)
+    if inputs.model.positions != "learned":
+        return none(block)
+    return none(block) | (inputs.sequence > inputs.model.max_sequence)
 
 
 def _sequence(inputs: TrainingInputs, block: Block) -> Mask:
@@ -276,10 +277,16 @@ def valid(
 
 def refusals(inputs: TrainingInputs, block: Block) -> tuple[str, ...]:
     """Every reason to refuse one plan; if the number of replicas is broken, that reason alone."""
+    return tuple(refused_rows(inputs, block))
+
+
+def refused_rows(inputs: TrainingInputs, block: Block) -> dict[str, Mask]:
+    """The refused plans of a block by reason, in the order in which `refusals` states them."""
     broken = leaves_rest(block.dp, 1.0).any()
     one = (check for check in CHECKS if check.code not in OF_A_SEARCH)
     asked = (check for check in one if check.code == "L001" or not (broken and "dp" in check.needs))
-    return tuple(sorted(check.code for check in asked if check.refused(inputs, block).any()))
+    masks = {check.code: check.refused(inputs, block) for check in asked}
+    return {code: np.broadcast_to(masks[code], len(block)) for code in sorted(masks) if masks[code].any()}
 
 
 def valid_rows(inputs: TrainingInputs, block: Block) -> Mask:
@@ -317,7 +324,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N008", all_if(block, inputs.experts is None and _assumes_experts(inputs))
     yield "N010", unequal_chunks(inputs.model, block)
     yield "N009", all_if(block, inputs.rates.attention is None and any(odd_heads(inputs)))
-    longer = inputs.sequence > inputs.model.max_sequence
+    longer = bool(inputs.sequence > inputs.model.max_sequence)
     yield "N006", all_if(block, longer and inputs.model.positions != "learned")
     yield "N030", nothing_to_compress(inputs, block)
     yield "N031", compression_not_offered(inputs, block)
@@ -329,7 +336,7 @@ def remarks(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, Mask]]:
     yield "N033", shares_without_groups(inputs, block)
     yield "N032", speed_alone(block)
     yield "N020", all_if(block, any(rounded(batch) for _, batch in inputs.case.scenario.from_tokens))
-    yield "N021", all_if(block, odd_sequence(inputs.sequence))
+    yield "N021", all_if(block, odd_sequence(float(inputs.sequence)))
     yield "N022", all_if(block, odd_batch(inputs.global_batch, inputs.sequence))
 
 

@@ -164,7 +164,7 @@ def _stage(
         column["update"] = updating_bytes(inputs, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), inputs.fragmentation)
         runtime = stack.runtime
-        opened = runtime.communicators if inputs.ranks > 1 else 0.0
+        opened = np.where(inputs.ranks > 1, runtime.communicators, 0.0)
         column["runtime"] = overhead_bytes(runtime.context, opened, runtime.communicator)
         moments = moment_bytes(inputs, block, held)
         paged = paged_states(inputs, added(column, LINES), moments)

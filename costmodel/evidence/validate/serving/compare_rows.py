@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.evidence.validate.modelled_rows import RowCount
 from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
-from costmodel.evidence.validate.validate import Compared, RowCount, Validated, Where, chosen_rows, groups_of_row
+from costmodel.evidence.validate.validate import Compared, Validated, Where, chosen_rows, groups_of_row
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
 from costmodel.ground.errors import Place, fail

@@ -1,0 +1,150 @@
+"""Predictions for rows of tables: rows that differ in sizes alone are one block of plans, evaluated together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+
+import numpy as np
+
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.estimate.evaluate.error_band import banded
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate
+from costmodel.estimate.evaluate.predict import own_plan, plan_block
+from costmodel.estimate.shared.plan_batch import Block, Rows
+from costmodel.estimate.training.constraints.plan_constraints import refused_rows
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.evidence.validate.row_settings import COLUMN
+from costmodel.evidence.validate.rows import RowScenario, row_inputs, row_scenario
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
+from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.ground.equation import Number
+from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
+
+RowCount = Callable[[int, int], None]  # rows that are done, of so many
+Key = tuple[str, str]  # of a scenario: a part and a key in it
+NODES: Key = ("cluster", "nodes")
+SEQUENCE: Key = ("workload", "sequence")
+BATCH: Key = ("workload", "global_batch")
+LONGEST: Key = ("model", "max_sequence")
+PLAN: dict[Key, str] = {("plan", name): name for name in SIZES}
+SIZED = (*PLAN, NODES, SEQUENCE, BATCH, LONGEST)
+TITLE: Key = ("model", "title")
+_LARGEST = 1e12  # of a size that no check of a document refuses
+
+
+@record
+class Modelled:
+    """The prediction for a row: the block of plans that it is evaluated with, its place there, its imputed cells."""
+
+    inputs: TrainingInputs
+    evaluation: Evaluation
+    place: int = 0
+    filled: dict[str, str] = field(default_factory=dict)
+
+    def figure(self, name: str) -> float:
+        """Its value of a column of results."""
+        return float(self.evaluation.costs.column(name)[self.place])
+
+    def of_row(self, value: Number) -> float:
+        """Its value of a number of the block."""
+        return float(np.broadcast_to(value, len(self.evaluation.block))[self.place])
+
+
+def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
+    """The prediction for one row, or the reason why there is none."""
+    (found,) = modelled_rows([row], shelf)
+    if isinstance(found, CannotModel):
+        raise found
+    return found
+
+
+def uncounted(done: int, rows: int) -> None:
+    """For callers that show no progress."""
+
+
+def modelled_rows(
+    rows: Sequence[CsvRow], shelf: CachedReader, count: RowCount = uncounted
+) -> list[Modelled | CannotModel]:
+    """The prediction for each row, or the reason why there is none.
+
+    count: is given the rows that are done, and all of them
+    """
+    found = dict[int, Modelled | CannotModel]()
+    blocks = dict[str, list[tuple[int, RowScenario]]]()
+    for place, row in enumerate(rows):
+        count(place // 2, len(rows))  # to read a row is half the work
+        try:
+            asked = row_scenario(row, shelf)
+        except CannotModel as refused:
+            found[place] = refused
+            continue
+        blocks.setdefault(_structure(asked), []).append((place, asked))
+    for block in blocks.values():
+        count((len(rows) + len(found)) // 2, len(rows))
+        found.update(zip((place for place, _ in block), _of_block([asked for _, asked in block], shelf), strict=True))
+    return [found[place] for place in range(len(rows))]
+
+
+def _structure(asked: RowScenario) -> str:
+    """What rows of one block have in common: all but titles, and the sizes that are columns."""
+    tree, left_out = {**asked.tree, "title": ""}, sorted({TITLE, *_columns(asked)})
+    for part, key in left_out:
+        if isinstance(tree[part], dict):
+            tree[part] = {**tree[part], key: None}
+    return json.dumps([tree, left_out], default=repr)
+
+
+def _columns(asked: RowScenario) -> set[Key]:
+    """The sizes that may differ in a block; none where settings or uneven sizes need the checks of documents."""
+    tree = asked.tree
+    if asked.row.text(COLUMN):
+        return set()
+    sizes = {(part, key) for part, key in SIZED if tree[part].get(key) is not None}
+    if not all(_is_plain(tree[part][key]) for part, key in sizes):
+        return set()
+    if tree["model"]["positions"] == "learned":  # whose table has as many rows
+        sizes -= {SEQUENCE, LONGEST}
+    node = tree["cluster"]["node"]
+    if node["scale_up"]["domain"] > node["accelerators"]:  # a job of few nodes uses a part of a rack
+        sizes.discard(NODES)
+    return sizes
+
+
+def _is_plain(size: float) -> bool:
+    return 1 <= size <= _LARGEST and size == int(size)
+
+
+def _of_block(asked: Sequence[RowScenario], shelf: CachedReader) -> list[Modelled | CannotModel]:
+    """The predictions for rows of one structure, as one block of plans."""
+    try:
+        inputs = row_inputs(asked[0], shelf)
+    except CannotModel as refused:
+        return [refused] * len(asked)
+    own, _ = plan_block(inputs, own_plan(inputs))
+    columns = {
+        (part, key): np.array([one.tree[part][key] for one in asked], dtype=np.float64)
+        for part, key in _columns(asked[0])
+    }
+    sizes = (columns.get(key, np.full(len(asked), getattr(own, name)[0])) for key, name in PLAN.items())
+    block = Block(own.structure, *sizes)
+    masks = refused_rows(_with_columns(inputs, columns), block)
+    first = {int(place): code for code in reversed(masks) for place in np.flatnonzero(masks[code])}
+    found: dict[int, Modelled | CannotModel] = {place: invalid(code) for place, code in first.items()}
+    valid = [place for place in range(len(asked)) if place not in first]
+    if valid:
+        inputs = _with_columns(inputs, {key: column[valid] for key, column in columns.items()})
+        evaluation = banded(inputs, evaluate(inputs, block.at(np.array(valid))))
+        found |= {place: Modelled(inputs, evaluation, at, asked[place].filled) for at, place in enumerate(valid)}
+    return [found[place] for place in range(len(asked))]
+
+
+def _with_columns(inputs: TrainingInputs, columns: Mapping[Key, Rows]) -> TrainingInputs:
+    """The inputs with a value for each row of a block, where rows differ."""
+    nodes, sequence, batch = (
+        usual if key not in columns or np.ptp(columns[key]) == 0 else columns[key]
+        for key, usual in ((NODES, inputs.nodes), (SEQUENCE, inputs.sequence), (BATCH, inputs.global_batch))
+    )
+    return replace(inputs, nodes=nodes, sequence=sequence, global_batch=batch)

@@ -34,14 +34,14 @@ from costmodel.ground.units import Figure, gib, show
 
 @record
 class Load:
-    """Lengths of requests, and how many tokens of them are in the cache already."""
+    """Lengths of requests, and how many tokens of them are in the cache already; one, or one of each plan."""
 
     prompt: Number
-    output: float
+    output: Number
     prompt_spread: float
     output_spread: float
     hit: Number
-    longest: float
+    longest: Number
     verified: float = 1.0  # queries of a sequence in a step: the last token, and what is drafted behind it
     accepted: Number = 1.0  # tokens of a sequence that a step adds
     shared: float = 0.0  # tokens that all prompts begin with

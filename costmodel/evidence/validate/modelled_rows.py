@@ -142,9 +142,9 @@ def _of_block(asked: Sequence[RowScenario], shelf: CachedReader) -> list[Modelle
 
 
 def _with_columns(inputs: TrainingInputs, columns: Mapping[Key, Rows]) -> TrainingInputs:
-    """The inputs with a value for each row of a block, where rows differ."""
+    """The inputs with a value for each row of a block, where any has another than the inputs."""
     nodes, sequence, batch = (
-        usual if key not in columns or np.ptp(columns[key]) == 0 else columns[key]
+        usual if key not in columns or np.all(columns[key] == usual) else columns[key]
         for key, usual in ((NODES, inputs.nodes), (SEQUENCE, inputs.sequence), (BATCH, inputs.global_batch))
     )
     return replace(inputs, nodes=nodes, sequence=sequence, global_batch=batch)

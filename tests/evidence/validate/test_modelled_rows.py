@@ -79,6 +79,14 @@ def test_a_row_is_predicted_as_if_it_were_alone(base: dict[str, Any], measured: 
     assert together == alone
 
 
+def test_a_refused_first_row_lends_its_sizes_to_no_other(tmp_path: Path) -> None:
+    """The inputs are those of the first row, which breaks a rule; all others differ from it, and not among them."""
+    rows = [LLAMA | {"global_batch": 101, "seq_len": 2048, "gpus": 128}, LLAMA | {"tp": 4}, LLAMA]
+    alone, together = alone_and_together(tmp_path, rows, "time")
+    assert [figure.refused for figure in alone] == ["V007", None, None]
+    assert together == alone
+
+
 def test_rows_of_one_structure_are_evaluated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """400 runs of one model on one machine: their batches, sequences, nodes and degrees are columns of one block."""
     blocks: list[int] = []

@@ -72,6 +72,22 @@ def test_rows_together_are_the_scenario_alone() -> None:
         )
 
 
+def test_rows_of_other_lengths_are_predicted_as_if_alone() -> None:
+    """Prompts, answers and users of one engine are columns; those of learned positions bound the lengths they serve."""
+    opt = LLAMA.replace("meta-llama/Llama-3.1-70B", "facebook/opt-66b").replace(",fp8,", ",bf16,")
+    lengths = [("1024,1024", "8000,200"), ("1024,1024", "200,1"), ("1024,1024", "512,600"), ("1024,1024", "1024,1024")]
+    rows = [f"{place},{LLAMA.replace(*pair)},{4 + place},,,0.1" for place, pair in enumerate(lengths)]
+    rows += [f"o{place},{opt.replace(*pair)},{4 + place},,,0.1" for place, pair in enumerate(lengths)]
+    alone = [_figures(row)[0] for row in rows]
+    assert _figures(*rows) == alone
+    assert [figure.refused for figure in alone] == [None] * 4 + ["V004", None, None, None]
+    shelf = CachedReader()
+    asked = [serving_row(row, shelf) for row in read_serving_runs(_table(*rows)).rows]
+    assert groups(asked) == [[0, 1, 2, 3], [4], [5], [6], [7]]
+    inputs = inputs_of(case_of_group(asked[:4], shelf))
+    assert of_group(inputs, asked[1:2]) == of_group(inputs, asked[:4])[1:2]  # of some rows of a group, as in a fit
+
+
 def test_a_table_reads_each_name_once() -> None:
     """40 rows of one model: every name of a model or an accelerator is stripped of its signs once, not once a row."""
     squeezed.cache_clear()

@@ -21,6 +21,7 @@ from costmodel.evidence.validate.serving.serving_rows import ServingRow
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.ground.errors import CostModelError
 
+LENGTHS = ("prompt", "output")
 Figures = Mapping[str, float]  # by the columns of results
 Predicted = Figures | CannotModel
 
@@ -57,10 +58,11 @@ def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCas
 
 
 def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
-    """The rows that ask the same but for layout, load and number of nodes."""
+    """The rows that ask the same but for layout, load and number of nodes; learned positions bound the lengths."""
     alike: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
-        workload = {name: value for name, value in row.scenario["workload"].items() if name != "concurrency"}
+        columns = ("concurrency",) if row.learned_positions else (*LENGTHS, "concurrency")
+        workload = {name: value for name, value in row.scenario["workload"].items() if name not in columns}
         cluster = row.scenario["cluster"]["node"]
         key = json.dumps(
             {**row.scenario, "workload": workload, "cluster": cluster, "launched": row.launched}, sort_keys=True
@@ -76,7 +78,11 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     layout = PlanColumns(tp, pp, ep, apart, ones, inputs.budget * ones)
     users = np.array([row.users for row in rows])
     burst = inputs.case.scenario.workload.traffic == "burst"
-    found = benchmark(inputs, layout, users, burst=burst)
+    prompt, output = (np.array([row.scenario["workload"][name] for row in rows]) for name in LENGTHS)
+    load = inputs.load
+    if np.any((prompt != load.prompt) | (output != load.output)):
+        load = replace(load, prompt=prompt, output=output, longest=prompt + output)
+    found = benchmark(replace(inputs, load=load), layout, users, burst=burst)
     spread = inputs.engine.spread
     token = spread.experts if inputs.model.has_experts else spread.tpot
     widths = {"ttft": spread.ttft, "tpot": token, "tokens_per_s_per_gpu": token}

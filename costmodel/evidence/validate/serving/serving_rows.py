@@ -39,6 +39,7 @@ class ServingRow:
     scenario: dict[str, Any]
     layout: tuple[float, float, float, float]  # tp of attention, pp, ep, groups of attention
     users: float
+    learned_positions: bool
     filled: dict[str, str] = field(default_factory=dict)
     launched: dict[str, float] = field(default_factory=dict)  # keys of the engine as the benchmark set them
 
@@ -77,7 +78,8 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "stack": engine,
         "plan": {},
     }
-    return ServingRow(row, scenario, layout, users, filled, _launched(engine, layout[3], filled))
+    learned = model.positions == "learned"
+    return ServingRow(row, scenario, layout, users, learned, filled, _launched(engine, layout[3], filled))
 
 
 def readable(row: CsvRow) -> None:

@@ -127,8 +127,9 @@ def last_within(
 
     Chandrupatla's method: by the curve through the last three looks where it is straight enough, else by the middle. A
     row is done when its own bracket is; with `some`, the excess of some rows, the others are then looked at alone.
-    What is returned has no excess itself; `low` where none is found above it. near: excess, and width of a bracket,
-    from which on a row is done. first: part of the way down from `high` at which is looked first.
+    What is returned has no excess itself; `low` where none is found above it, for which none is looked for where `low`
+    has some. near: excess, and width of a bracket, from which on a row is done. first: part of the way down from `high`
+    at which is looked first.
 
     >>> round(float(last_within(lambda x: x * x - 2, 0.0, 10.0)), 6)
     1.414214
@@ -138,7 +139,7 @@ def last_within(
     here, there = (_looked_at(end, excess, shape) for end in (tops, bottoms))
     part = np.full(len(here[0]), first)
     answer: Column = np.where(here[1] <= 0, here[0], there[0])
-    sought, places = here[1] > 0, np.arange(len(answer))
+    sought, places = (here[1] > 0) & ~(there[1] > 0), np.arange(len(answer))
     for _ in range(steps):
         if not np.count_nonzero(sought):
             break

@@ -1,6 +1,7 @@
 """Hostile values of every numeric key of every document, through `--set`: an answer or a fault, never a crash.
 
-The suite tries a sample of a few seconds; `--whole` tries every key with every value. NumPy warnings are errors here.
+The suite tries a sample of a few seconds; `--whole` tries every key with every value, a test for each part of a
+document. NumPy warnings are errors here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.report.machine.answer_fields import plain
 
 SAMPLE = 30  # tries of the usual suite, of those without limits, whose remedies take longest
+MOST = 250  # tries of a test of the whole
 VALUES = ("0", "5e-324", "1e-3", "1e15", "1e300", "-1", "nan", "inf", "-1e300")
 # What holds keys of each kind, and the commands that read them; later ones are asked for keys that the first lack.
 CASES: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -113,16 +115,35 @@ def fault_of(ran: Any, command: tuple[str, ...]) -> str:
     return ""
 
 
-def test_hostile_numbers_end_with_an_answer_or_a_fault(
-    run: Any, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    every = tries()
-    if not request.config.getoption("--whole"):
-        every = random.Random(13).sample([each for each in every if "limits." not in each[3]], SAMPLE)
+@functools.cache
+def parts() -> dict[str, list[tuple[str, ...]]]:
+    """The commands by document and section of keys; of a long section several parts."""
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    for command in tries():
+        sections.setdefault(f"{command[1]}-{re.split(r'[.=]', command[3])[0]}", []).append(command)
+    return {
+        f"{name}-{start // MOST}": every[start : start + MOST]
+        for name, every in sections.items()
+        for start in range(0, len(every), MOST)
+    }
+
+
+def sample() -> list[tuple[str, ...]]:
+    """A few of the commands, of all documents."""
+    return random.Random(13).sample([each for each in tries() if "limits." not in each[3]], SAMPLE)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test of a sample, or those of the whole."""
+    if "part" in metafunc.fixturenames:
+        metafunc.parametrize("part", parts() if metafunc.config.getoption("--whole") else ["sample"])
+
+
+def test_hostile_numbers_end_with_an_answer_or_a_fault(run: Any, part: str, tmp_path: Path) -> None:
     wrong: dict[str, str] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for command in every:
+        for command in sample() if part == "sample" else parts()[part]:
             fault = fault_of(run(*command, cwd=tmp_path), command)
             if fault:
                 wrong.setdefault(f"{fault} <- {' '.join(command)}", fault)

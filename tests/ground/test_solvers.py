@@ -96,6 +96,18 @@ def test_last_within_gives_each_row_its_own_answer_whatever_stands_beside_it() -
     assert together.tolist() == alone
 
 
+def test_last_within_looks_at_both_ends_alone_where_even_the_least_is_over() -> None:
+    """What no load keeps costs two looks, not as many as a search."""
+    looks: list[NDArray[np.float64]] = []
+
+    def excess(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        looks.append(x)
+        return x + 1.0
+
+    assert float(last_within(excess, 1e-4, 10.0)) == 1e-4
+    assert len(looks) == 2
+
+
 def test_last_within_takes_an_end_where_nothing_changes() -> None:
     ends = [float(last_within(lambda x, sign=sign: sign + 0 * x, 1.0, 10.0)) for sign in (-1.0, 1.0)]
     assert ends == [10.0, 1.0]

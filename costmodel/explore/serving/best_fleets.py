@@ -23,6 +23,7 @@ from costmodel.estimate.serving.replicas_for_load import replicas_for_load, with
 from costmodel.estimate.serving.service_limits import waits_in_batch
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan
@@ -57,9 +58,10 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
     except CostModelError:
         return None
     safe = chance_preferred(inputs)
-    if not len(layout):
-        return None
     with np.errstate(all="ignore"):
+        layout = _that_may_keep_limits(inputs, layout, most)
+        if not len(layout):
+            return None
         if safe is None:
             return _fewest(inputs, layout, most, None, least=0.0)
         return _fewest(inputs, layout, most, safe, least=safe) or _fewest(inputs, layout, most, None, least=_LIKELY)
@@ -112,6 +114,22 @@ def that_fit(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
     layout = layout.at(np.broadcast_to(np.asarray(memory.least <= memory.allowed), (len(layout),)))
     ranks = np.asarray(layout.ranks)
     return layout.at(ranks <= _LARGER * np.min(ranks, initial=np.inf))
+
+
+def _that_may_keep_limits(inputs: ServingInputs, layout: PlanColumns, most: float) -> PlanColumns:
+    """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
+    lie between what they are at both.
+    """
+    count = len(layout)
+    if not count:
+        return layout
+    counts = np.concatenate([np.ones(count), np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)])
+    both = replace(layout.at(np.tile(np.arange(count), 2)), replicas=counts)
+    results, kept = evaluate(inputs, both, counted=False).results, np.ones(count, dtype=bool)
+    for limit in stated_limits(inputs.case.scenario.limits):
+        if limit.kind != "target" and limit.column != OWN:
+            kept &= limit.kept(results.column(limit.column)).reshape(2, count).any(axis=0)
+    return layout.at(kept)
 
 
 def _counted(

@@ -72,6 +72,7 @@ def test_the_range_of_a_rate_is_in_its_own_unit(unit: str, size: float) -> None:
         ("estimate", TRAINING, "cluster.accelerator.power.max=1e-320 W"),
         ("estimate", TRAINING, "assume.stragglers.slow_part=1e-320"),
         ("estimate", TRAINING, "assume.stragglers.slow_link=1e-320"),
+        ("estimate", "grpo-qwen-2.5-7b-64", "stack.spread.lengths=1e15"),
     ],
 )
 def test_what_no_machine_has_is_refused(command: str, name: str, setting: str, run: Any, faults: Any) -> None:

@@ -68,6 +68,13 @@ def test_a_domain_ends_with_the_accelerators_in_use(node: str, accelerators: int
     assert domain(used(node, accelerators, nodes=nodes)) == reached
 
 
+@pytest.mark.parametrize("even", [True, False])
+def test_a_domain_of_any_size_ends_with_the_job(even: bool) -> None:
+    """It is worked out without counting through its accelerators."""
+    case = used("gb200-nvl72", 4, "cluster.node.scale_up.domain=1e15", nodes=18)
+    assert one(domain_of(case, 72, even=even)) == 72
+
+
 @pytest.mark.parametrize(
     ("node", "accelerators", "interfaces"),
     [

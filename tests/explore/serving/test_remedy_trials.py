@@ -53,13 +53,24 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_remedies_of_a_model_that_does_not_fit_take_few_evaluations_and_no_search(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All layouts need two looks, at the rate that they answer and under the load; a plan also one at its chance."""
+    """All layouts need three looks: at both ends of their number, at the rate that they answer, and under the load; a
+    plan also one at its chance.
+    """
     answer = predict(preferring(case(f"model={model}")))
     calls = counted(monkeypatch)
     assert with_remedies(answer).remedies
     assert calls["searches"] == 0
     assert calls["layouts"] <= 4 * MOST_FLEETS
     assert calls["plans"] <= 3 * MOST_PLANS
+
+
+def test_a_limit_that_no_plan_keeps_takes_one_look_at_all_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one replica and with the most; once as the scenario is, and once with narrower weights."""
+    answer = predict(preferring(case("limits.memory.at_most=1 %")))
+    calls = counted(monkeypatch)
+    assert not with_remedies(answer).remedies
+    assert calls["layouts"] == 2
+    assert calls["plans"] <= MOST_PLANS
 
 
 def test_remedies_that_end_early_state_their_chance_and_name_the_search(

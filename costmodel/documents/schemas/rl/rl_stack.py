@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Name, NonNegative, Portion, Quantity, Share, Source, Sourced
+from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Share, Source, Sourced
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
 from costmodel.documents.schemas.scenario import StackReference
@@ -35,7 +35,7 @@ class IterationSpread(Sourced):
 
     generation: Share = Field(description="Of generation: lengths are not log-normal, and grow")
     update: Share = Field(description="Of the passes of the trainer, beyond the error of a step")
-    lengths: NonNegative = Field(description="Of the mean length of answers from iteration to iteration")
+    lengths: Share = Field(description="Of the mean length of answers from iteration to iteration")
 
 
 class RlStack(Document):

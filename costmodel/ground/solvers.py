@@ -24,11 +24,19 @@ _WIDTH = 1 / (2.0 ** (1 / POINTS) - 1)
 
 
 @record
+class Jumps:
+    """How much functions rise at once, beyond a number of each."""
+
+    beyond: Column
+    rise: Column
+
+
+@record
 class Curves:
     """Functions of a positive number, by their values at points of equal ratio, and which of them each row has.
 
     Between two points a function is a straight line: with 12 of them to a factor of two, the error is under 4e-4 of any
-    function that is a power or a sum of powers up to the second.
+    function that is a power or a sum of powers up to the second. Where one jumps, the values are those without.
 
     >>> squares = Curves(Curves.points(64.0)[None, :] ** 2, np.array([0]))
     >>> float(squares.at(np.array([10.0]))[0] / 100) - 1 < 4e-4
@@ -37,10 +45,18 @@ class Curves:
 
     values: Column
     which: NDArray[np.intp]
+    jumps: Jumps | None = None
 
     def __add__(self, other: Curves) -> Curves:
-        """The sum of functions of the same rows."""
-        return Curves(self.values + other.values, self.which)
+        """The sum of functions of the same rows, of which the others do not jump."""
+        assert other.jumps is None
+        return Curves(self.values + other.values, self.which, self.jumps)
+
+    def with_jumps(self, jumps: Jumps) -> Curves:
+        """Functions whose values have jumps in them that a line between two points would smear."""
+        points = _POINTS[: self.values.shape[1]]
+        smooth = self.values - np.where(points > jumps.beyond[:, None], jumps.rise[:, None], 0.0)
+        return Curves(smooth, self.which, jumps)
 
     @staticmethod
     def points(largest: float) -> Column:
@@ -49,7 +65,7 @@ class Curves:
 
     def rows(self, places: NDArray[np.intp]) -> Curves:
         """The functions of some of the rows."""
-        return Curves(self.values, self.which[places])
+        return Curves(self.values, self.which[places], self.jumps)
 
     def at(self, number: Values) -> Column:
         """The value of each row's function."""
@@ -60,7 +76,10 @@ class Curves:
         flat = self.values.reshape(-1)
         place += self.which * count
         below = flat[place]
-        return np.asarray(below + part * (flat[place + 1] - below))
+        found = np.asarray(below + part * (flat[place + 1] - below))
+        if self.jumps is None:
+            return found
+        return found + np.where(clipped > self.jumps.beyond[self.which], self.jumps.rise[self.which], 0.0)
 
 
 @record
@@ -109,7 +128,7 @@ def greatest_within(
     return lower
 
 
-STEEPEST, STEPS = 4.0, 16  # an excess beyond counts as that; looks at each row
+STEEPEST, STEPS = 4.0, 48  # an excess beyond counts as that; looks at each row
 NEAR = 1e-12  # excess, and width of a bracket, from which on a row is done
 
 

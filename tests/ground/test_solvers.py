@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from costmodel.ground import solvers
-from costmodel.ground.solvers import Curves, Line, fixed_point, greatest_within, last_within
+from costmodel.ground.solvers import Curves, Jumps, Line, fixed_point, greatest_within, last_within
 
 
 def test_examples_run() -> None:
@@ -126,3 +126,21 @@ def test_lines_pass_through_both_values() -> None:
     line = Line.through(np.array([3.0, 10.0]), np.array([5.0, 10.0]), 2.0, np.array([0, 1]))
     assert line.at(np.array([2.0, 2.0])).tolist() == [3.0, 10.0]
     assert line.at(np.array([4.0, 4.0])).tolist() == [5.0, 10.0]
+
+
+def test_a_curve_jumps_where_its_function_does() -> None:
+    """Not between the two points beside it; each row at its own number."""
+
+    def times(number: NDArray[np.float64], beyond: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 3.0 + 0.5 * number + np.where(number > beyond, 40.0, 0.0)
+
+    beyond, grid = np.array([100.3, 517.0]), Curves.points(2048.0)
+    smeared = Curves(np.stack([times(grid, each) for each in beyond]), np.array([0, 1, 1]))
+    curves = smeared.with_jumps(Jumps(beyond, np.array([40.0, 40.0])))
+    for numbers in ([100.2, 516.9, 517.1], [100.4, 3.0, 2000.0]):
+        number = np.array(numbers)
+        np.testing.assert_allclose(curves.at(number), times(number, beyond[[0, 1, 1]]), rtol=1e-12)
+    assert smeared.at(np.array([100.2, 516.9, 517.1]))[0] > times(np.array([100.2]), beyond[:1])[0] + 1.0
+    flat = Curves(np.ones((2, len(grid))), curves.which)
+    np.testing.assert_allclose((curves + flat).at(number), curves.at(number) + 1.0, rtol=1e-12)
+    np.testing.assert_allclose(curves.rows(np.array([2])).at(np.array([600.0])), 3.0 + 300.0 + 40.0, rtol=1e-12)

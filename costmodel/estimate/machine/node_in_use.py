@@ -43,7 +43,7 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
     """Ranks that a job has in the domain of a rack: those of whole nodes."""
     if not even:
-        return float(min(int(domain) // each * each, ranks))
+        return float(min(int(domain) - remainder(int(domain), each), ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)
     taken = max(count for count in nodes if math.gcd(count, ranks) == count)
     return domain if taken != ranks and taken + taken <= domain else float(taken)

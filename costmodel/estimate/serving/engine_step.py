@@ -272,6 +272,18 @@ def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
     return np.where((message <= most) & (tp.domains <= 1), own, np.where(alone, 0.0, nccl))
 
 
+def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
+    """Rows of a step whose activations the engine's own all-reduce takes at most; None where it takes none.
+
+    Of a step in two halves those of both.
+    """
+    most = inputs.engine.kernels.own_all_reduce
+    if inputs.kernels.all_reduce is None or not most:
+        return None
+    both, rows = halved(inputs, layout), most / activation_message(1.0, inputs.model.hidden, inputs.types.wide)
+    return rows if both is None else np.where(both, 2.0, 1.0) * rows
+
+
 def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
     """Norms, residual additions, activation function and rotation, with what each call takes at least."""
     kind, model, element = part.kind, inputs.model, inputs.types.wide

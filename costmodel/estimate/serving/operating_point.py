@@ -16,12 +16,13 @@ from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.first_token import prompt_room
 from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
+from costmodel.equations.serving.step.attention_groups import prompts_of_a_step_with_any
 from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
 from costmodel.estimate.serving.engine_step import StepTime, step_time
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.replica_kinds import of_each_plan, shared_cuts
-from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.serving_inputs import ServingInputs, arrive_at_random
 from costmodel.estimate.serving.step_batch import AttentionGroups, Batch, groups_of, step_budget
 from costmodel.estimate.serving.whole_prompts import NO_BLOCKING, BlockingPrompts, blocking_prompts, filled_room
 from costmodel.ground.equation import Number, known_as, term
@@ -191,10 +192,11 @@ def operating_point(
     decode = steps.decode(micro) if decode is None else decode
     with term("room"):
         decodes, count = load.verified * (concurrency / layout.pp), 1.0 if groups is None else groups.count
-        each = filled_room(load, prompt_room(step_budget(layout), decodes), count)
+        fluctuation = load.verified * decodes if arrive_at_random(inputs) else 0.0  # of a number of arrivals
+        each = filled_room(load, prompt_room(step_budget(layout), decodes), count, fluctuation)
         room = layout.pp * each
     with term("carried"):
-        carried = np.maximum(np.minimum(_carried(inputs, groups, concurrency), each), 1.0)
+        carried = np.maximum(np.minimum(_carried(inputs, layout, groups, concurrency), each), 1.0)
     mixed = steps.mixed(micro, carried)
     many = layout.pp * micro
     beta = time_slope(decode, steps.one, many, layout.pp)
@@ -216,7 +218,7 @@ def operating_point(
         tokens = np.maximum(each, carried)
         filling = (steps.mixed(micro, tokens) - decode) / tokens
         if layout.staged:
-            filling = share(gamma, whole) * filling
+            filling = pipelined_prompt_share(layout.pp, 1.0) * filling
     found = replace(found, filling=filling)
     return found if groups is None else _of_groups(inputs, layout, groups, steps, found, carried)
 
@@ -244,10 +246,17 @@ def _of_groups(
     )
 
 
-def _carried(inputs: ServingInputs, groups: AttentionGroups | None, concurrency: Number) -> Number:
-    """Tokens of prompts of a step that has any; several attention groups compute several prompts at once."""
+def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups | None, concurrency: Number) -> Number:
+    """Tokens of prompts of a step that has any; several attention groups compute several prompts at once.
+
+    Each micro-batch of a pipeline has those that came since the last one began.
+    """
     with term("prompts"):
-        whole = np.maximum(concurrency / inputs.load.steps, 1.0) * inputs.load.computed
+        prompts = share(concurrency, inputs.load.steps)
+        whole = np.maximum(prompts, 1.0) * inputs.load.computed
+        if layout.staged:
+            own = prompts_of_a_step_with_any(prompts / layout.pp)
+            whole = np.where(layout.pp > 1, own * inputs.load.computed, whole)
     if groups is None:
         return whole
     with term("pieces of prompts"):
@@ -269,6 +278,5 @@ def of_a_token(
         return whole
     with term("micro-batches with prompts"):
         tokens = concurrency * inputs.load.computed / inputs.load.steps
-        each = tokens / layout.pp / carried
-        mixed = 1.0 - np.exp(-each)  # arrivals at random
-    return pipelined_prompt_share(layout.pp, mixed) * whole
+        mixed = np.minimum(tokens / layout.pp / carried, 1.0)
+    return np.where(layout.pp > 1, pipelined_prompt_share(layout.pp, mixed), 1.0) * whole

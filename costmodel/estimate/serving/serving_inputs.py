@@ -266,3 +266,9 @@ def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
     most = max(each.tp * each.dp_attention if each.dp_attention > 1 else 0 for each in parts)
     with term("nodes of experts"):
         return dispatch is not None and bool(most > inputs.gathered_within * (dispatch.from_domains - 1))
+
+
+def arrive_at_random(inputs: ServingInputs) -> bool:
+    """Whether requests come at random, so that their number in flight changes."""
+    workload = inputs.case.scenario.workload
+    return workload.rate is not None or workload.users is not None

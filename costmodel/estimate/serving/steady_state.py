@@ -143,7 +143,8 @@ def _first_token(
     steps = steps_with_prompt(load, point.own_room, busy)
     later = later_prompt_tokens(rate, prompt, wait, prompts, room, in_parts=not load.whole)
     with term("other stages"):
-        passing = prompt * (point.whole - gamma)  # while each of them serves others
+        elsewhere = point.whole - gamma  # while each of them serves others
+        passing = prompt * elsewhere
     with term("later prompts"):
         later = later * gamma
     ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + passing
@@ -154,7 +155,7 @@ def _first_token(
         met = engine_utilisation(rate, own)
     with term("one prompt"):
         part = part_of_prompt(load, point.own_room)
-        one = mixed_step_time(point.alpha, point.beta, point.concurrency, point.alone, part)
+        one = mixed_step_time(point.alpha, point.beta, point.concurrency, point.alone + elsewhere, part)
     far = first_token_tail(own + passing, line, waits, one, met, TAIL)
     if point.blocking.occur:
         blocked = point.blocking.wait(rate, busy)

@@ -20,6 +20,7 @@ from costmodel.estimate.serving.engine_step import (
     decode_time,
     head_time,
     host_time,
+    own_all_reduce_rows,
     prompt_time,
     rows_time,
 )
@@ -32,9 +33,10 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import AttentionGroups, groups_of
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
-from costmodel.ground.solvers import Curves, Line
+from costmodel.ground.solvers import Curves, Jumps, Line
 
 LARGEST = 262_144.0  # rows of a step
+BESIDE = 1e-9  # of a number of rows, by which others are more, or fewer
 PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
 
 
@@ -160,12 +162,21 @@ class _Cuts:
         found = np.broadcast_to(np.asarray(time(self.inputs, spread, np.tile(grid, count)).total), len(spread))
         return Curves(found.reshape(count, len(grid)), self.which)
 
+    def jumping(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
+        """A time by rows that jumps where NCCL reduces what is too large for the engine's own kernel."""
+        found, most = self.curves(time), own_all_reduce_rows(self.inputs, self.cuts)
+        if most is None:
+            return found
+        after, before = (time(self.inputs, self.cuts, most * (1.0 + side)).total for side in (BESIDE, -BESIDE))
+        rise = after - before
+        return found.with_jumps(Jumps(*(np.broadcast_to(each, len(self.cuts)) for each in (most, rise))))
+
     def of_rows(self, time: Callable[..., StepTime]) -> RowTimes:
         """A time by rows of one group alone, and what depends on them beside those of all groups."""
-        every = self.curves(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
+        every = self.jumping(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
         if not self.grouped:
             return RowTimes(every)
-        return RowTimes(every, self.curves(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows)))
+        return RowTimes(every, self.jumping(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows)))
 
     def other_half(self, *, prompts: bool) -> OtherHalf:
         """What hides behind the other half of a batch."""

@@ -19,7 +19,7 @@ from costmodel.equations.serving.load.steady_state import (
 )
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch, step_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
+from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, arrive_at_random
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState
 from costmodel.ground.equation import Number, term
 
@@ -36,7 +36,7 @@ def token_p99(
     (state, longest), load = seen, inputs.load
     token = load.accepted * state.tpot
     with term("of a request"):
-        arriving = _arriving(inputs)
+        arriving = arrive_at_random(inputs)
         variance = _of_arrivals(load, point, state) if arriving else _of_loop(load, point, state)
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
     if arriving:
@@ -73,12 +73,6 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
         without = step_of(layout, point, steps, crowd) - point.step
         beside = steps.mixed(micro, carried) - point.mixed
         return np.maximum((1.0 - mixed) * without + mixed * beside - point.beta, 0.0)
-
-
-def _arriving(inputs: ServingInputs) -> bool:
-    """Whether requests come at random, so that their number in flight changes."""
-    workload = inputs.case.scenario.workload
-    return workload.rate is not None or workload.users is not None
 
 
 def _of_arrivals(load: Load, point: OperatingPoint, state: SteadyState) -> Number:

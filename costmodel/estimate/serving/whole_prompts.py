@@ -18,6 +18,7 @@ from costmodel.equations.serving.load.whole_prompts import (
     blocking_share,
     longest_prompt,
     too_long_share,
+    variation_in_room,
     whole_prompt_concurrency,
     whole_prompt_room,
 )
@@ -69,12 +70,17 @@ class BlockingPrompts:
 NO_BLOCKING = BlockingPrompts()
 
 
-def filled_room(load: Load, room: Number, groups: Number = 1.0) -> Number:
-    """Of the room of a step for prompts what these fill; of several attention groups each has a part of it."""
+def filled_room(load: Load, room: Number, groups: Number = 1.0, fluctuation: Number = 0.0) -> Number:
+    """Of the room of a step for prompts what these fill; of several attention groups each has a part of it.
+
+    fluctuation: variance of the room, as requests come and go; it counts as one of the prompts that fill it
+    """
     if not load.whole:
         return room
     with term("whole prompts"):
-        return groups * whole_prompt_room(room / groups, load.computed, load.prompt_spread)
+        each = room / groups
+        variation = variation_in_room(load.prompt_spread, each, load.computed, fluctuation / groups)
+        return groups * whole_prompt_room(each, load.computed, variation)
 
 
 def whole_prompts_decoded(load: Load, budget: Number, parts: Number) -> Number:

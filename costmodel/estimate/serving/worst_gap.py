@@ -9,6 +9,7 @@ from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, mi
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import step_budget
+from costmodel.estimate.serving.whole_prompts import filled_room
 from costmodel.ground.equation import Number, term
 
 
@@ -27,9 +28,14 @@ def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint,
 
 
 def most_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
-    """Tokens of prompts that a step holds at most: whole prompts of unlike lengths may fill all of it."""
+    """Tokens of prompts that a step holds at most: whole prompts of unlike lengths may fill all of it.
+
+    Of equal ones, as many as fit when few others are in flight, as happens at any load.
+    """
     load = inputs.load
-    if not load.whole or load.prompt_spread == 0:
+    if not load.whole:
         return point.room
     with term("room"):
+        if load.prompt_spread == 0:
+            return layout.pp * filled_room(load, prompt_room(step_budget(layout), load.verified), point.groups)
         return layout.pp * prompt_room(step_budget(layout), load.verified * (point.concurrency / layout.pp))

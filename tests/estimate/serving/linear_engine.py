@@ -37,7 +37,7 @@ def point_of(engine: Engine) -> OperatingPoint:
     work = beta * engine.output + gamma * engine.prompt
     many = engine.request_rate * engine.output * alpha / (1 - engine.request_rate * work)
     load = inputs_of(engine).load
-    room = filled_room(load, max(engine.token_budget - many, 0.0))
+    room = filled_room(load, max(engine.token_budget - many, 0.0), fluctuation=many)
     step = alpha + beta * many
     carried = max(min(engine.prompt, room), 1.0)
     mixed = step + gamma * carried

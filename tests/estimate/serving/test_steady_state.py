@@ -224,6 +224,18 @@ def test_a_pipeline_multiplies_what_stands_and_delays_as_before() -> None:
     assert two["saturation_per_s"] > 1.4 * one["saturation_per_s"]
 
 
+@pytest.mark.parametrize("many", [5.0, 512.0, 4000.0])
+def test_a_pipeline_waits_for_prompts_of_any_of_its_micro_batches(many: float) -> None:
+    """Each has prompts of its own, drawn at random: all stages take longer in a step in which any has some."""
+    found, plan = inputs(), layout(tp=4.0, pp=4.0)
+    point = operating_point(found, plan, np.array([many]), ExactSteps(found, plan))
+    load, drawn = found.load, np.random.default_rng(5).poisson(many / found.load.steps / 4.0, (400_000, 4))
+    longer = np.mean(np.any(drawn > 0, axis=1)) * (one(point.mixed) - one(point.decode))
+    assert one(point.gamma) * many * load.computed / load.steps == pytest.approx(float(longer), rel=0.01)
+    carried = load.computed / one(point.rides)
+    assert carried == pytest.approx(load.computed * float(np.mean(drawn[drawn > 0])), rel=0.01)
+
+
 @pytest.mark.parametrize(
     "changes",
     [(), ("model=deepseek-v3", "cluster.node=dgx-h200", "workload.precision=fp8-block"), ("model=gpt-oss-20b",)],
@@ -233,7 +245,7 @@ def test_the_table_gives_the_steps_of_the_equations(changes: tuple[str, ...]) ->
     sizes = np.array([[8.0, 1.0], [4.0, 2.0], [2.0, 4.0]]).T
     plans = PlanColumns(sizes[0], sizes[1], np.ones(3), np.ones(3), np.ones(3), np.full(3, 8192.0))
     exact, quick = ExactSteps(found, plans), step_table(found, plans)
-    for decodes, tokens in ((2.0, 100.0), (37.3, 2048.0), (900.0, 7000.0)):
+    for decodes, tokens in ((2.0, 100.0), (37.3, 2048.0), (487.0, 1.0), (489.0, 60.0), (900.0, 7000.0)):
         many, beside = np.full(3, decodes), np.full(3, tokens)
         assert np.asarray(quick.decode(many)) == pytest.approx(np.asarray(exact.decode(many)), rel=5e-4)
         assert np.asarray(quick.mixed(many, beside)) == pytest.approx(np.asarray(exact.mixed(many, beside)), rel=5e-4)

@@ -65,7 +65,7 @@ def test_first_tokens_never_come_sooner_at_a_higher_rate(model: str, sizes: dict
             rows = by_rate((f"model={model}", *lengths(prompt, output, spread), *more), sizes, shares)
             assert worst_fall(rows["ttft"]) < ROUNDING, (prompt, output)
             assert worst_fall(rows["ttft_p99"]) < ROUNDING, (prompt, output)
-            assert worst_fall(rows["tpot_p99"]) < 0.02, (prompt, output)  # where times of steps jump
+            assert worst_fall(rows["tpot_p99"]) < 0.002, (prompt, output)
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,25 +83,44 @@ def test_no_p99_falls_with_the_rate(
     model, sizes = plan
     asked = (f"model={model}", *lengths(prompt, output, round(spread, 3)))
     rows = by_rate(asked, sizes | {"budget": float(budget)}, np.sort(shares))
-    assert worst_fall(rows["ttft_p99"]) < ROUNDING
-    assert worst_fall(rows["tpot_p99"]) < 2e-3  # Mixtral: of the mean, whose own sequence counts by a chord of its step
+    assert worst_fall(rows["ttft_p99"]) < 0.01  # where a step without prompts passes the engine's own all-reduce
+    assert worst_fall(rows["tpot_p99"]) < 0.02  # Mixtral: of the mean, whose own sequence counts by a chord of its step
+
+
+GROUPS = {"ep": 8.0, "dp_attention": 8.0}
 
 
 @pytest.mark.parametrize(
-    ("model", "sizes", "most"),
+    ("model", "sizes", "most"),  # by which part the p99 of first tokens, and per token, fall at most
     [
-        (("deepseek-v3", "cluster={node: dgx-h200, nodes: 2}"), {"ep": 16.0, "dp_attention": 16.0}, ROUNDING),
-        (("qwen-3-235b-a22b", "cluster={node: dgx-h200, nodes: 1}"), {"ep": 8.0, "dp_attention": 8.0}, ROUNDING),
-        (("deepseek-v3", "cluster={node: dgx-h200, nodes: 2}"), {"tp": 8.0, "ep": 8.0}, 5e-3),
-        (("llama-3.1-70b",), {"tp": 4.0, "pp": 2.0}, 5e-3),
+        (("deepseek-v3", "cluster={node: dgx-h200, nodes: 2}"), {"ep": 16.0, "dp_attention": 16.0}, (ROUNDING, 0.01)),
+        (("qwen-3-235b-a22b", "cluster={node: dgx-h200, nodes: 1}"), GROUPS, (ROUNDING, 0.01)),  # groups fill unevenly
+        (("deepseek-v3", "cluster={node: dgx-h200, nodes: 2}"), {"tp": 8.0, "ep": 8.0}, (0.02, 0.005)),  # NCCL reduces
+        (("llama-3.1-70b",), {"tp": 4.0, "pp": 2.0}, (ROUNDING, ROUNDING)),
+        (("llama-3.1-70b",), {"tp": 2.0, "pp": 4.0}, (ROUNDING, ROUNDING)),
     ],
 )
-def test_first_tokens_of_other_cuts_up_to_nine_tenths_of_saturation(
-    model: tuple[str, ...], sizes: dict[str, float], most: float
+def test_no_p99_of_other_cuts_falls_up_to_saturation(
+    model: tuple[str, ...], sizes: dict[str, float], most: tuple[float, float]
 ) -> None:
-    """Attention groups, experts apart, pipelines; the remaining falls are where the time of a step jumps."""
-    for prompt, output in LENGTHS[:4]:
+    """Attention groups, experts apart, pipelines. Those of 16,000 tokens fell by a third, of pipelines by an eighth."""
+    shares = np.concatenate([np.geomspace(1e-4, 0.4, 20, endpoint=False), np.linspace(0.4, 0.99, 60)])
+    for prompt, output in LENGTHS:
         for spread in (0, 0.5):
-            asked = (f"model={model[0]}", *model[1:], *lengths(prompt, output, spread))
-            rows = by_rate(asked, sizes, np.geomspace(1e-4, 0.9, 60))
-            assert worst_fall(rows["ttft_p99"]) < most, (prompt, output, spread)
+            rows = by_rate((f"model={model[0]}", *model[1:], *lengths(prompt, output, spread)), sizes, shares)
+            assert worst_fall(rows["ttft_p99"]) < most[0], (prompt, output, spread)
+            assert worst_fall(rows["tpot_p99"]) < most[1], (prompt, output, spread)
+
+
+@pytest.mark.parametrize(("model", "sizes"), [PLANS[0], PLANS[1], PLANS[3]])
+@pytest.mark.parametrize("prompts", [1.2, 2.05, 3.0])
+def test_no_p99_of_whole_prompts_falls(model: str, sizes: dict[str, float], prompts: float) -> None:
+    """A step that holds two prompts, with few others in flight, holds one with more: p99 per token fell by 45 %."""
+    shares = np.concatenate([np.geomspace(1e-4, 0.4, 20, endpoint=False), np.linspace(0.4, 0.99, 60)])
+    for prompt, output in LENGTHS:
+        budget = float(round(max(prompts * prompt, 2048.0)))
+        for spread in (0, 0.3):
+            asked = (f"model={model}", "stack.chunked=false", *lengths(prompt, output, spread))
+            rows = by_rate(asked, sizes | {"budget": budget}, shares)
+            assert worst_fall(rows["ttft_p99"]) < ROUNDING, (prompt, output, spread)
+            assert worst_fall(rows["tpot_p99"]) < ROUNDING, (prompt, output, spread)

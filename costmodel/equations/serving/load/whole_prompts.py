@@ -62,6 +62,33 @@ def whole_prompt_room(room: Number, prompt: Number, variation: Number) -> Number
 
 
 @equation
+def variation_in_room(variation: Number, room: Number, prompt: Number, room_variance: Number) -> Number:
+    """Variation of prompts that fill a room as unevenly as they do one that changes from step to step.
+
+    √(v² + V / (s max(r, s))): of r / s prompts, whose sum has the variance v² s r, and of the room, which adds its own
+
+    Args:
+        variation: of the prompts, standard deviation over mean, v [1]
+        room: tokens that a step leaves to prompts, on average, r [1]
+        prompt: tokens of the prompt that are computed, on average, s [1]
+        room_variance: variance of the room, as answers come and go, V [1]
+
+    Returns:
+        variation [1]
+
+    Example:
+        >>> [round(float(variation_in_room(v, 2000.0, 1000.0, 48.0)), 4) for v in (0.0, 0.3)]
+        [0.0049, 0.3]
+
+    Source:
+        composition
+
+    Monotone: increasing in variation, room_variance; decreasing in room, prompt
+    """
+    return np.sqrt(variation**2 + room_variance / (prompt * np.maximum(room, prompt)))
+
+
+@equation
 def whole_prompt_slots(token_budget: Number, prompt: Number) -> Number:
     """Requests that an engine holds at most where each prompt, all of one length, is computed in one step.
 

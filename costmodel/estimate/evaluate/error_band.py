@@ -151,13 +151,24 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
         attention = widened(attention, fit.fitted, seq=inputs.layer_sequence)
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)
+    small = _small_streams(inputs, step, streams)
     if step.on_host:
-        kinds["memory-bound"] = term_error(streams, terms["memory_bound"])
+        kinds["memory-bound"] = term_error(streams, terms["memory_bound"]) + small
         kinds["update on the host"] = term_error(residual(inputs.host.update), terms["optimizer"])
     else:
-        kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"])
+        kinds["memory-bound"] = term_error(streams, terms["memory_bound"] + terms["optimizer"]) + small
     kinds["launch"] = term_error(inputs.stack.spread.launch, terms["launch"])
     return kinds
+
+
+def _small_streams(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
+    """Error in seconds that kernels of layers add where they are smaller than those of the fit; updates never are."""
+    fit = inputs.case.efficiency.memory
+    wider = spread if fit is None else widened(spread, fit.fitted, nbytes=step.stream)
+    if wider is spread:
+        return 0.0
+    with term("small kernels"):
+        return term_error(wider - spread, step.terms["memory_bound"])
 
 
 def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Number:
@@ -233,6 +244,9 @@ def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Outside
     if fit is not None:
         part = number(share(step.terms["attention"], whole))
         yield from outside(fit.fitted, "attention", part, seq=number(inputs.layer_sequence))
+    if (streams := inputs.case.efficiency.memory) is not None:
+        part = number(share(step.terms["memory_bound"], whole))
+        yield from outside(streams.fitted, "memory-bound kernel", part, nbytes=number(step.stream))
     products, work = number(share(step.terms["matmul"], whole)), flop_of_shapes(inputs)
     every = summed(*work.values())
     for (name, n, k), flop in ((shape, flop) for shape, flop in work.items() if shape[0] != CORE):

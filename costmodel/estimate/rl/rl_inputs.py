@@ -26,7 +26,7 @@ from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.serving.step_batch import Batch
-from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spread_beyond
+from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.results import number
@@ -214,8 +214,8 @@ def _engines(
             rows = np.array([min(answers, max(held, 1.0))])
             step = step_time(inputs, layout, Batch(rows, longest * np.ones(1)))
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
-        log.assumed += outside_assumptions(beyond_fits(inputs, layout, terms))
-        inputs = replace(inputs, beyond=spread_beyond(inputs, layout, terms))
+        log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
+        inputs = replace(inputs, beyond=spreads_beyond(inputs, (layout,), terms)[0])
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
     return RolloutEngines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed

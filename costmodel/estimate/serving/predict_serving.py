@@ -28,7 +28,7 @@ from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
-from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spread_beyond
+from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
 from costmodel.estimate.serving.without_effect import without_effect
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside_assumptions
@@ -276,8 +276,9 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     with np.errstate(all="ignore") if refused else nullcontext():
         if outside_any_fit(inputs, columns[-1]):
             costs = evaluated(inputs, *columns, compared=False).results.row()
-            beyond = beyond_fits(inputs, columns[-1], costs)
-            inputs = replace(inputs, beyond=spread_beyond(inputs, columns[-1], costs))
+            beyond = beyond_fits(inputs, columns, costs)
+            steps, first = spreads_beyond(inputs, columns, costs)
+            inputs = replace(inputs, beyond=steps, beyond_first=first)
         if bands:
             evaluation, results = evaluated_with_bands(inputs, *columns)
         else:

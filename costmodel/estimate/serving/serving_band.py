@@ -53,6 +53,8 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
         token, first = (_of_kernels(inputs, each) for each in (token, first))
     if inputs.beyond:
         token, first = (combined_error(each, inputs.beyond) for each in (token, first))
+    if inputs.beyond_first:
+        first = combined_error(first, inputs.beyond_first)
     return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
 
 

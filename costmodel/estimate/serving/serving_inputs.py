@@ -95,6 +95,7 @@ class ServingInputs(Machine):
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
+    beyond_first: float = 0.0  # of its first tokens, by prompts outside it
 
     @property
     def domain(self) -> Number:

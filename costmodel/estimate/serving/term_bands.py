@@ -5,7 +5,8 @@ The band of a token is that of engines as they run; it has other errors too, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.serving.engine_placement import engine_group
+from costmodel.estimate.serving.engine_step import prompt_time
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -37,30 +39,62 @@ class _Fit(Protocol):
         """Their residual."""
 
 
-def beyond_fits(inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]) -> tuple[OutsideFit, ...]:
-    """What a step of one plan computes outside the range of a fit, where it takes a noticeable share of a token."""
-    return tuple(found for found, _ in _outside(inputs, layout, costs))
+def beyond_fits(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> tuple[OutsideFit, ...]:
+    """What one plan computes outside the range of a fit, where it takes a noticeable share of a token or of the first.
+
+    columns: of its replicas, or of its two halves, those for prompts first
+    """
+    every = (*_exchanges_outside(inputs, columns[-1], costs), *_prompts_outside(inputs, columns[0], costs))
+    return tuple(found for found, _ in every)
 
 
 def outside_any_fit(inputs: ServingInputs, layout: PlanColumns) -> bool:
-    """Whether any collective of a plan has other ranks than those its fit was made on."""
+    """Whether any collective of a plan has other ranks than those its fit was made on, or prompts other lengths."""
     everything = dict.fromkeys(("tpot", "tp_exposed", "ep_exposed"), 1.0)
-    return any(True for _ in _outside(inputs, layout, everything))
+    return _are_short(inputs) or any(True for _ in _exchanges_outside(inputs, layout, everything))
 
 
-def spread_beyond(inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]) -> float:
-    """Spread of a token by these terms, each with the wider error of its fit there."""
-    error: Number = 0.0
+def spreads_beyond(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> tuple[float, float]:
+    """Spread of a token, and of the first, by these terms, each with the wider error of its fit there."""
     with untraced():
-        for found, spread in _outside(inputs, layout, costs):
-            error = combined_error(error, term_error(spread, found.share))
+        steps = _combined(_exchanges_outside(inputs, columns[-1], costs))
+        return steps, _combined(_prompts_outside(inputs, columns[0], costs))
+
+
+def _combined(found: Iterable[tuple[OutsideFit, Number]]) -> float:
+    error: Number = 0.0
+    for outside_fit, spread in found:
+        error = combined_error(error, term_error(spread, outside_fit.share))
     return number(error)
 
 
-def _outside(
+def _are_short(inputs: ServingInputs) -> bool:
+    """Whether prompts are shorter than those that the fit of their attention was made on."""
+    return any(True for _ in outside(inputs.kernels.prompt.fitted, "", 1.0, tokens=number(inputs.load.computed)))
+
+
+def _prompts_outside(
     inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
 ) -> Iterator[tuple[OutsideFit, Number]]:
-    """Terms outside their fits, and the spread of each there."""
+    """Attention to prompts of other lengths than its fit was made on, as a share of the first token."""
+    spread = _widest(inputs.kernels.prompt)
+    if spread is None or not _are_short(inputs) or not math.isfinite(costs.get("ttft", math.nan)):
+        return
+    fitted, tokens = inputs.kernels.prompt.fitted, number(inputs.load.computed)
+    with untraced(), np.errstate(all="ignore"):
+        part = number(prompt_time(inputs, layout, tokens * np.ones(1)).attention) / costs["ttft"]
+    for found in outside(fitted, "attention to prompts", part, tokens=tokens):
+        yield found, widened(spread, fitted, tokens=tokens)
+
+
+def _exchanges_outside(
+    inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
+) -> Iterator[tuple[OutsideFit, Number]]:
+    """Collectives over other ranks than their fits were made on, and the spread of each there."""
     for name, fit, ranks in _exchanges(inputs, layout):
         part, fitted = costs[name] / costs["tpot"], fit.fitted
         spread = _widest(fit)

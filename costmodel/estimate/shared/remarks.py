@@ -188,8 +188,8 @@ REMARKS = {
     ),
     "N054": Reason(
         "outside a fit",
-        "A kernel or collective that takes 1 % of the time or more has sizes outside those its fit was made on; the "
-        "assumptions name them. Its error counts once more for each doubling of the ranks, and up to twice more for "
-        "other sizes, so the band is wider.",
+        "A kernel or collective that takes 1 % of the time or more, or attention to prompts 1 % of a first token, has "
+        "sizes outside those its fit was made on; the assumptions name them. Its error counts once more for each "
+        "doubling of the ranks, and up to twice more for other sizes, so the band is wider.",
     ),
 }

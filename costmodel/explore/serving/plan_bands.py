@@ -11,7 +11,7 @@ from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.term_bands import spread_beyond
+from costmodel.estimate.serving.term_bands import spreads_beyond
 from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants
 
 
@@ -29,14 +29,16 @@ def with_bands(variants: ServingVariants, plans: Sequence[RankedPlan]) -> list[R
 def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     """Plans of one scenario with the ends of their bands; plans apart with as many instances for prompts together."""
     found = list(plans)
-    beyond = [spread_beyond(inputs, columns_of([plan])[-1], plan.costs) for plan in plans]
+    beyond = [spreads_beyond(inputs, columns_of([plan]), plan.costs) for plan in plans]
     prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]
     kinds = list(zip(prompts, beyond, strict=True))
     for kind in dict.fromkeys(kinds):
         places = [place for place, other in enumerate(kinds) if other == kind]
         columns = columns_of([plans[place] for place in places])
+        steps, first = kind[1]
         with np.errstate(all="ignore"):
-            _, results = evaluated_with_bands(replace(inputs, beyond=kind[1]), *columns, compared=False)
+            wider = replace(inputs, beyond=steps, beyond_first=first)
+            _, results = evaluated_with_bands(wider, *columns, compared=False)
         for row, place in enumerate(places):
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
             found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})

@@ -12,9 +12,11 @@ from costmodel.documents.reader.resolved_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.schemas.efficiency import CollectiveFit, Efficiency, Fitted
 from costmodel.equations.run.uncertainty import TENTH
-from costmodel.estimate.evaluate.predict import predict
+from costmodel.estimate.evaluate.error_band import kind_errors, residual
+from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.fit_ranges import outside, widened
+from costmodel.estimate.shared.results import number
 from costmodel.explore.collective import collective
 from costmodel.explore.short_form import ScenarioFlags
 from estimate.serving.cases import predicted
@@ -122,3 +124,64 @@ def test_services_and_reinforcement_learning_name_it_too() -> None:
     plan = "plan={zero: 3, rollout: {tp: 16, colocated: false, ranks: 72}}"
     trained = predict_rl(reinforced(load_any("grpo-qwen-2.5-7b-64", (*engines, plan))))
     assert any(item.path == "all-reduce outside its fit" for item in trained.assumed)
+
+
+STREAMS = Fitted(points=975, median=0.085, p90=0.291, out_of="sample", range="nbytes 9.44 MB to 7.55 GB")
+
+
+def test_large_streams_are_no_less_certain() -> None:
+    assert widened(0.1, STREAMS, nbytes=1e12) == 0.1
+    assert widened(0.1, STREAMS, nbytes=9.44e6 / 1.4) == 0.1
+    assert float(np.asarray(widened(0.1, STREAMS, nbytes=9.44e6 / 2))) == pytest.approx(0.2)
+    (found,) = outside(STREAMS, "memory-bound kernel", 0.5, nbytes=2e6)
+    assert found.words == "memory-bound kernel of 2.00 MB; fitted on 9.44 MB to 7.55 GB"
+
+
+def small_model(sequence: int, node: str = "dgx-h100") -> Answer:
+    """GPT-2 with short sequences, so that an addition to its residual stream moves 6 · 768 B a token."""
+    plan = "plan={tp: 1, pp: 1, micro_batch: 1}"
+    work = f"workload={{kind: training, sequence: {sequence}, global_batch: 512, precision: bf16}}"
+    return predict(load("quickstart", ("model=gpt-2-small", f"cluster={{node: {node}, nodes: 4}}", work, plan)))
+
+
+def test_training_names_memory_bound_kernels_smaller_than_those_of_the_fit() -> None:
+    """Additions of 2.4 MB by a fit from 9.44 MB on: memory-bound time is off by three times as much, updates as
+    before; a part whose fit states no range has none to leave.
+    """
+    small, other = small_model(512), small_model(512, node="dgx-b200")
+    assert "N054" in small.remarked
+    named = {item.path: item.value for item in small.assumed if item.path.endswith("outside its fit")}
+    assert named["memory-bound kernel outside its fit"] == "2.36 MB"
+    assert not any(item.path.startswith("memory-bound kernel") for item in other.assumed)
+    fit = small.inputs.case.efficiency.memory
+    assert fit is not None
+    step, spread = small.evaluation.step, float(np.asarray(residual(fit)))
+    errors = kind_errors(small.inputs, step)
+    within, updates = (float(np.asarray(step.terms[name])[0]) for name in ("memory_bound", "optimizer"))
+    assert fit.fitted is not None
+    factor = 1 + min(math.log2(fit.fitted.bounds["nbytes"][0] / (512 * 768 * 2 * 3)), 2.0)
+    assert number(errors["memory-bound"]) == pytest.approx(spread * (factor * within + updates), rel=1e-9)
+
+
+def test_kernels_as_large_as_those_of_the_fit_are_not_named() -> None:
+    named = [item.path for item in small_model(2048).assumed if item.path.endswith("outside its fit")]
+    assert "memory-bound kernel outside its fit" not in named
+
+
+@pytest.mark.parametrize(
+    ("prompt", "outside_fit"), [(64, True), (256, True), (400, False), (512, False), (4096, False)]
+)
+def test_services_name_prompts_shorter_than_those_of_the_fit(prompt: int, outside_fit: bool) -> None:
+    """Attention to prompts was fitted from 512 tokens on; 400 are as near as the ends are written."""
+    work = f"workload={{kind: serving, prompt: {prompt}, output: 64, concurrency: 8}}"
+    found = predicted("model=llama-3-8b", "limits={}", work, "plan={tp: 1}")
+    assert ("N054" in found.remarked) is outside_fit
+    named = [item for item in found.assumed if item.path == "attention to prompts outside its fit"]
+    assert [item.value for item in named] == ([f"{prompt} tokens"] if outside_fit else [])
+    assert (found.inputs.beyond_first > 0) is outside_fit
+    if not outside_fit:
+        return
+    first, token = (spread_of(found.costs[f"{name}_low"], found.costs[f"{name}_high"]) for name in ("ttft", "tpot"))
+    spread = found.inputs.engine.spread
+    assert first == pytest.approx(math.hypot(spread.ttft, found.inputs.beyond_first), rel=1e-6)
+    assert token == pytest.approx(spread.tpot, rel=1e-2)

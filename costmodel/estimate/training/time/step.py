@@ -64,6 +64,7 @@ class TrainingStep:
     transfers: tuple[Transfer, ...]
     ranks: PerStage[Rank]
     on_host: bool  # whether the host makes the update
+    stream: Number  # bytes of a memory-bound kernel of a layer: an addition to the residual stream
 
 
 def training_step(
@@ -94,9 +95,16 @@ def training_step(
         terms["offload"] = summed(late, offloaded.after)
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
-    return TrainingStep(
-        terms, known_as("step_time", added(terms, TERMS)), compute, transfers, piped.ranks, update is not None
-    )
+    total, on_host = known_as("step_time", added(terms, TERMS)), update is not None
+    return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen))
+
+
+@memoized("sequence_parallel")
+def _addition(inputs: TrainingInputs, block: Block) -> Number:
+    """Bytes of an addition to the residual stream of a rank, which reads two and writes one."""
+    with term("residual addition"):
+        each = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
+        return 3.0 * each / block.sequence_ranks
 
 
 @record

@@ -239,20 +239,11 @@ def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Ite
         2
     """
     from costmodel.explore.search.ranges import axes
+    from costmodel.explore.vary.sweep import sweep as sweep_scenario
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.terminal.vary import sweep as report
 
-    case, varied = _case(scenario, settings), axes(over)
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return _served(case, serving.sweep, varied, show, best=False, chart=False)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return _reinforced(case, rl.sweep, varied, show, refused=())
-    from costmodel.explore.vary.sweep import sweep as sweep_training
-    from costmodel.report.terminal.vary import vary as report
-
-    found = sweep_training(training(case), varied, show)
+    found = sweep_scenario(workload_of(_case(scenario, settings)), axes(over), show)
     yes = any(point.works for point in found.points)
     return Result(found, Reply(lambda: report.sweep(found), lambda: report.sweep_json(found), "points", yes=yes))
 

@@ -19,14 +19,13 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.baseline import Baseline, Entry
-    from costmodel.explore.compare.check import BaselinePolicy
 
 OthersArgument = Annotated[
     list[str] | None,
     typer.Argument(help="More scenarios", show_default=False, autocompletion=completion.scenarios),
 ]
 _WITHIN = "1 %"
-_OF_BASELINE = ("--against", "--update", "--exact", "--within")
+_OF_BASELINE = ("--update", "--exact", "--within")
 AgainstOption = Annotated[
     Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
 ]
@@ -62,45 +61,23 @@ def check(
 
     Next: costmodel diff A B
     """
-    from costmodel.explore.compare.check import BaselinePolicy
-
-    cases = _loaded(question, others or ())
-    kinds = {case.kind for case in cases.values()} - {"training"}
-    given = (against is not None, update, exact, within != _WITHIN)
-    if "rl" in kinds or (kinds and against is None and any(given)):
-        return _of_limits(list(cases.values()), kinds, verbose=verbose, given=given)
-    baseline = _baseline(against, update=update)
-    holding = BaselinePolicy(None if update else baseline, _share(within), exact)
-    written = against if update else None
-    if kinds:
-        from costmodel.commands import serving
-
-        return serving.check(cases, holding, written, verbose=verbose)
-    return _of_training(cases, holding, written, verbose=verbose)
-
-
-def write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
-    """The entries in a baseline, beside those of other scenarios; other processes that update it wait."""
-    from costmodel.documents.schemas.baseline import renewed
-    from costmodel.report.terminal.compare.check import baseline_text
-
-    with updating(path):
-        write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))
-
-
-def _of_training(
-    cases: Mapping[str, LoadedScenario], holding: BaselinePolicy, written: Path | None, *, verbose: bool
-) -> Reply:
-    """Training scenarios, by what a baseline calls them."""
-    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.explore.compare.check import BaselinePolicy, entries
     from costmodel.explore.compare.check import check as run
-    from costmodel.explore.compare.check import entries
+    from costmodel.explore.workloads import workload_of
     from costmodel.report.machine import runner_forms
     from costmodel.report.terminal.compare import check as report
 
-    found = run({key: training(case) for key, case in cases.items()}, holding)
+    cases = _loaded(question, others or ())
+    given = (update, exact, within != _WITHIN)
+    if against is None and any(given):
+        names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
+        raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
+    baseline = _baseline(against, update=update)
+    holding = BaselinePolicy(None if update else baseline, _share(within), exact)
+    found = run({key: workload_of(case) for key, case in cases.items()}, holding)
+    written = against if update else None
     if written is not None:
-        write_baseline(written, entries(found))
+        _write_baseline(written, entries(found))
     return Reply(
         lambda: report.check(found, verbose=verbose, wrote=str(written or "")),
         lambda: report.check_json(found),
@@ -115,14 +92,13 @@ def _of_training(
     )
 
 
-def _of_limits(cases: Sequence[LoadedScenario], kinds: set[str], *, verbose: bool, given: Sequence[bool]) -> Reply:
-    """Scenarios of reinforcement learning, held to their limits; of serving, options that need a baseline."""
-    from costmodel.commands import rl
+def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
+    """The entries in a baseline, beside those of other scenarios; other processes that update it wait."""
+    from costmodel.documents.schemas.baseline import renewed
+    from costmodel.report.terminal.compare.check import baseline_text
 
-    if "rl" in kinds:
-        return rl.check(cases, verbose=verbose, refused=list(zip(_OF_BASELINE, given, strict=True)))
-    names = ", ".join(name for name, value in zip(_OF_BASELINE, given, strict=True) if value)
-    raise fail("C008", f"{names} is about a baseline, and none is named", None, "name it: --against baseline.json")
+    with updating(path):
+        write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))
 
 
 def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:

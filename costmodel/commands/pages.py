@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Any
 from costmodel.report.page.forms import Form, page_forms
 
 if TYPE_CHECKING:
-    from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.compare.check import CheckedScenario
-    from costmodel.explore.compare.limit_findings import CheckedAnswer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
     from costmodel.explore.rl.search_splits import FoundSplits
-    from costmodel.explore.rl.vary_rl import RlScaleRow, SweptRl
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.found_plans import FoundPlans
-    from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing
     from costmodel.explore.vary.scale import Scaled
     from costmodel.explore.vary.sensitivity import Sensitivity
     from costmodel.explore.vary.sweep import Swept
@@ -202,53 +198,6 @@ def of_serving_search(found: FoundPlans) -> dict[str, Form]:
     return _late_forms(drawn)
 
 
-def of_serving_sweep(found: SweptServing) -> dict[str, Form]:
-    """The page of a serving sweep."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import serving_parts as parts
-
-        return (lambda: parts.sweep_page(found, command_line()), lambda: parts.sweep_figure(found))
-
-    return _late_forms(drawn)
-
-
-def of_serving_scale(case: ServingCase, found: Sequence[ServingTrial]) -> dict[str, Form]:
-    """The page of capacity by rate."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import serving_parts as parts
-
-        return (
-            lambda: parts.scale_page(case, found, command_line()),
-            lambda: parts.trials_figure(found, "gpus", ["workload.rate"]),
-        )
-
-    return _late_forms(drawn)
-
-
-def of_serving_check(found: Sequence[CheckedAnswer[ServingAnswer]]) -> dict[str, Form]:
-    """The page of serving limits."""
-    from costmodel.report.page.serving_page import serving_conclusion
-    from costmodel.report.terminal.serving.serving_compare import finding_words
-
-    return _of_limits(found, serving_conclusion, finding_words)
-
-
-def _of_limits(found: Sequence[Any], conclude: Callable[[Any], str], words: Any) -> dict[str, Form]:
-    from costmodel.report.terminal.compare.limit_lines import forms_for_runners
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import check_page
-
-        return (
-            lambda: check_page.check_answers_page(found, conclude, words, command_line()),
-            lambda: check_page.check_answers_figure(found),
-        )
-
-    return {**_late_forms(drawn), **forms_for_runners(found, words)}
-
-
 # ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -285,33 +234,3 @@ def of_rl_search(found: FoundSplits) -> dict[str, Form]:
         )
 
     return _late_forms(drawn)
-
-
-def of_rl_sweep(found: SweptRl) -> dict[str, Form]:
-    """The page of a sweep of reinforcement learning."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import rl_page as pages
-
-        return (lambda: pages.rl_sweep_page(found, command_line()), lambda: pages.rl_sweep_figure(found))
-
-    return _late_forms(drawn)
-
-
-def of_rl_scale(case: RlCase, rows: Sequence[RlScaleRow], *, weak: bool) -> dict[str, Form]:
-    """The page of sizes of reinforcement learning."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import rl_page as pages
-
-        return (lambda: pages.rl_scale_page(case, rows, command_line(), weak=weak), lambda: pages.rl_scale_figure(rows))
-
-    return _late_forms(drawn)
-
-
-def of_rl_check(found: Sequence[CheckedAnswer[RlAnswer]]) -> dict[str, Form]:
-    """The page of limits of reinforcement learning."""
-    from costmodel.report.page.rl_page import rl_conclusion
-    from costmodel.report.terminal.rl.rl_check import finding_words
-
-    return _of_limits(found, rl_conclusion, finding_words)

@@ -17,7 +17,7 @@ from costmodel.report.terminal.rl import rl_memory_lines as memory_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.search.ranges import Axis
+    pass
 
 
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
@@ -72,36 +72,6 @@ def search(case: LoadedScenario, top: int, *, why_not: bool, refused: Sequence[t
     return Reply(lines, result, rows, yes=found.works, others=forms)
 
 
-def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, refused: Sequence[tuple[str, bool]]) -> Reply:
-    """The answer of `sweep`."""
-    from costmodel.explore.rl.vary_rl import sweep as run_sweep
-    from costmodel.report.terminal.rl import rl_vary as report
-
-    without("sweep", refused)
-    found = run_sweep(reinforced(case), axes, show)
-    works = any(trial.works for trial in found.trials)
-    lines, result = lambda: report.sweep(found), lambda: report.sweep_json(found)
-    return Reply(lines, result, "points", yes=works, others=pages.of_rl_sweep(found))
-
-
-def scale(case: LoadedScenario, ranks: str, *, weak: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
-    """The answer of `scale`."""
-    from costmodel.explore.rl.vary_rl import by_ranks
-    from costmodel.report.terminal.rl import rl_vary as report
-
-    without("scale", refused)
-    if not ranks:
-        raise fail("C010", "--ranks is missing", None, "--ranks 64..512")
-    held = reinforced(case)
-    found = by_ranks(held, ranks, weak=weak)
-    lines, result = (
-        lambda: report.scale(held, found, weak=weak, verbose=verbose),
-        lambda: report.scale_json(held, found, weak=weak),
-    )
-    works = any(row.trial.works for row in found)
-    return Reply(lines, result, "sizes", yes=works, others=pages.of_rl_scale(held, found, weak=weak))
-
-
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
     """The answer of `explain` about a figure of the scenario's plan."""
     from costmodel.explore.rl.explain_rl import explain as explain_figure
@@ -112,15 +82,3 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
         return Reply(lambda: estimate_report.estimate(asked), lambda: rl_json.estimate(asked), yes=False)
     node = explain_figure(asked, quantity)
     return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node))
-
-
-def check(cases: Sequence[LoadedScenario], *, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
-    """The answer of `check`."""
-    from costmodel.explore.rl.compare_rl import check as run_check
-    from costmodel.report.terminal.rl import rl_check as report
-
-    without("check", refused)
-    found = run_check([reinforced(case) for case in cases])
-    kept = all(checked.kept for checked in found)
-    lines, result = lambda: report.check(found, verbose=verbose), lambda: report.check_json(found)
-    return Reply(lines, result, "scenarios", yes=kept, others=pages.of_rl_check(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,9 @@ from costmodel.report.terminal.serving import serving_estimate as estimate_repor
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from costmodel.explore.compare.check import BaselinePolicy
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.explore.serving.pareto import ServingFront
-    from costmodel.explore.serving.vary_serving import SweptServing
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -153,9 +149,6 @@ _SMALL = "a search of a service takes seconds; --top 10000 -o plans.csv keeps it
 _INSTEAD: dict[str, str] = {
     **dict.fromkeys(("--into", "--keep all", "--resume", "--engine", "--workers", "--wait"), _SMALL),
     "--why-not beside --pareto": "leave --pareto out; a front has only plans that no other beats",
-    "--ranks": "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'; or sweep --over "
-    "cluster.nodes=1,2,4",
-    "--weak": "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'",
 }
 
 
@@ -165,77 +158,3 @@ def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
     if names:
         sentence = f"{command} of a scenario that serves has no {', '.join(names)}"
         raise fail("C030", sentence, None, _INSTEAD.get(names[0], "leave it out"))
-
-
-def sweep(case: LoadedScenario, axes: Sequence[Axis], show: str, *, best: bool, chart: bool) -> Reply:
-    """The answer of `sweep`."""
-    from costmodel.explore.serving.vary_serving import sweep as run
-    from costmodel.report.terminal.serving import serving_vary as report
-
-    found = run(serving(case), axes, show, best=best)
-    reply = Reply(
-        lambda: report.sweep(found, chart=chart),
-        lambda: report.sweep_json(found),
-        "points",
-        yes=any(trial.works for trial in found.trials),
-        others=pages.of_serving_sweep(found),
-    )
-    return replace(reply, others={**reply.others, "csv": lambda: _asked_csv(found)}) if show else reply
-
-
-def _asked_csv(found: SweptServing) -> str:
-    """The table of a sweep with the results alone that were asked for."""
-    from costmodel.report.machine.formats import csv_text
-    from costmodel.report.terminal.serving.serving_vary import sweep_rows
-    from costmodel.report.terminal.serving.vary_columns import asked_values
-
-    paths = [axis.path for axis in found.axes]
-    points = [asked_values(row, paths, found.shown) for row in sweep_rows(found)]
-    return csv_text(Reply(list, lambda: {"points": points}, "points"))
-
-
-def scale(case: LoadedScenario, rates: str, *, best: bool, verbose: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
-    """The answer of `scale`: as many replicas as each rate needs."""
-    from costmodel.explore.search.ranges import doubled_to_end, rates_of, values_of
-    from costmodel.explore.serving.fewer_gpus import fewer_gpus
-    from costmodel.explore.serving.vary_serving import around_rate, by_rate, loaded_by_rate
-    from costmodel.report.terminal.serving import serving_vary as report
-
-    without("scale", refused)
-    held = serving(case)
-    values = rates_of(values_of(doubled_to_end(rates), "--rate", rates)) if rates else []
-    held = loaded_by_rate(held, values[0]) if values else held
-    found = by_rate(held, values or around_rate(held), best=best)
-    works = any(trial.works for trial in found)
-    fewer = None if best else fewer_gpus(held, found)
-    lines = functools.partial(report.scale, held, found, fewer, best=best, assumed=not rates, verbose=verbose)
-    return Reply(
-        lines, lambda: report.scale_json(held, found), "sizes", yes=works, others=pages.of_serving_scale(held, found)
-    )
-
-
-def solve(case: LoadedScenario, vary: str, wanted: str, *, best: bool) -> Reply:
-    """The answer of `solve`."""
-    from costmodel.explore.serving.solve_serving import solve as run
-    from costmodel.report.terminal.serving import serving_solve as report
-
-    found = run(serving(case), vary, wanted, best=best)
-    return Reply(lambda: report.solve(found), lambda: report.solve_json(found), "ranges", yes=bool(found.reaches))
-
-
-def check(
-    cases: Mapping[str, LoadedScenario], holding: BaselinePolicy, written: Path | None, *, verbose: bool
-) -> Reply:
-    """The answer of `check`."""
-    from costmodel.commands.check import write_baseline
-    from costmodel.explore.serving.compare_serving import check as run
-    from costmodel.explore.serving.serving_baseline import entries
-    from costmodel.report.terminal.serving import serving_compare as report
-
-    found = run({key: serving(case) for key, case in cases.items()}, holding)
-    kept = all(checked.kept for checked in found)
-    if written is not None:
-        write_baseline(written, entries(found))
-    wrote = str(written or "")
-    lines, result = lambda: report.check(found, verbose=verbose, wrote=wrote), lambda: report.check_json(found)
-    return Reply(lines, result, "scenarios", yes=kept, others=pages.of_serving_check(found))

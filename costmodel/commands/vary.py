@@ -9,7 +9,6 @@ import typer
 from costmodel.commands import pages
 from costmodel.commands.shared import PAGE, VerboseOption, answering, answering_in
 from costmodel.commands.short_form import Question, asking, with_plan
-from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
 BestOption = Annotated[
@@ -28,7 +27,7 @@ OverOption = Annotated[
     ),
 ]
 ShowOption = Annotated[
-    str, typer.Option("--show", metavar="A,B", help="Results to show; default: step_time,mfu,memory_peak")
+    str, typer.Option("--show", metavar="A,B", help="Results to show; in training by default step_time,mfu,memory_peak")
 ]
 
 
@@ -55,23 +54,15 @@ def sweep(
     Next: costmodel solve SCENARIO --vary PATH --for 'mfu>=45 %'
     """
     from costmodel.commands.progress import paced
-    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
-    from costmodel.report.terminal.vary import vary as report
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.terminal.vary import sweep as report
 
     varied = axes(over)
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.sweep(case, varied, show, best=best, chart=chart)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.sweep(case, varied, show, refused=[("--best", best), ("--chart", chart)])
     with paced("combinations") as pace:
-        found = run(training(case), varied, show, best=best or question.is_alone, pace=pace)
+        found = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
     return Reply(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
@@ -120,28 +111,15 @@ def scale(
     Next: costmodel search SCENARIO --set cluster.nodes=…
     """
     from costmodel.commands.progress import paced
-    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.scale import scale as run
-    from costmodel.report.terminal.vary import vary as report
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.terminal.vary import scaled_sizes as report
 
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
     case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        refused = [("--ranks", bool(ranks)), ("--weak", weak)]
-        return serving.scale(case, rate, best=best, verbose=verbose, refused=refused)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        refused = [("--rate", bool(rate)), ("--best", best)]
-        return rl.scale(case, ranks, weak=weak, verbose=verbose, refused=refused)
-    if rate or not ranks:
-        sentence = "--rate is for scenarios that serve" if rate else "--ranks is missing"
-        raise fail("C010", sentence, None, "--ranks 64..4096")
     with paced("sizes") as pace:
-        found = run(training(case), ranks, weak=weak, best=best or question.is_alone, pace=pace)
-    works = any(row.point.works for row in found.rows)
+        found = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
+    works = any(row.found.point.works for row in found.rows)
     lines, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
     return Reply(lines, result, "sizes", yes=works, stopped=found.stopped, others=pages.of_scale(found))
 
@@ -208,18 +186,14 @@ def solve(
     """
     from costmodel.commands.progress import paced
     from costmodel.documents.keys.overrides import full
-    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.vary.solve import solve as run
+    from costmodel.explore.workloads import workload_of
     from costmodel.report.terminal.vary import solve as report
 
     path, ranged, _ = vary.partition("=")
     case = question.varied({full(path.strip()): f"--vary {path.strip()}"} if ranged else {})
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.solve(case, vary, wanted, best=best)
     with paced("values") as pace:
-        found = run(training(case), vary, wanted, best=best or question.is_alone, pace=pace)
+        found = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
     return Reply(
         lambda: report.solve(found),
         lambda: report.solve_json(found),

@@ -145,7 +145,10 @@ LABELS: dict[str, tuple[str, str]] = {
     "scale-up bandwidth": ("cluster.node.scale_up.fabric.bandwidth", ""),
     "memory bandwidth": ("cluster.node.accelerator.memory.bandwidth", ""),
     "efficiency": ("of scaling: tokens per second and accelerator, relative to the smallest size", ""),
-    "what grows, of the step": (
+    "works": ("whether a plan is valid, fits and meets its limits", "verdict"),
+    "time_to_loss": ("the time to a loss over that of the smallest size", "critical_batch"),
+    "to the loss": ("the time to a loss over that of the smallest size", "critical_batch"),
+    "what grows, of the time": (
         "terms that need more accelerator time per token than at the smallest size",
         "",
     ),

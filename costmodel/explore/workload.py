@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import ResultColumn
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.baseline import EquationFingerprint
+    from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.estimate.evaluate.answer_facts import Subject
+    from costmodel.estimate.shared.reasons import Reason
+    from costmodel.explore.safety import Safety
+    from costmodel.explore.scaling import Scaling
 
 
 class PlanAnswer(Protocol):
@@ -28,6 +37,24 @@ class PlanAnswer(Protocol):
     @property
     def remarked(self) -> tuple[str, ...]:
         """What there is to remark."""
+
+    @property
+    def assumed(self) -> tuple[Assumption, ...]:
+        """What was not stated."""
+
+
+@record
+class KeptAnswer:
+    """What stays of an answer where there are many: results and plan, without the documents it was computed from."""
+
+    costs: Mapping[str, float]
+    verdict: str  # whether it fits
+    words: str  # the plan in a line
+    keys: Mapping[str, object]  # of the plan, as plain values
+    settings: Mapping[str, str]  # that make it the plan of the scenario
+    texts: Mapping[str, str] = field(default_factory=dict)  # results that one number does not state
+    beside: str = ""  # what stands behind the codes against it
+    asides: Mapping[str, str] = field(default_factory=dict)  # sentences by the result they are about; "" of any
 
 
 @record
@@ -56,17 +83,93 @@ class Workload(Protocol):
     def usual(self) -> str:
         """The result that answers look at unless another is asked for."""
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The results that a table of answers shows unless others are asked for."""
+
+    @property
+    def chance(self) -> str:
+        """The result that is the chance of a plan to work."""
+
+    @property
+    def aim(self) -> str:
+        """What that chance is of: `to fit`."""
+
+    @property
+    def within_limits(self) -> Collection[str]:
+        """Results that are counted within the limits, and with their chance where they include one."""
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Results that may not get worse than in a baseline."""
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        """What may speak against a plan, by its code."""
+
+    @property
+    def facts(self) -> Subject:
+        """What the scenario is about: model, machine, software, price."""
+
     def of(self, case: LoadedScenario) -> Workload:
         """Another scenario of the same workload; what both have in common may be shared."""
 
     def planned(self) -> Workload:
         """With the best plan of a search written out, where the scenario has none and a search can find it."""
 
-    def answer(self, result: str = "") -> PlanAnswer:
-        """The answer about its plan; result: the only one that is looked at, where others may be left out.
+    def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
+        """Whether each variant along these paths has the best plan of its own: if asked for, or if it states none.
+
+        alone: whether flags are given without a scenario
+
+        Raises:
+            CostModelError: a path that no search can take a value of
+        """
+
+    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """Keys of the plan that a search holds because --set gave them, and what it could not hold."""
+
+    def answer(self, result: str = "", *, best: bool = False) -> PlanAnswer:
+        """The answer about its plan, or about its best one.
+
+        result: the only one that is looked at, where others may be left out
 
         Raises:
             CostModelError: the scenario has no plan, or asks for what is not modelled
+        """
+
+    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+        """What stays of an answer."""
+
+    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+        """What a code that is no limit states of a plan: that it does not fit, makes no sense, or has no end."""
+
+    def figures(self, answer: PlanAnswer) -> dict[str, float]:
+        """Every figure that is known, by its name with unit, as a baseline holds it."""
+
+    def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
+        """The plan as a baseline holds it."""
+
+    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """Fingerprints of the equations behind an answer; none where a baseline holds none."""
+
+    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """The equations that each of these calls itself."""
+
+    def varied_key(self, path: str) -> str:
+        """The key that is varied where this one is named without values."""
+
+    def values_of(self, path: str) -> str:
+        """Values to try of a key where none are stated; empty where those around its own value will do."""
+
+    def safety(self, path: str) -> Safety:
+        """The chance that an answer along a key should have."""
+
+    def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
+        """How the scenario is made larger, by numbers of accelerators or by rates of requests.
+
+        Raises:
+            CostModelError: sizes of another kind than those of the workload, or none
         """
 
     def missing(self, result: str) -> str:

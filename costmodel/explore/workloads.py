@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
-from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money
+from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
+from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, training_kept
+from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
-from costmodel.explore.workload import ChosenFigure, Workload
+from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, Workload
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.rl_scenario import RlCase
     from costmodel.documents.reader.serving_scenario import ServingCase
+    from costmodel.documents.schemas.baseline import EquationFingerprint
+    from costmodel.estimate.evaluate.answer_facts import Facts, Subject
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.shared.reasons import Reason
+    from costmodel.explore.scaling import Scaling
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
+_DEGREES = tuple(f"plan.{degree}" for degree in ("tp", "pp", "ep", "dp_attention", "dcp"))
+_SIZES = {"stack.budget": "512..65536*2", "stack.sequences": "16..4096*2"}  # of a step
+_BY_RATE = (
+    "a service is scaled by its rate, with the GPUs that it needs: --rate '2..16 /s'; or sweep --over "
+    "cluster.nodes=1,2,4"
+)
 
 
 @record
@@ -32,6 +46,25 @@ class TrainingWorkload:
     case: ResolvedScenario
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["training"]
     usual: ClassVar[str] = "step_time"
+    watched: ClassVar[tuple[str, ...]] = ("step_time", "memory_peak", "cost_per_mtoken")
+    shown: ClassVar[tuple[str, ...]] = ("step_time", "mfu", "memory_peak")
+    chance: ClassVar[str] = "fit_chance"
+    aim: ClassVar[str] = "to fit"
+    within_limits: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        """What may speak against a plan."""
+        from costmodel.estimate.shared.reasons import REFUSALS
+
+        return REFUSALS
+
+    @property
+    def facts(self) -> Facts:
+        """Model, machine and job."""
+        from costmodel.estimate.evaluate.answer_facts import facts_of
+
+        return facts_of(self.case)
 
     def of(self, case: LoadedScenario) -> TrainingWorkload:
         """Another scenario that trains."""
@@ -44,11 +77,79 @@ class TrainingWorkload:
         held = self.case.scenario.model_copy(update={"plan": planned(self.case)})
         return replace(self, case=replace(self.case, scenario=held))
 
-    def answer(self, result: str = "") -> Answer:
+    def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
+        """If asked for, or if no plan is written and no path writes one."""
+        from costmodel.explore.compare.select_plan import by_search
+
+        return by_search(self.case, paths, best=best or alone)
+
+    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """Keys that --set gave."""
+        held = self.case.held
+        return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
+
+    def answer(self, result: str = "", *, best: bool = False) -> Answer:
         """One plan, or the nearest to one that works."""
         from costmodel.explore.compare.select_plan import answered
 
-        return answered(self.case)
+        return answered(self.case, best=best)
+
+    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+        """Results, and the plan."""
+        from costmodel.estimate.evaluate.predict import Answer
+
+        assert isinstance(answer, Answer)
+        return training_kept(answer)
+
+    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+        """That it does not fit, or that its run never ends."""
+        from costmodel.estimate.evaluate.limit_checks import ENDLESS
+
+        return "fits" if code == "M001" else "valid" if code == ENDLESS else None
+
+    def figures(self, answer: PlanAnswer) -> dict[str, float]:
+        """Results, lines of the ledger, transfers."""
+        from costmodel.explore.compare.plan_figures import figures
+
+        return figures(_trained(answer))
+
+    def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
+        """Every choice."""
+        from costmodel.explore.compare.plan_figures import choices
+
+        return choices(_trained(answer).evaluation.block)
+
+    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """Of every equation."""
+        from costmodel.explore.compare.plan_figures import marks
+
+        return marks(_trained(answer))
+
+    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """Of every equation."""
+        from costmodel.explore.compare.plan_figures import called_equations
+
+        return called_equations(_trained(answer))
+
+    def varied_key(self, path: str) -> str:
+        """The key itself."""
+        return path
+
+    def values_of(self, path: str) -> str:
+        """Those around its own value."""
+        return ""
+
+    def safety(self, path: str) -> Safety:
+        """The chance to fit."""
+        return safety_of(self.case, path)
+
+    def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
+        """By accelerators."""
+        from costmodel.explore.scaling import ranks_of, without
+        from costmodel.explore.vary.training_sizes import TrainingSizes
+
+        without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
+        return TrainingSizes(self, tuple(ranks_of(ranks)), weak, best)
 
     def missing(self, result: str) -> str:
         """The input to set for an unknown result."""
@@ -68,11 +169,47 @@ class ServingWorkload:
 
     case: ServingCase
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
+    watched: ClassVar[tuple[str, ...]] = (
+        "ttft_p99",
+        "tpot",
+        "rate_within_slo_per_s",
+        "memory_peak",
+        "rent_per_month",
+        "cost_per_mtoken",
+    )
+    shown: ClassVar[tuple[str, ...]] = ("rate_within_slo_per_s", "ttft", "ttft_p99", "tpot", "worst_gap")
+    chance: ClassVar[str] = "limits_chance"
 
     @property
     def usual(self) -> str:
         """The time per token, which an answer of one token does not have."""
         return "ttft" if self.case.scenario.workload.single_token else "tpot"
+
+    @property
+    def within_limits(self) -> tuple[str, ...]:
+        """The highest rate within limits, and what follows from it."""
+        from costmodel.explore.serving.search_layouts import OF_RATE
+
+        return ("rate_within_slo_per_s", *OF_RATE)
+
+    @property
+    def aim(self) -> str:
+        """To meet limits, or else to answer what arrives."""
+        from costmodel.estimate.shared.limits import stated_limits
+
+        return "to meet all limits" if [*stated_limits(self.case.scenario.limits)] else "to answer all that arrives"
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        """What may speak against a plan."""
+        from costmodel.estimate.serving.reason_codes import REFUSALS
+
+        return REFUSALS
+
+    @property
+    def facts(self) -> Subject:
+        """Model and machine."""
+        return subject_of(self.case)
 
     def of(self, case: LoadedScenario) -> ServingWorkload:
         """Another scenario that serves."""
@@ -86,15 +223,101 @@ class ServingWorkload:
 
         return self if self.case.scenario.plan is not None else self.of(with_best_layout(self.case))
 
-    def answer(self, result: str = "") -> ServingAnswer:
+    def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
+        """If asked for, or if the scenario as it is written has no plan; keys that --set gives are held."""
+        from costmodel.explore.serving.best_layout import by_search
+
+        return by_search(self.case, best=best)
+
+    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """Nothing that is stated."""
+        return {}, ()
+
+    def answer(self, result: str = "", *, best: bool = False) -> ServingAnswer:
         """One plan under its load; its bands are left out where they are not looked at."""
+        from costmodel.documents.reader.serving_scenario import serving
         from costmodel.estimate.serving.figure_bands import is_of_bands
         from costmodel.estimate.serving.predict_serving import predict
+        from costmodel.explore.serving.best_layout import with_best_layout
 
-        return predict(self.case, bands=not result or is_of_bands(result))
+        best = best or self.case.scenario.plan is None
+        held = serving(with_best_layout(self.case)) if best else self.case
+        return predict(held, bands=not result or is_of_bands(result))
+
+    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+        """Results, and the plan."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+
+        assert isinstance(answer, ServingAnswer)
+        return serving_kept(answer)
+
+    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+        """That the cache does not fit, or that more arrives than is answered."""
+        from costmodel.explore.serving.search_layouts import UNSTABLE
+
+        return "load" if code in UNSTABLE else None
+
+    def figures(self, answer: PlanAnswer) -> dict[str, float]:
+        """Results without the ends of their bands, which follow from them."""
+        return _finite_results(answer)
+
+    def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
+        """Degrees, replicas and the token budget."""
+        from costmodel.estimate.serving.plan_columns import sizes_of
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+
+        assert isinstance(answer, ServingAnswer)
+        return sizes_of(answer.evaluation.layout)
+
+    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """None: an engine is a table of steps, which calls each equation thousands of times."""
+        return {}
+
+    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """None."""
+        return {}
+
+    def varied_key(self, path: str) -> str:
+        """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
+        from costmodel.documents.schemas.serving.serving_workload import Lengths
+
+        spread = path in _LENGTHS and isinstance(getattr(self.case.scenario.workload, path.partition(".")[2]), Lengths)
+        return f"{path}.mean" if spread else path
+
+    def values_of(self, path: str) -> str:
+        """Degrees and replicas that the accelerators allow, and sizes of a step."""
+        from costmodel.estimate.serving.predict_serving import replica_ranks
+
+        devices, plan = int(self.case.cluster.nodes * self.case.node.accelerators), self.case.scenario.plan
+        if path in _DEGREES:
+            return ",".join(f"{2**power}" for power in range(devices.bit_length()))
+        if path == "plan.replicas":
+            most = devices // int(1 if plan is None else replica_ranks(plan))
+            return f"1..{most}" if most > 1 else "1"
+        return _SIZES.get(path, "")
+
+    def safety(self, path: str) -> Safety:
+        """The chance to meet all limits; of kernels that were never measured expected figures rule."""
+        from costmodel.estimate.serving.serving_band import is_unmeasured
+        from costmodel.estimate.serving.serving_inputs import inputs_of
+
+        asked = safety_of(self.case, path)
+        return EXPECTED if is_unmeasured(inputs_of(self.case)) and not asked.is_stated else asked
+
+    def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
+        """By the rate of requests, with as many replicas as its limits need."""
+        from costmodel.explore.scaling import without
+        from costmodel.explore.serving.rate_sizes import rate_sizes
+
+        without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
+        return rate_sizes(self, rate, best=best)
 
     def missing(self, result: str) -> str:
-        """The price, of a cost; nothing else is left open."""
+        """The price, of a cost, and a limit, of a share of requests in time."""
+        from costmodel.estimate.serving.requests_in_time import IN_TIME
+
+        if result in IN_TIME:
+            return "requests are in time by a limit, for example --set limits.ttft_p99.at_most=1s"
         return _missing_price(self.case, result)
 
     def choices(self) -> tuple[ChosenFigure, ...]:
@@ -130,6 +353,23 @@ class RlWorkload:
     steps: TrainerSteps
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["rl"]
     usual: ClassVar[str] = "iteration_time"
+    watched: ClassVar[tuple[str, ...]] = ("iteration_time", "memory_peak", "iteration_cost")
+    shown: ClassVar[tuple[str, ...]] = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
+    chance: ClassVar[str] = "fit_chance"
+    aim: ClassVar[str] = "to fit"
+    within_limits: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        """What may speak against a plan."""
+        from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+
+        return REFUSALS
+
+    @property
+    def facts(self) -> Subject:
+        """Model and machine."""
+        return subject_of(self.case)
 
     def of(self, case: LoadedScenario) -> RlWorkload:
         """Another scenario of reinforcement learning."""
@@ -143,11 +383,72 @@ class RlWorkload:
 
         return replace(self, case=planned(self.case))
 
-    def answer(self, result: str = "") -> RlAnswer:
+    def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
+        """If asked for, or if no plan is written and no path writes one."""
+        is_open = self.case.scenario.plan is None and not any(path.startswith("plan.") for path in paths)
+        return best or alone or is_open
+
+    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """Nothing that is stated."""
+        return {}, ()
+
+    def answer(self, result: str = "", *, best: bool = False) -> RlAnswer:
         """One plan of an iteration."""
         from costmodel.estimate.rl.predict_rl import predict
+        from costmodel.explore.rl.search_splits import best_answer
 
-        return predict(self.case, self.steps)
+        best = best or self.case.scenario.plan is None
+        return best_answer(self.case) if best else predict(self.case, self.steps)
+
+    def kept(self, answer: PlanAnswer) -> KeptAnswer:
+        """Results, and both plans."""
+        from costmodel.estimate.rl.predict_rl import RlAnswer
+
+        assert isinstance(answer, RlAnswer)
+        return rl_kept(answer)
+
+    def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
+        """That it does not fit."""
+        return "fits" if code == "M001" else None
+
+    def figures(self, answer: PlanAnswer) -> dict[str, float]:
+        """Results without the ends of their bands, which follow from them."""
+        return _finite_results(answer)
+
+    def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
+        """Degrees of both plans."""
+        from costmodel.estimate.rl.predict_rl import RlAnswer
+
+        assert isinstance(answer, RlAnswer)
+        return rl_degrees(answer)
+
+    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """None."""
+        return {}
+
+    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """None."""
+        return {}
+
+    def varied_key(self, path: str) -> str:
+        """The key itself."""
+        return path
+
+    def values_of(self, path: str) -> str:
+        """Those around its own value."""
+        return ""
+
+    def safety(self, path: str) -> Safety:
+        """The chance to fit."""
+        return safety_of(self.case, path)
+
+    def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
+        """By accelerators."""
+        from costmodel.explore.rl.rl_sizes import RlSizes
+        from costmodel.explore.scaling import ranks_of, without
+
+        without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
+        return RlSizes(self, tuple(ranks_of(ranks)), weak, best)
 
     def missing(self, result: str) -> str:
         """The section about the whole run, of its results, and the price, of a cost."""
@@ -158,6 +459,18 @@ class RlWorkload:
     def choices(self) -> tuple[ChosenFigure, ...]:
         """None: prompts, samples and lengths decide what the model learns."""
         return ()
+
+
+def _trained(answer: PlanAnswer) -> Answer:
+    from costmodel.estimate.evaluate.predict import Answer
+
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def _finite_results(answer: PlanAnswer) -> dict[str, float]:
+    found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
+    return {machine_name(name): value for name, value in found if math.isfinite(value)}
 
 
 def _missing_price(case: LoadedScenario, result: str) -> str:

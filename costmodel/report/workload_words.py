@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.keys.overrides import value_text
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
+from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, title
+from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.estimate.rl.predict_rl import RlAnswer
+    from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.shared.limits import Limit
+    from costmodel.explore.vary.scale import Scaled, ScaledSize
 
 
 @record
@@ -21,13 +28,20 @@ class WorkloadWords:
     """Words of one workload."""
 
     result: Callable[[str, float], str]
-    facts: Callable[[LoadedScenario], Subject]
-    subject: Callable[[LoadedScenario], list[Line]]  # model, machine and job, ahead of prices and origins
+    subject: Callable[[LoadedScenario, Sequence[str]], list[Line]]  # without what varies, ahead of prices and origins
     plan: Callable[[PlanAnswer], str]
-    keys: Callable[[PlanAnswer], dict[str, Any]]  # of the plan, as plain values
-    settings: Callable[[PlanAnswer], dict[str, str]]  # that make it the plan of the scenario
+    reason: Callable[[PlanAnswer, str], str]  # what speaks against a plan, in its own figures
+    result_to: Callable[[str, float, int], str]  # a result with so many digits
     band: Callable[[Mapping[str, float], str], str] = lambda costs, name: ""
     warnings: Callable[[PlanAnswer], list[Line]] = lambda answer: []
+    conclusion: Callable[[PlanAnswer], str] = lambda answer: ""  # of a page, in a sentence or two
+    beside_limit: Callable[[PlanAnswer, Limit], str] = lambda answer, limit: ""  # what else a limit depends on
+    heads: Mapping[str, str] = field(default_factory=dict)  # of columns, where they are not those of all workloads
+    terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
+    unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
+    sized: Callable[[Scaled], list[Line]] = lambda found: []  # what there is to state of all sizes
+    cautions: Callable[[Scaled], list[str]] = lambda found: []
+    more: Callable[[ScaledSize], dict[str, Any]] = lambda row: {}  # of a size, as plain values
 
 
 def words_of(kind: str) -> WorkloadWords:
@@ -40,56 +54,85 @@ def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> l
     words, case = words_of(asked.case.kind), asked.case
     best = "" if case.scenario.plan else "of the best plan, "
     prices = price_lines(subject_of(case).price) if priced else []
-    about = [*words.subject(case), styled(f"{best}{words.plan(answer)}"), *prices, *origin_lines(case)]
+    about = [*words.subject(case, ()), styled(f"{best}{words.plan(answer)}"), *prices, *origin_lines(case)]
     return [*about, *words.warnings(answer)]
 
 
 def plan_fields(asked: Workload, answer: PlanAnswer) -> dict[str, Any]:
     """What an answer about one plan is about, as plain values."""
+    return {**subject_fields(asked), "plan": dict(asked.kept(answer).keys)}
+
+
+def varied_head(asked: Workload, varied: Sequence[str], *, priced: bool = False) -> list[Line]:
+    """The head of an answer about several plans, without what varies from one to the next."""
     case = asked.case
-    words = words_of(case.kind)
-    about = {"workload": case.kind, "title": title(case), "facts": fact_fields(words.facts(case))}
-    return {**about, "plan": words.keys(answer)}
+    prices = price_lines(asked.facts.price) if priced and not price_varies(varied) else []
+    return [*words_of(case.kind).subject(case, varied), *prices, *origin_lines(case)]
+
+
+def subject_fields(asked: Workload, varied: Sequence[str] = ()) -> dict[str, Any]:
+    """What an answer is about, as plain values; what varies from row to row is null."""
+    case = asked.case
+    return {"workload": case.kind, "title": title(case), "facts": fact_fields(asked.facts, varied)}
+
+
+def held_lines(asked: Workload, varied: Sequence[str]) -> list[Line]:
+    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
+    keys, conflicts = asked.held(varied)
+    words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
+    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
+    return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
 
 
 def _training() -> WorkloadWords:
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.evaluate.answer_facts import facts_of
     from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.estimate.shared.plan_batch import Block
-    from costmodel.explore.compare.plan_figures import choices
-    from costmodel.report.machine.json_answer import whole_plan
-    from costmodel.report.terminal.plan.plan_settings import settings_of_block
-    from costmodel.report.terminal.plan.plan_words import brief_words
-    from costmodel.report.terminal.style.formatting import result
+    from costmodel.explore.kept_answers import brief_words
+    from costmodel.report.terminal.plan import training_sizes as sizes
+    from costmodel.report.terminal.search.refusals import reason
+    from costmodel.report.terminal.style.formatting import TIME_TERMS, result
     from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
 
-    def block(answer: PlanAnswer) -> Block:
-        assert isinstance(answer, Answer)
-        return answer.evaluation.block
-
-    def subject(case: LoadedScenario) -> list[Line]:
+    def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         held = training(case)
-        return [*job_lines(held.asked.assumed), *head_lines(facts_of(held)), *rounded_batch(held)]
+        return [*job_lines(held.asked.assumed), *head_lines(facts_of(held), varied), *rounded_batch(held, varied)]
 
+    def plan(answer: PlanAnswer) -> str:
+        assert isinstance(answer, Answer)
+        return brief_words(answer.evaluation.block)
+
+    def against(answer: PlanAnswer, code: str) -> str:
+        assert isinstance(answer, Answer)
+        return reason(answer, code)
+
+    def concluded(answer: PlanAnswer) -> str:
+        from costmodel.report.page.plan_page import conclusion
+
+        assert isinstance(answer, Answer)
+        return conclusion(answer)
+
+    terms = {name: words for words, name in TIME_TERMS}
     return WorkloadWords(
         result,
-        lambda case: facts_of(training(case)),
         subject,
-        lambda answer: brief_words(block(answer)),
-        lambda answer: whole_plan(choices(block(answer))),
-        lambda answer: settings_of_block(block(answer)),
+        plan,
+        against,
+        lambda name, value, digits: result(name, value, digits=digits),
+        conclusion=concluded,
+        terms=terms,
+        unsized=sizes.unsized,
+        sized=sizes.lines,
+        cautions=sizes.cautions,
     )
 
 
 def _serving() -> WorkloadWords:
-    from costmodel.estimate.serving.plan_columns import sizes_of
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.report.machine.serving_json import halves
+    from costmodel.report.terminal.serving import serving_sizes as sizes
     from costmodel.report.terminal.serving.overload_words import at_most_lines
     from costmodel.report.terminal.serving.serving_formatting import band, plan_words, result
-    from costmodel.report.terminal.style.head import subject_words
-    from costmodel.report.terminal.style.theme import HEAD
+    from costmodel.report.terminal.serving.serving_reasons import reason
 
     def of(answer: PlanAnswer) -> ServingAnswer:
         assert isinstance(answer, ServingAnswer)
@@ -97,41 +140,71 @@ def _serving() -> WorkloadWords:
 
     return WorkloadWords(
         result,
-        subject_of,
-        lambda case: [styled(subject_words(subject_of(case)), HEAD)],
+        lambda case, varied: _lines(subject_of(case), varied),
         lambda answer: plan_words(of(answer)),
-        lambda answer: {**sizes_of(of(answer).evaluation.layout), **halves(of(answer).plan)},
-        lambda answer: {},
+        lambda answer, code: reason(of(answer), code),
+        result,
         band,
         lambda answer: [*at_most_lines(of(answer))],
+        lambda answer: _serving_conclusion(of(answer)),
+        lambda answer, limit: _beside_limit(of(answer), limit),
+        {"cost_per_mtoken": "rent/M out"},
+        sized=sizes.lines,
+        more=sizes.more,
     )
+
+
+def _serving_conclusion(answer: ServingAnswer) -> str:
+    from costmodel.report.page.serving_page import serving_conclusion
+
+    return serving_conclusion(answer)
+
+
+def _rl_conclusion(answer: RlAnswer) -> str:
+    from costmodel.report.page.rl_page import rl_conclusion
+
+    return rl_conclusion(answer)
+
+
+def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
+    """That more arrives than is answered, where a limit is kept of the rest, and what no engine can do."""
+    from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
+
+    more = " of what is answered; more arrives" if answer.overload and limit.holds(answer.costs[limit.column]) else ""
+    return f"{more}{past_bandwidth(limit, answer.costs['bandwidth_bound'])}"
 
 
 def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
-    from costmodel.report.machine.rl_json import sizes
-    from costmodel.report.terminal.rl.rl_formatting import band, iteration_words, plan_words, result
-    from costmodel.report.terminal.rl.rl_search import settings
-    from costmodel.report.terminal.style.head import subject_words
-    from costmodel.report.terminal.style.theme import HEAD
+    from costmodel.explore.kept_answers import both_words
+    from costmodel.report.terminal.rl.rl_formatting import NAMES, band, iteration_words, reason, result
+
+    def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
+        own = not any(path.startswith(("workload", "stack")) for path in varied)
+        return [*_lines(subject_of(case), varied), *([styled(iteration_words(reinforced(case)))] if own else [])]
 
     def of(answer: PlanAnswer) -> RlAnswer:
         assert isinstance(answer, RlAnswer)
         return answer
 
-    def subject(case: LoadedScenario) -> list[Line]:
-        return [styled(subject_words(subject_of(case)), HEAD), styled(iteration_words(reinforced(case)))]
-
     return WorkloadWords(
         result,
-        subject_of,
         subject,
-        lambda answer: plan_words(of(answer)),
-        lambda answer: sizes(of(answer)),
-        lambda answer: settings(of(answer)),
+        lambda answer: both_words(of(answer)),
+        lambda answer, code: reason(of(answer), code),
+        result,
         band,
+        conclusion=lambda answer: _rl_conclusion(of(answer)),
+        terms=NAMES,
     )
+
+
+def _lines(facts: Subject, varied: Sequence[str]) -> list[Line]:
+    from costmodel.report.terminal.style.head import subject_words
+
+    words = subject_words(facts, varied)
+    return [styled(words, HEAD)] if words else []
 
 
 _OF: dict[str, Callable[[], WorkloadWords]] = {"training": _training, "serving": _serving, "rl": _rl}

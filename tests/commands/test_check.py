@@ -430,7 +430,7 @@ def test_a_serving_scenario_without_a_plan_is_checked_with_the_best_one(run: Any
     assert "plan:" not in path.read_text("utf-8")
     ran = run("check", str(path))
     assert (ran.code, ran.err) == (0, "")
-    assert "2 of 2 limits kept" in ran.out
+    assert "✓ 2 limits" in ran.out
     assert "the best plan in costmodel search" in ran.out
 
 
@@ -442,7 +442,7 @@ def test_a_kept_service_states_its_chance_in_the_colour_of_a_search(replicas: st
     chance = figures["limits_chance"]
     assert (chance >= 0.9) is (style == GOOD)
     ran = run("check", *plan)
-    assert (ran.code, f"2 of 2 limits kept · {chance * 100:.1f} % chance to keep them" in ran.out) == (0, True)
+    assert (ran.code, f"✓ 2 limits · {chance * 100:.1f} % chance to meet all limits" in ran.out) == (0, True)
     assert chance_style(chance) == style
     assert f"chance {chance * 100:.1f} %" in run("estimate", *plan).out
 
@@ -461,4 +461,44 @@ def test_runners_read_checks_of_every_workload(name: str, limit: str, run: Any) 
     suite = ElementTree.fromstring(run("check", name, "--set", f"limits.{limit}", "--format", "junit").out)[0]
     failures = [case for case in suite if case.find("failure") is not None]
     assert (suite.get("name"), suite.get("failures"), suite.get("tests")) == (name, "1", str(len(suite)))
-    assert [case.get("name") for case in failures] == [f"at_most {limit.partition('.')[0]}"]
+    assert [case.get("name") for case in failures] == [f"limit {limit.partition('.')[0]}"]
+
+
+EVERY = {
+    "quickstart": ("step_time", "1 h", "cluster.node.accelerator.memory.bandwidth=2 TB/s"),
+    "serve-llama-3.1-70b": ("tpot", "1 s", "cluster.node.accelerator.memory.bandwidth=2 TB/s"),
+    "grpo-qwen-2.5-7b-64": ("iteration_time", "1 d", "cluster.node.accelerator.memory.bandwidth=2 TB/s"),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_workload_is_held_to_limits_and_to_a_baseline(name: str, run: Any, tmp_path: Path) -> None:
+    result, most, slower = EVERY[name]
+    file, limit = str(tmp_path / "base.json"), ("--set", f"limits.{result}.at_most={most}")
+    assert run("check", name, *limit, "--against", file, "--update").code == 0
+    assert run("check", name, *limit, "--against", file, "--exact").code == 0
+    worse = run("check", name, *limit, "--against", file, "--set", slower)
+    assert (worse.code, worse.err) == (1, "")
+    assert re.search(rf"✗ {result} +\S+ \w+.* was \S+ \w+ .*, allowed \+1.0 %", worse.out)
+    plan, now = (
+        json_of(run, "estimate", name, *more)["plans"][0][machine_name(result)] for more in ((), ("--set", slower))
+    )
+    findings = json_of(run, "check", name, *limit, "--against", file, "--set", slower)["scenarios"][0]["findings"]
+    (found,) = (each for each in findings if each["name"] == result and each["kind"] == "regression")
+    assert (found["bound"], found["value"], found["kept"]) == (plan, now, False)
+
+
+def test_answers_of_check_have_the_same_keys_whatever_the_workload(run: Any) -> None:
+    found = [json_of(run, "check", name, "--set", f"limits.{EVERY[name][0]}.at_most=1 ns") for name in EVERY]
+    scenarios = [answer["scenarios"][0] for answer in found]
+    assert [scenario["workload"] for scenario in scenarios] == ["training", "serving", "rl"]
+    common = {*scenarios[0]} - {"sequence", "global_batch"}
+    assert all({*scenario} - {"sequence", "global_batch"} == common for scenario in scenarios)
+    assert len({tuple(scenario["findings"][0]) for scenario in scenarios}) == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "html", "github", "junit"])
+def test_one_command_checks_scenarios_of_all_workloads_in_every_form(form: str, run: Any) -> None:
+    ran = run("check", *EVERY, "--format", form)
+    assert (ran.code, ran.err) == (0, "")
+    assert all(name in ran.out for name in EVERY) or form == "github"

@@ -226,7 +226,7 @@ def test_remarks_stand_in_every_form(run: Any, words: tuple[str, ...]) -> None:
 
 def test_sweep_over_the_budget(run: Any) -> None:
     points = json_of(run, "sweep", NAME, "--over", "stack.budget=512,8192")["points"]
-    assert [point["stack.budget"] for point in points] == ["512", "8192"]
+    assert [point["stack.budget"] for point in points] == [512, 8192]
     assert points[0]["worst_gap_s"] < points[1]["worst_gap_s"]
     assert [point["works"] for point in points] == [False, True]
 
@@ -244,7 +244,7 @@ def test_a_range_of_rates_doubles_and_has_its_end(run: Any) -> None:
     load = ("scale", "--model", "llama-3.1-8b", "--gpu", "h100", "--prompt", "1000", "--answer", "200", "--rate")
     sizes = json_of(run, *load, "10..100000")["sizes"]
     rates = [*(10 * 2**step for step in range(14)), 100_000]
-    assert [size["workload.rate"] for size in sizes] == [f"{rate} /s" for rate in rates]
+    assert [size["workload.rate"] for size in sizes] == rates
     assert [size["requests_per_s"] for size in sizes] == pytest.approx(rates, rel=1e-12)  # replicas times that of one
     assert [size["requests_per_s"] for size in json_of(run, *load, "2..6 /s+2")["sizes"]] == [2, 4, 6]
     refused = run(*load, "1..100000+1")
@@ -543,7 +543,7 @@ def test_check_holds_figures_of_a_baseline(run: Any, tmp_path: Path) -> None:
     assert run(*held).code == 0
     assert run(*held, "--exact").code == 0
     slower = run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s")
-    assert (slower.code, "✗ tpot" in slower.out, "it may be worse by 1 %" in slower.out) == (1, True, True)
+    assert (slower.code, "✗ tpot" in slower.out, "allowed +1.0 %" in slower.out) == (1, True, True)
     findings = json.loads(run(*held, "--set", "cluster.node.accelerator.memory.bandwidth=3 TB/s", "--json").out)[
         "scenarios"
     ][0]["findings"]

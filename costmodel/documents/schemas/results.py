@@ -354,12 +354,39 @@ OF_STEP: dict[str, ResultColumn] = dict(_with_bands(TRAINING_RESULTS))
 OF_RUN: dict[str, ResultColumn] = dict(_with_bands(TRAINING_RESULTS | RUN_RESULTS))
 # All there are; the meaning of those that any scenario has is that of one without run.
 TRAINING_COLUMNS = OF_RUN | OF_STEP
+OF_WHOLE_RUN = frozenset(OF_RUN) - frozenset(OF_STEP)  # results that follow from the section about the run alone
 SERVING_COLUMNS: dict[str, ResultColumn] = dict(_with_bands(SERVING_RESULTS))
 RL_COLUMNS: dict[str, ResultColumn] = dict(_with_bands(RL_RESULTS))
 RL_COLUMNS |= {name: replace(column, band="") for name, column in RUN_RESULTS.items() if name not in RL_COLUMNS}
 BAND_ENDS = tuple(name for name in TRAINING_COLUMNS if name not in TRAINING_RESULTS | RUN_RESULTS)
 COLUMNS = {"training": TRAINING_COLUMNS, "serving": SERVING_COLUMNS, "rl": RL_COLUMNS}  # by workload
 _ALL = SERVING_COLUMNS | RL_COLUMNS | TRAINING_COLUMNS  # a name has one unit in all of them
+
+
+HEADS = {  # of columns, where they are not the names
+    "step_time": "step",
+    "mfu": "MFU",
+    "memory_peak": "memory",
+    "iteration_time": "iteration",
+    "answers_per_s": "answers",
+    "update_time": "update",
+    "rate_within_slo_per_s": "within limits",
+    "ttft": "first token",
+    "ttft_p99": "p99",
+    "tpot": "per token",
+    "worst_gap": "worst gap",
+    "requests_per_s": "rate",
+    "saturation_share": "load",
+    "gpus": "GPUs",
+    "replicas": "repl",
+    "rent_per_month": "a month",
+    "tpot_high": "P90",
+    "ttft_p99_high": "p99 P90",
+    "in_time_share": "in time",
+    "in_time_per_s": "goodput",
+    "limits_chance": "chance",
+}
+BANDS_BESIDE = {"tpot": ("tpot_high",), "ttft_p99": ("ttft_p99_high",)}  # ends that are shown beside a result
 
 
 def banded_results(rows: Mapping[str, ResultColumn], by: Literal["step", "term"] = "step") -> tuple[str, ...]:

@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.documents.reader.folders import SUFFIXES
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.baseline import Baseline, Entry, EquationFingerprint
-from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
-from costmodel.estimate.evaluate.limit_checks import ENDLESS
-from costmodel.estimate.evaluate.predict import Answer
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.compare.compare import Input, MovedFigure, moved, named_documents
-from costmodel.explore.compare.plan_figures import called_equations, choices, figures, higher_is_better, marks
-from costmodel.explore.compare.select_plan import answered
+from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
-WATCHED = ("step_time", "memory_peak", "cost_per_mtoken")
+Kind = Literal["limit", "regression", "exact", "valid", "fits", "load", "known"]
 _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 
 @record
 class CheckResult:
-    """One thing compared with another: `bound` is what it should be, `place` where that is written."""
+    """One thing compared with another: `bound` is what it should be, `place` where that is written.
 
-    kind: Literal["limit", "regression", "exact", "valid", "fits", "known"]
+    name: of a result, or the code of what speaks against the plan
+    """
+
+    kind: Kind
     name: str
     kept: bool
     value: float | None = None
@@ -44,7 +44,8 @@ class CheckedScenario:
     """One scenario with everything that was compared with it."""
 
     name: str
-    answer: Answer
+    asked: Workload
+    answer: PlanAnswer
     findings: tuple[CheckResult, ...]
     moved: tuple[MovedFigure, ...] = ()
     inputs: tuple[Input, ...] = ()
@@ -65,9 +66,9 @@ class BaselinePolicy:
     exact: bool = False
 
 
-def check(cases: Mapping[str, ResolvedScenario], holding: BaselinePolicy) -> list[CheckedScenario]:
+def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[CheckedScenario]:
     """Every scenario checked, by what a baseline calls it."""
-    return [_checked(key, answered(case), holding) for key, case in cases.items()]
+    return [_checked(key, workload, holding) for key, workload in asked.items()]
 
 
 def key_of(scenario: str | None, case: LoadedScenario) -> str:
@@ -83,37 +84,43 @@ def key_of(scenario: str | None, case: LoadedScenario) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # of a file whose name is no UTF-8
 
 
-def _checked(key: str, answer: Answer, holding: BaselinePolicy) -> CheckedScenario:
+def _checked(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScenario:
+    answer = asked.answer()
     if answer.refused:
-        return CheckedScenario(key, answer, tuple(CheckResult("valid", code, kept=False) for code in answer.refused))
-    findings = [*_limits(answer)]
-    if "M001" in answer.broken:
-        costs = answer.evaluation.costs.row()
-        findings.insert(0, CheckResult("fits", "memory_share", False, costs["memory_share"], 1.0))
-    findings += [CheckResult("valid", code, kept=False) for code in answer.broken if code == ENDLESS]
+        invalid = tuple(CheckResult("valid", code, kept=False) for code in answer.refused)
+        return CheckedScenario(key, asked, answer, invalid)
+    kinds = ((code, asked.stops(code)) for code in answer.broken)
+    stops = [_stop(kind, code, answer) for code, kind in kinds if kind is not None]
+    findings = [*stops, *_limits(asked, answer, endless=any(finding.kind == "load" for finding in stops))]
     if holding.baseline is None:
-        return CheckedScenario(key, answer, tuple(findings))
+        return CheckedScenario(key, asked, answer, tuple(findings))
     before = holding.baseline.scenarios.get(key)
     if before is None:
-        return CheckedScenario(key, answer, (*findings, CheckResult("known", key, kept=not holding.exact)))
-    now = figures(answer)
+        unknown = CheckResult("known", key, kept=not holding.exact)
+        return CheckedScenario(key, asked, answer, (*findings, unknown))
+    now = asked.figures(answer)
     changes = tuple(moved(before.figures, now))
-    findings += [_exact(changes, now)] if holding.exact else _regressions(answer, before.figures, now, holding.within)
+    findings += [_exact(changes, now)] if holding.exact else _regressions(asked, before.figures, now, holding.within)
     if all(finding.kept for finding in findings):
-        return CheckedScenario(key, answer, tuple(findings), changes)
-    return CheckedScenario(
-        key, answer, tuple(findings), changes, tuple(_changed(before, answer)), _suspects(before, answer)
-    )
+        return CheckedScenario(key, asked, answer, tuple(findings), changes)
+    inputs = tuple(_changed(before, asked, answer))
+    return CheckedScenario(key, asked, answer, tuple(findings), changes, inputs, _suspects(before, asked, answer))
 
 
-def _limits(answer: Answer) -> list[CheckResult]:
-    """Every limit the scenario writes, with both sides and its line."""
+def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
+    """What speaks against a plan whatever its limits."""
+    if kind == "fits":
+        return CheckResult("fits", "memory_share", False, answer.costs["memory_share"], 1.0)
+    return CheckResult(kind, code, kept=False)
+
+
+def _limits(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
+    """Every limit the scenario writes, with both sides and its line; where queues grow without end none is kept."""
     found = []
-    for limit in stated_limits(answer.inputs.case.scenario.limits):
-        column = answer.evaluation.costs.column(limit.column)
-        kept, value = bool(limit.kept(column)[0]), float(column[0])
-        place = getattr(limit.value, "place", None)
-        found.append(CheckResult("limit", limit.column, kept, value, limit.value, limit, limit.within, place))
+    for limit in stated_limits(asked.case.scenario.limits):
+        value = float(answer.costs[limit.column])
+        place, kept = getattr(limit.value, "place", None), limit.holds(value) and not endless
+        found.append(CheckResult("limit", limit.column, kept, value, float(limit.value), limit, limit.within, place))
     return found
 
 
@@ -122,31 +129,29 @@ def _exact(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckRes
 
 
 def _regressions(
-    answer: Answer, before: Mapping[str, float], now: Mapping[str, float], within: float
+    asked: Workload, before: Mapping[str, float], now: Mapping[str, float], within: float
 ) -> list[CheckResult]:
     """Watched results, and those the scenario gives a share for, that may not worsen by more than that share."""
-    limits = answer.inputs.case.scenario.limits
+    limits = asked.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
     found = []
-    for column in TRAINING_COLUMNS:
+    for column, about in asked.columns.items():
         name = machine_name(column)
-        if column not in (*WATCHED, *own) or (name not in before and name not in now):
+        if column not in (*asked.watched, *own) or (name not in before and name not in now):
             continue
         old, new, allowed = before.get(name, math.nan), now.get(name, math.nan), float(own.get(column, within))
-        worse = old - new if higher_is_better(name) else new - old
-        kept = worse <= allowed * abs(old) * (1 + 1e-9)
-        found.append(
-            CheckResult("regression", column, kept, new, old, None, allowed, getattr(own.get(column), "place", None))
-        )
+        worse = old - new if about.better == "higher" else new - old
+        kept, place = worse <= allowed * abs(old) * (1 + 1e-9), getattr(own.get(column), "place", None)
+        found.append(CheckResult("regression", column, kept, new, old, None, allowed, place))
     return found
 
 
-def _changed(before: Entry, answer: Answer) -> list[Input]:
+def _changed(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
     """The plan and the documents that are not what they were when the baseline was written."""
     old = {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
-    new = {f"plan.{key}": _value_text(value) for key, value in choices(answer.evaluation.block).items()}
-    new |= named_documents(answer.inputs.case)
+    new = {f"plan.{key}": _value_text(value) for key, value in asked.plan_entry(answer).items()}
+    new |= named_documents(asked.case)
     return [
         Input(path, old.get(path), new.get(path))
         for path in dict.fromkeys((*new, *old))
@@ -160,12 +165,12 @@ def _value_text(value: str | float | bool) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else value
 
 
-def _suspects(before: Entry, answer: Answer) -> tuple[str, ...]:
+def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
     """Equations that answer the same questions otherwise; of those that call each other, the innermost."""
-    now, old = marks(answer), before.equations
+    now, old = asked.marks(answer), before.equations
     same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
-    inner = called_equations(answer)
+    inner = asked.called(answer) if changed else {}
     return tuple(name for name in now if name in changed and not inner.get(name, set()) & changed)
 
 
@@ -175,14 +180,14 @@ def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
 
 def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
     """What a baseline holds of scenarios as they are now; those that cannot be estimated are left out."""
-    return {found.name: _entry(found.answer) for found in checked if not found.answer.refused}
+    return {found.name: _entry(found.asked, found.answer) for found in checked if not found.answer.refused}
 
 
-def _entry(answer: Answer) -> Entry:
+def _entry(asked: Workload, answer: PlanAnswer) -> Entry:
     return Entry(
-        title=answer.inputs.case.scenario.title,
-        plan=choices(answer.evaluation.block),
-        documents=named_documents(answer.inputs.case),
-        figures=figures(answer),
-        equations=marks(answer),
+        title=asked.case.scenario.title,
+        plan=dict(asked.plan_entry(answer)),
+        documents=named_documents(asked.case),
+        figures=asked.figures(answer),
+        equations=dict(asked.marks(answer)),
     )

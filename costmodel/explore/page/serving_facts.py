@@ -17,7 +17,8 @@ from costmodel.explore.serving.explain_serving import explain_all, traced_evalua
 from costmodel.explore.serving.found_plans import FoundPlans
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
-from costmodel.explore.serving.vary_serving import ServingTrial, by_rate, tried
+from costmodel.explore.trial import Trial, tried
+from costmodel.explore.vary.scale import Scaled, scale
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace
@@ -53,20 +54,21 @@ class ServingFacts:
         return explain_all(inputs, evaluation) | transfer_nodes(self.case.trees, sent)
 
     @functools.cached_property
-    def loads(self) -> list[ServingTrial]:
+    def loads(self) -> list[Trial]:
         """The same plan under lighter and heavier load, those that it answers."""
         if self.answer.refused or "M001" in self.answer.broken:
             return []
-        found = [tried(self.case, [setting]) for setting in self._settings()]
-        return [trial for trial in found if trial.answer is not None and math.isfinite(trial.answer.costs["ttft"])]
+        asked = workload_of(self.case)
+        found = [tried(asked, [setting], paths=[setting.partition("=")[0]]) for setting in self._settings()]
+        return [trial for trial in found if math.isfinite(trial.costs.get("ttft", math.nan))]
 
     @functools.cached_property
-    def sizes(self) -> list[ServingTrial]:
+    def sizes(self) -> Scaled | None:
         """As many replicas as keep every limit at a part and at multiples of the scenario's rate."""
         rate = self.case.scenario.workload.rate
         if rate is None or self.answer.refused or "M001" in self.answer.broken:
-            return []
-        return by_rate(self.case, [f"{float(rate * share):.6g} /s" for share in _SIZES])
+            return None
+        return scale(workload_of(self.case), "", ",".join(f"{float(rate * share):.6g} /s" for share in _SIZES))
 
     @functools.cached_property
     def levers(self) -> list[CacheLever]:

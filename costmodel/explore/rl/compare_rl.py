@@ -1,9 +1,8 @@
-"""Scenarios of reinforcement learning held to their limits, and one of two that are compared."""
+"""A scenario of reinforcement learning as one of two that are compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.results import machine_name
@@ -11,25 +10,9 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
 from costmodel.explore.rl.search_splits import planned, search, with_plan_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-
-
-def check(cases: Sequence[RlCase]) -> list[CheckedAnswer[RlAnswer]]:
-    """Every scenario with whether it is valid, fits, and keeps its limits."""
-    return [_checked(case) for case in cases]
-
-
-def _checked(case: RlCase) -> CheckedAnswer[RlAnswer]:
-    answer = predict(case)
-    if answer.refused:
-        findings = [LimitFinding("valid", False, code=code) for code in answer.refused]
-    else:
-        full = [LimitFinding("fits", False, code="M001")] if "M001" in answer.broken else []
-        findings = [*full, *limit_findings(case, answer.costs)]
-    return CheckedAnswer(case.name, answer, tuple(findings))
 
 
 def ranked(case: RlCase, rank: int | None) -> RlAnswer:

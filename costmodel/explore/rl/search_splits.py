@@ -20,7 +20,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.explore.safety import preferred_chance
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
 PARTS = 8  # of the accelerators; engines get one of them to all but one
@@ -83,6 +83,15 @@ def planned(case: RlCase) -> RlCase:
         return case
     found = search(case, 1)
     return with_plan_of(case, found.best[0]) if found.best else case
+
+
+def best_answer(case: RlCase) -> RlAnswer:
+    """The answer about the best plan, or the nearest to one that works; a fault where none is valid."""
+    found = search(case, 1)
+    if not found.best:
+        why = "costmodel search with the same flags and --why-not shows why"
+        raise fail("C004", "no plan of the search is valid", Place(case.file), why)
+    return found.best[0]
 
 
 def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:

@@ -1,41 +1,21 @@
-"""Serving scenarios held to their limits, and two of them side by side."""
+"""A serving scenario as one of two that are compared."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import RARE, SIZES
-from costmodel.estimate.serving.predict_serving import ServingAnswer, own_plan, predict
+from costmodel.estimate.serving.predict_serving import own_plan, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.explore.compare.check import BaselinePolicy
 from costmodel.explore.compare.compare import Side, named_documents
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.compare.limit_findings import CheckedAnswer, LimitFinding, limit_findings
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.search_layouts import TOO_LARGE, UNSTABLE, search
-from costmodel.explore.serving.serving_baseline import baseline_findings, figures
+from costmodel.explore.serving.search_layouts import TOO_LARGE, search
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-
-
-def check(cases: Mapping[str, ServingCase], holding: BaselinePolicy) -> list[CheckedAnswer[ServingAnswer]]:
-    """Every scenario, by what a baseline calls it, with its limits and with what it was."""
-    return [_checked(key, case, holding) for key, case in cases.items()]
-
-
-def _checked(key: str, case: ServingCase, holding: BaselinePolicy) -> CheckedAnswer[ServingAnswer]:
-    answer = predict(case)
-    if answer.refused:
-        return CheckedAnswer(key, answer, tuple(LimitFinding("valid", False, code=one) for one in answer.refused))
-    codes = [code for code in answer.broken if code in UNSTABLE]
-    findings = [LimitFinding("load", False, code=code) for code in codes]
-    findings += limit_findings(case, answer.costs, stable=not codes)
-    findings += baseline_findings(key, answer, holding)
-    return CheckedAnswer(key, answer, tuple(findings))
 
 
 def ranked(case: LoadedScenario, rank: int) -> LoadedScenario:
@@ -62,7 +42,7 @@ def side(name: str, case: ServingCase) -> Side:
         values |= {path: InputValue(float(getattr(layout, path.removeprefix("plan."))[0])) for path in sizes}
     values["stack.budget"] = InputValue(float(layout.budget[0]))
     refused = answer.refused or tuple(code for code in answer.broken if code in TOO_LARGE)
-    known = {} if refused else figures(answer, endless=True, bands=True)
+    known = {} if refused else {machine_name(name): value for name, value in answer.costs.items() if value == value}
     assumed = {item.path: item.value for item in answer.assumed}
     left_out = case.foreign_prices if case.stated_price is None else ()
     return Side(

@@ -9,8 +9,9 @@ from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.rate_sizes import at_rate
 from costmodel.explore.serving.search_layouts import search
-from costmodel.explore.serving.vary_serving import ServingTrial, by_rate
+from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
@@ -42,7 +43,7 @@ def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus |
         if not settings or not math.isfinite(plan.costs["gpus_needed"]):
             continue
         held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
-        (trial,) = by_rate(held, [rate])
+        trial = at_rate(held, rate)
         if trial.works and trial.answer is not None and trial.answer.costs["gpus"] < most:
             return FewerGpus(settings, trial)
     return None

@@ -1,207 +1,138 @@
-"""The same job on more and more accelerators: what it still gains, and what eats the rest."""
+"""The same job at one size after the other: what it still gains, and what eats the rest."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.default_values import Assumption
-from costmodel.equations.data_parallel.batch_size import steps_for_batch
-from costmodel.equations.run.economics import share
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.shared.critical_batch import FITS_APART, critical_batch, is_fitted, other_meaning
-from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.constraints.plan_constraints import micro_batches
-from costmodel.explore.compare.select_plan import by_search
+from costmodel.explore.scaling import Scaling, SizedTrial
 from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.search.ranges import doubled, values_of
-from costmodel.explore.vary.sweep import SweepPoint, point, tried
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.parsing import UnitError, parse
+from costmodel.explore.workload import Workload
+from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
-from costmodel.ground.units import counted
 
-_MUCH = 0.2  # share of all that grew, from which a term is named
 PAYS = 0.75  # share of the time to a loss that a doubling may leave: 1.5 times the hours of accelerators
+_MUCH = 0.2  # share of all that grew, from which a term is named
 _BEND = 0.95  # what a doubling must keep
 
 
 @record
-class ScaleRow:
-    """One size: throughput for each accelerator over that of the smallest, and the terms that grew most since."""
+class ScaledSize:
+    """One size beside the smallest: throughput for each accelerator, terms that grew, the time to a loss."""
 
-    ranks: float
-    point: SweepPoint
-    waves: float = math.nan  # micro-batches of a replica for each pipeline stage
+    found: SizedTrial
     efficiency: float = math.nan
-    grew: tuple[tuple[str, float], ...] = ()
+    grew: tuple[tuple[str, float], ...] = ()  # terms with their share of the time, most first
     to_loss: float = math.nan  # time to a loss over that of the smallest, where there is a critical batch
-    assumed: tuple[Assumption, ...] = ()
 
 
-@record
+@dataclass(frozen=True)
 class Scaled:
-    """All sizes, smallest first; `bend` is the place of the last one before a doubling keeps too little."""
+    """All sizes, smallest first."""
 
-    case: ResolvedScenario
-    weak: bool
-    rows: tuple[ScaleRow, ...]
-    bend: int | None = None
-    best: bool = False
-    stopped: bool = False
-    pays: int | None = None  # place of the last size from which twice as many save a quarter of the time to a loss
+    asked: Workload
+    scaling: Scaling
+    rows: tuple[ScaledSize, ...]
+    best: bool = False  # plan of a search each time, instead of the scenario's own
+    weak: bool = False
+    more: object = None  # what one workload alone has to state of all sizes
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        """What to know of a time to a loss that follows from a published fit."""
-        workload = self.case.scenario.workload
-        if not is_fitted(workload):
-            return ()
-        spread = f"Critical batches of different fits lie up to {FITS_APART:g} times apart."
-        return spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))
+    def stopped(self) -> bool:
+        """Whether sizes are missing."""
+        return len(self.rows) < self.scaling.count
+
+    @property
+    def known(self) -> list[ScaledSize]:
+        """Sizes with an answer."""
+        return [row for row in self.rows if row.found.point.costs]
+
+    @property
+    def bend(self) -> tuple[ScaledSize, ScaledSize] | None:
+        """The last size before a doubling keeps less than it should, and the next."""
+        compared = [row for row in self.known if row.efficiency >= 0]
+        for before, after in itertools.pairwise(compared):
+            if (after.efficiency / before.efficiency) ** (1 / _doublings(before, after)) < _BEND:
+                return before, after
+        return None
+
+    @property
+    def pays(self) -> tuple[ScaledSize, ScaledSize] | None:
+        """The last size from which a doubling saves enough of the time to a loss, and the next."""
+        compared = [row for row in self.rows if not math.isnan(row.to_loss)]
+        for before, after in itertools.pairwise(compared):
+            if (after.to_loss / before.to_loss) ** (1 / _doublings(before, after)) > PAYS:
+                return before, after
+        return None
 
 
 def scale(
-    case: ResolvedScenario, ranks: str, *, weak: bool = False, best: bool = False, pace: Watcher = UNWATCHED
+    asked: Workload,
+    ranks: str,
+    rate: str = "",
+    *,
+    weak: bool = False,
+    best: bool = False,
+    alone: bool = False,
+    pace: Watcher = UNWATCHED,
 ) -> Scaled:
-    """The job on every number of accelerators asked for."""
-    sizes, best = _sizes(ranks), by_search(case, (), best=best)
-    taken = pace.taken(sizes, len(sizes))
-    rows = [_row(case, size, weak=weak, best=best) for size in taken]
-    faults = [row.point.fault for row in rows if row.point.fault is not None]
-    if len(faults) == len(sizes):
+    """The job at every size asked for; a fault only when none has an answer.
+
+    ranks: numbers of accelerators. rate: of a service, requests a second
+    best: with the best plan of each. alone: whether flags are given without a scenario
+    """
+    best = asked.by_search((), best=best, alone=alone)
+    scaling = asked.scaling(ranks, rate, weak=weak, best=best)
+    sized = list(scaling.rows(pace))
+    faults = [each.point.fault for each in sized if each.point.fault is not None]
+    if sized and len(faults) == scaling.count:
         raise CostModelError(faults[0])
-    first = next((row for row in rows if row.point.costs), None)
-    if first is not None:
-        rows = [
-            replace(row, efficiency=_efficiency(first, row), grew=_grew(first, row), to_loss=_to_loss(case, first, row))
-            if row.point.costs
-            else row
-            for row in rows
-        ]
-    return Scaled(case, weak, tuple(rows), _bend(rows), best, stopped=len(rows) < len(sizes), pays=_pays(rows))
+    return Scaled(scaling.asked, scaling, _beside_smallest(scaling, sized), best, weak, scaling.more(sized))
 
 
-def _row(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> ScaleRow:
-    """One size, not yet compared with the others."""
-    settings = _settings(case, ranks, weak=weak, best=best)
-    found = _part(case.node.accelerators, ranks) or _uneven(case, ranks) or tried(case, settings, best=best)
-    row = ScaleRow(ranks, point(case, settings, found))
-    if isinstance(found, Fault) or found.refused:
-        return row
-    block = found.evaluation.block
-    return replace(row, waves=number(share(micro_batches(found.inputs, block), block.pp)), assumed=found.assumed)
+def _beside_smallest(scaling: Scaling, sized: Sequence[SizedTrial]) -> tuple[ScaledSize, ...]:
+    first = next((each for each in sized if each.point.costs), None)
+    if first is None:
+        return tuple(map(ScaledSize, sized))
+    return tuple(
+        ScaledSize(each, _efficiency(scaling, first, each), _grew(scaling, first, each), _to_loss(scaling, first, each))
+        if each.point.costs
+        else ScaledSize(each)
+        for each in sized
+    )
 
 
-def _sizes(text: str) -> list[float]:
-    """64..4096 doubles; lists and other steps as --over takes them."""
-    place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
-    try:
-        values = [parse(value, "GPU") for value in values_of(doubled(text), "--ranks", text)]
-    except UnitError as error:
-        sentence = str(error) if error.exact else f"'{text}' is not numbers of accelerators"
-        raise fail("C010", sentence, place, "for example --ranks 64..4096") from None
-    if not all(value >= 1 and value.is_integer() for value in values):
-        raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
-    return sorted(set(values))
+def _efficiency(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
+    one, more = (scaling.each(found.point.costs, found.size) for found in (first, other))
+    return more / one
 
 
-def _part(each: float, ranks: float) -> Fault | None:
-    """What is wrong with a number of accelerators that ends within a node."""
-    below = ranks // each * each
-    if ranks < each or ranks == below:
-        return None
-    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
-    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
+def _grew(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> tuple[tuple[str, float], ...]:
+    """Terms that take more of an accelerator's time for what it gets done, with their share of the time."""
+    if not scaling.time:
+        return ()
 
+    def each(found: SizedTrial, term: str) -> float:
+        costs = found.point.costs
+        return costs[term] / (scaling.each(costs, found.size) * costs[scaling.time])
 
-def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
-    """What is wrong with a number of accelerators that does not keep the proportion of the groups."""
-    cluster = case.scenario.cluster
-    part = ranks / (cluster.nodes * case.node.accelerators)
-    if all((group.nodes * part).is_integer() for group in cluster.groups or []):
-        return None
-    sizes = [int(group.nodes) for group in cluster.groups or []]
-    each = cluster.nodes * case.node.accelerators / math.gcd(*sizes)
-    sentence = f"{counted(ranks)} accelerators do not divide among the groups as they are"
-    return Fault("C010", sentence, None, f"groups keep their proportion in multiples of {counted(each)}")
-
-
-def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
-    """What makes the cluster that large: whole nodes, or a part of one; a plan's own dp follows from its size."""
-    node, scenario = case.node, case.scenario
-    whole = ranks >= node.accelerators
-    groups = scenario.cluster.groups or []
-    if groups:
-        part = ranks / (scenario.cluster.nodes * node.accelerators)
-        settings = [f"cluster.groups.{at}.nodes={group.nodes * part:.12g}" for at, group in enumerate(groups)]
-    else:
-        settings = [f"cluster.nodes={ranks / node.accelerators if whole else 1:.12g}"]
-    if not whole:
-        settings.append(f"cluster.node.accelerators={ranks:.12g}")
-    if not best and scenario.plan is not None and scenario.plan.dp is not None:
-        settings.append("plan.dp=null")
-    if weak:
-        own = scenario.cluster.nodes * node.accelerators
-        settings.append(f"workload.global_batch={scenario.workload.global_batch * ranks / own:.12g}")
-    return settings
-
-
-def _efficiency(first: ScaleRow, row: ScaleRow) -> float:
-    each = "tokens_per_s_per_gpu"
-    return row.point.costs[each] / first.point.costs[each]
-
-
-def _each(row: ScaleRow, term: str) -> float:
-    """Seconds of one accelerator that a term takes for a token."""
-    costs = row.point.costs
-    return costs[term] / (costs["tokens_per_s_per_gpu"] * costs["step_time"])
-
-
-def _grew(first: ScaleRow, row: ScaleRow) -> tuple[tuple[str, float], ...]:
-    """Terms that take more of an accelerator's time for a token, with their share of the step; most first."""
-    growth = {term: _each(row, term) - _each(first, term) for term in TERM_COLUMNS.values()}
-    total = sum(value for value in growth.values() if value > 0)
-    costs = row.point.costs
-    much = [term for term, value in growth.items() if value > _MUCH * total and value > 1e-3 * _each(row, "step_time")]
+    growth = {term: each(other, term) - each(first, term) for term in scaling.terms}
+    total, costs = sum(value for value in growth.values() if value > 0), other.point.costs
+    least = 1e-3 * each(other, scaling.time)
+    much = [term for term, value in growth.items() if value > _MUCH * total and value > least]
     ordered = sorted(much, key=lambda term: -growth[term])
-    return tuple((term, costs[term] / costs["step_time"]) for term in ordered)
+    return tuple((term, costs[term] / costs[scaling.time]) for term in ordered)
 
 
-def _bend(rows: Sequence[ScaleRow]) -> int | None:
-    """The last size before a doubling keeps less than it should."""
-    known = [place for place, row in enumerate(rows) if row.point.costs]
-    for before, after in itertools.pairwise(known):
-        doublings = math.log2(rows[after].ranks / rows[before].ranks)
-        if (rows[after].efficiency / rows[before].efficiency) ** (1 / doublings) < _BEND:
-            return before
-    return None
-
-
-def _to_loss(case: ResolvedScenario, first: ScaleRow, row: ScaleRow) -> float:
+def _to_loss(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
     """Time to a loss over that of the smallest: of its steps, of which a larger batch needs fewer."""
-    critical = critical_batch(case.scenario.workload)
-    if critical is None:
+    if math.isnan(first.steps + other.steps):
         return math.nan
-    one, other = (_steps(each, float(critical)) for each in (first, row))
-    return other * row.point.costs["step_time"] / (one * first.point.costs["step_time"])
+    one, more = (found.steps * found.point.costs[scaling.time] for found in (first, other))
+    return more / one
 
 
-def _steps(row: ScaleRow, critical: float) -> float:
-    """Steps over the least that a loss takes."""
-    facts = row.point.facts
-    assert facts is not None
-    return float(steps_for_batch(1.0, critical, facts.global_batch * facts.sequence))
-
-
-def _pays(rows: Sequence[ScaleRow]) -> int | None:
-    """The last size from which a doubling saves enough of the time to a loss."""
-    known = [place for place, row in enumerate(rows) if not math.isnan(row.to_loss)]
-    for before, after in itertools.pairwise(known):
-        doublings = math.log2(rows[after].ranks / rows[before].ranks)
-        if (rows[after].to_loss / rows[before].to_loss) ** (1 / doublings) > PAYS:
-            return before
-    return None
+def _doublings(before: ScaledSize, after: ScaledSize) -> float:
+    return math.log2(after.found.size / before.found.size)

@@ -6,35 +6,36 @@ import itertools
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
+
+from pydantic import BaseModel
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, examples_of
-from costmodel.documents.reader.override_case import vary as varied
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.documents.schemas.scenario import Scenario
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.documents.reader.override_case import vary_any as varied
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.machine.price import Price
-from costmodel.estimate.shared.plan_batch import Block
-from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.compare.select_plan import by_search
-from costmodel.explore.safety import Safety, answered_safely, safety_of
+from costmodel.explore.safety import Safety, answered_safely
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, target_of
-from costmodel.explore.vary.sweep import SweepPoint, point, tried
+from costmodel.explore.trial import Trial, trial_of, tried
+from costmodel.explore.workload import KeptAnswer, PlanAnswer, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record
 
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
-_HALVINGS = 60
+_HALVINGS, _CLOSE = 60, 1e-6
+_EXAMPLE = "mfu>=45 %' or 'tpot<=25 ms"
+_MOST_AGAINST = 4  # codes that are stated in figures
 _WIDE = 64.0
 _ABOUT = 10.0
 NO_PLAN = "C004"  # a search that finds no valid plan
@@ -50,11 +51,20 @@ class ReachableRange:
     open_high: bool
 
 
+@record
+class ExplainedTrial:
+    """A value with its whole answer, to state in its own figures what speaks against it."""
+
+    text: str
+    point: Trial
+    answer: PlanAnswer | None
+
+
 @dataclass
 class SolveResult:
     """Every stretch of values that reaches the target, and how it was looked for."""
 
-    case: ResolvedScenario
+    asked: Workload
     path: str
     target: Target
     now: InputValue | None
@@ -63,7 +73,10 @@ class SolveResult:
     every: bool = False  # whether no value in between was left out
     stopped: bool = False
     reaches: list[ReachableRange] = field(default_factory=list)
-    nearest: tuple[str, SweepPoint] | None = None
+    ends: list[tuple[Trial, Trial]] = field(default_factory=list)  # the trials at both ends of each stretch
+    beyond: ExplainedTrial | None = None  # the first value past the last stretch
+    against: dict[str, tuple[int, ExplainedTrial]] = field(default_factory=dict)  # by code, where none reaches it
+    nearest: tuple[str, Trial] | None = None
     leads_past: str | None = None  # the end of a range past which values come nearer; empty where none does
     evaluated: int = 0
     invalid: int = 0  # how many of these values make no valid plan
@@ -72,7 +85,7 @@ class SolveResult:
     safe: float | None = None  # chance to fit and to reach the target that is asked for
     is_safe: bool = True  # whether the answer has it
     expected: SolveResult | None = None  # the answer by expected figures
-    plan: Block | None = None  # that of the answer
+    plan: KeptAnswer | None = None  # that of the answer
     price: Price | None = None  # at the answer, or at what comes nearest
 
     @property
@@ -80,60 +93,80 @@ class SolveResult:
         """The value at an edge: the smallest that reaches the target, or the largest where smaller ones do."""
         if not self.reaches:
             return None
-        reach = self.reaches[0]
-        return reach.high if reach.open_low and not reach.open_high else reach.low
+        is_load = self.path.startswith("workload.")  # the more of it the better
+        reach = self.reaches[-1 if is_load else 0]
+        return reach.high if reach.open_low and (is_load or not reach.open_high) else reach.low
 
 
 def solve(
-    case: ResolvedScenario, vary: str, wanted: str, *, best: bool = False, pace: Watcher = UNWATCHED
+    asked: Workload,
+    vary: str,
+    wanted: str,
+    *,
+    best: bool = False,
+    alone: bool = False,
+    pace: Watcher = UNWATCHED,
 ) -> SolveResult:
-    """Which values of a leaf reach a target, and plans that fit, with the preferred chance where any does."""
-    safety = safety_of(case, full(vary.partition("=")[0].strip()))
+    """Which values of a key reach a target, and plans that work, with the preferred chance where any does.
+
+    best: with the best plan at each value. alone: whether flags are given without a scenario
+    """
+    path, _, written = vary.partition("=")
+    path = full(path.strip())
+    path = path if written.strip() else asked.varied_key(path)
+    best = asked.by_search((path,), best=best, alone=alone)
+    safety = asked.safety(path)
     answered = answered_safely(
         safety,
-        lambda asked: _solved(case, vary, wanted, asked, best=best, pace=pace),
+        lambda chance: _solved(asked, path, written.strip(), wanted, chance, best=best, pace=pace),
         lambda found: bool(found.reaches) and not found.stopped,
     )
     return replace(answered.found, safe=safety.share, is_safe=answered.is_safe, expected=answered.expected)
 
 
+def _goal(asked: Workload, wanted: str, safety: Safety) -> Target:
+    """The target; a result that is counted within limits has the chance from these, where they include one."""
+    goal = target_of(wanted, asked.columns, _EXAMPLE, safety.share)
+    demanded = bool(safety.demand) or safety.is_stated
+    return replace(goal, share=None) if demanded and goal.column in asked.within_limits else goal
+
+
 def _solved(
-    case: ResolvedScenario, vary: str, wanted: str, safety: Safety, *, best: bool, pace: Watcher
+    asked: Workload, path: str, stated: str, wanted: str, safety: Safety, *, best: bool, pace: Watcher
 ) -> SolveResult:
     """The values that reach a target: by bisection where reaching changes once, else by scan."""
-    goal = target_of(wanted, TRAINING_COLUMNS, "mfu>=45 %", safety.share)
-    path, _, written = vary.partition("=")
-    path = full(path.strip())
+    goal, case = _goal(asked, wanted, safety), asked.case
     _known(case, path)
-    best = by_search(case, (path,), best=best)
-    now = leaves(case).get(path)
-    seen: dict[str, SweepPoint] = {}
+    now, written = leaves(case).get(path), stated or asked.values_of(path)
+    looked_at = "" if safety.share is not None else goal.column
+    seen: dict[str, Trial] = {}
 
-    def at(text: str) -> SweepPoint:
+    def at(text: str) -> Trial:
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}", *safety.demand]
-            seen[text] = point(case, settings, tried(case, settings, best=best))
+            seen[text] = tried(asked, settings, best=best, result=looked_at)
         return seen[text]
 
-    searched = _counted(span(written) if written.strip() else _around(case, path, now))
+    searched = _counted(span(written, path) if written else _around(case, path, now))
     listed = searched is None or bool(searched.step)
-    values = list(axis(vary, "--vary").values) if listed else []
+    values = list(axis(f"{path}={written}", "--vary").values) if listed else []
     expected = len(values) or SAMPLES
-    found = SolveResult(case, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
+    found = SolveResult(asked, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
     try:
         if searched is None or listed:
             found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
         else:
-            _continuous(found, searched, at, whole=_is_whole(case, path, searched), stated=bool(written.strip()))
+            _continuous(found, searched, at, whole=_is_whole(case, path, searched), stated=bool(written))
     except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
         _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
-    _complete(found, seen)
+    _complete(found, seen, wanted)
+    _explain(found, seen, safety, values)
     return found
 
 
-def _known(case: ResolvedScenario, path: str) -> None:
+def _known(case: LoadedScenario, path: str) -> None:
     """A fault for a path that the scenario does not have, as --set gives it."""
     try:
         varied(case, [f"{path}=1"])
@@ -148,7 +181,7 @@ def _written(path: str) -> Place:
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
 
-def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, SweepPoint]) -> None:
+def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
     """The answer from the values tried, when no more will follow."""
     found.stopped, found.how = True, "scan"
     found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
@@ -160,9 +193,11 @@ def _number(text: str) -> float:
     return float(text.partition(" ")[0])
 
 
-def _around(case: ResolvedScenario, path: str, now: InputValue | None) -> Span:
+def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
     """The default range: from a fraction to a multiple of the stated value."""
     match = _QUANTITY.match(now.text) if now is not None and isinstance(now.value, float) else None
+    if match is None and now is not None and isinstance(now.value, float) and now.value.is_integer():
+        match = _QUANTITY.match(f"{now.value:.0f}")  # of a mapping that was set as a whole
     if now is None or match is None or not now.value:
         hint = f"give a range: --vary {shlex.quote(f'{path}={_somewhere(case, path, now)}')}"
         raise fail("C012", f"'{path}' holds no number to start from", _written(path), hint)
@@ -175,20 +210,20 @@ def _around(case: ResolvedScenario, path: str, now: InputValue | None) -> Span:
     return Span(low, high, unit)
 
 
-def _somewhere(case: ResolvedScenario, path: str, now: InputValue | None) -> str:
+def _somewhere(case: LoadedScenario, path: str, now: InputValue | None) -> str:
     """Values that a leaf takes of which nothing is written: its choices, or a range in its unit."""
-    choices = choices_of(Scenario, path)
+    choices = choices_of(type(case.scenario), path)
     if choices:
         return ",".join(choices)
-    for offered in _offered(path, now):
+    for offered in _offered(type(case.scenario), path, now):
         if all(_takes(case, path, offered.text(end)) for end in (offered.low, offered.high)):
             return f"{offered.low:g}..{offered.text(offered.high)}"
     return "A,B"
 
 
-def _offered(path: str, now: InputValue | None) -> list[Span]:
+def _offered(scenario: type[BaseModel], path: str, now: InputValue | None) -> list[Span]:
     """Ranges that might do, best first: from the zero that is written, about the example of its key, any."""
-    samples = examples_of(Scenario, path)
+    samples = examples_of(scenario, path)
     if samples is None:
         return []
     zero = _QUANTITY.match(now.text) if now is not None else None
@@ -199,7 +234,7 @@ def _offered(path: str, now: InputValue | None) -> list[Span]:
     return [*found, Span(1.0, 100.0, ""), Span(1.0, 100.0, "%")]
 
 
-def _takes(case: ResolvedScenario, path: str, text: str) -> bool:
+def _takes(case: LoadedScenario, path: str, text: str) -> bool:
     """Whether --set would."""
     try:
         varied(case, [f"{path}={text}"])
@@ -222,9 +257,7 @@ def _end(searched: Span, number: float) -> str:
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
-def _continuous(
-    found: SolveResult, searched: Span, at: Callable[[str], SweepPoint], *, whole: bool, stated: bool
-) -> None:
+def _continuous(found: SolveResult, searched: Span, at: Callable[[str], Trial], *, whole: bool, stated: bool) -> None:
     """Samples of a range, of one that is not stated also past its ends; then the edges between them."""
 
     def excess(number: float) -> float:
@@ -258,7 +291,7 @@ def _continuous(
                 inside = middle
             else:
                 outside = middle
-            if not whole and abs(inside - outside) < 1e-9 * abs(inside):
+            if not whole and abs(inside - outside) < _CLOSE * abs(inside):
                 break
         return _short(searched, inside, outside, found.target, at)
 
@@ -271,7 +304,7 @@ def _continuous(
             found.reaches.append(ReachableRange(low, high, first == 0, last == len(texts) - 1))
 
 
-def _is_whole(case: ResolvedScenario, path: str, searched: Span) -> bool:
+def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
     """Whether only whole numbers may stand there: one between two is refused for that alone."""
     if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
@@ -283,7 +316,7 @@ def _is_whole(case: ResolvedScenario, path: str, searched: Span) -> bool:
     return False
 
 
-def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], SweepPoint]) -> str:
+def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], Trial]) -> str:
     """The fewest digits that still reach the target: of the nearest number, or of the next one further inside."""
     for digits in range(4, 12):
         nearest = float(f"{inside:.{digits}g}")
@@ -306,11 +339,11 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRa
     return stretches
 
 
-def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
+def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
     """How much was tried; where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     at_answer = seen.get(found.answer or "")
-    found.plan = None if at_answer is None else at_answer.plan
+    found.plan = None if at_answer is None else at_answer.kept
     faults = {text: tried.fault for text, tried in seen.items() if tried.fault is not None}
     found.faulty = {text: fault for text, fault in faults.items() if fault.code != NO_PLAN}
     found.invalid = len(faults) - len(found.faulty) + sum(bool(tried.refused) for tried in seen.values())
@@ -318,11 +351,47 @@ def _complete(found: SolveResult, seen: dict[str, SweepPoint]) -> None:
         raise at_option("--vary", [found.path], CostModelError(next(iter(found.faulty.values()))))
     column = found.target.column
     working = {text: tried for text, tried in seen.items() if tried.works}
-    known = [item for item in working.items() if math.isfinite(item[1].costs.get(column, math.nan))]
+    known = [item for item in working.items() if not math.isnan(item[1].costs.get(column, math.nan))]
     if working and not known:
-        wanted = missing_input(training_inputs(found.case), column)
-        raise fail("C004", f"{column} is not known", Place(found.case.file), wanted)
+        missing, sentence = found.asked.missing(column), f"{column} is not known of these plans"
+        option = Place("command line", 0, 7, "", f"--for {wanted}", max(1, len(wanted)))
+        hint = missing or f"explain {column} states which plans have it"
+        raise fail("C004", sentence, Place(found.asked.case.file) if missing else option, hint)
     if not found.reaches and known:
         found.nearest = min(known, key=lambda item: found.target.excess(item[1]))
     shown = at_answer if found.nearest is None else found.nearest[1]
-    found.price = None if shown is None or shown.facts is None else shown.facts.price
+    found.price = None if shown is None or shown.about is None else shown.about.price
+
+
+def _explain(found: SolveResult, seen: Mapping[str, Trial], safety: Safety, values: Sequence[str]) -> None:
+    """The trials at the ends of stretches, and what speaks against the first value past them, or against all."""
+    if found.stopped:
+        return
+    whole = partial(_whole_answer, found, safety)
+    full = partial(_full, found, safety) if safety.share is None else seen.__getitem__
+    found.ends = [(full(reach.low), full(reach.high)) for reach in found.reaches]
+    if found.reaches and not values and not found.reaches[-1].open_high:
+        high = _number(found.reaches[-1].high)
+        past = min((text for text in seen if _number(text) > high and not found.target.reached(seen[text])),
+                   key=_number, default=None)  # fmt: skip
+        found.beyond = None if past is None else whole(past)
+    if not found.reaches:
+        counts = Counter(code for trial in seen.values() for code in trial.codes or ("",))
+        for code, count in counts.most_common(_MOST_AGAINST):
+            text = next(text for text, trial in seen.items() if code in (trial.codes or ("",)))
+            found.against[code] = count, whole(text)
+
+
+def _full(found: SolveResult, safety: Safety, text: str) -> Trial:
+    """A value with all its results."""
+    return tried(found.asked, [f"{found.path}={text}", *safety.demand], best=found.best)
+
+
+def _whole_answer(found: SolveResult, safety: Safety, text: str) -> ExplainedTrial:
+    settings = [f"{found.path}={text}", *safety.demand]
+    try:
+        there = found.asked.of(varied(found.asked.case, settings))
+        answer = there.answer(best=found.best)
+        return ExplainedTrial(text, trial_of(there, settings, answer), answer)
+    except CostModelError as error:
+        return ExplainedTrial(text, Trial(tuple(settings), error.faults[0]), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,11 @@ from costmodel.estimate.shared.remarks import REMARKS
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
+
+
+def known(value: float) -> float | None:
+    """A figure, or nothing where it is not known or has no end, which JSON cannot hold."""
+    return float(value) if math.isfinite(value) else None
 
 
 def plain(tree: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
@@ -17,8 +15,9 @@ from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
+from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.search.remedies import remedies_json
@@ -37,11 +36,6 @@ if TYPE_CHECKING:
     from costmodel.explore.search.rank import Front, Ranked
     from costmodel.explore.search.refusals import Example
     from costmodel.explore.search.search import SearchResult
-
-
-def known(value: float) -> float | None:
-    """A figure, or nothing where it is not known or has no end."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
@@ -96,20 +90,6 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
 def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """What a plan is."""
     return whole_plan({**sizes, **plan_to_mapping(structure)})
-
-
-_ADDED = frozenset({"compression", "sync", "shares"})  # keys that a plan without them does not show
-
-
-def whole_plan(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Every key of a plan, null where it is not set."""
-    counts = {
-        name: int(stated[name]) if float(stated[name]).is_integer() else stated[name]
-        for name in SIZES
-        if name in stated
-    }
-    choices = (choice.name for choice in fields(Structure) if choice.name in stated or choice.name not in _ADDED)
-    return {name: counts.get(name, stated.get(name)) for name in (*SIZES, *choices)}
 
 
 def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,16 +11,12 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
+from costmodel.explore.kept_answers import rl_degrees
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_formatting import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
-
-
-def finite(value: float) -> float | None:
-    """A figure, nothing where it is none that JSON could hold."""
-    return float(value) if math.isfinite(value) else None
 
 
 def subject(case: RlCase) -> dict[str, Any]:
@@ -47,18 +42,10 @@ def frame(case: RlCase) -> dict[str, Any]:
     }
 
 
-def sizes(answer: RlAnswer) -> dict[str, Any]:
-    """The degrees of both plans."""
-    written, split = answer.inputs.plan, answer.inputs.split
-    keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
-    rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}
-    return {**keys, "dp": answer.inputs.packing.dp, **rollout}
-
-
 def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
     """A plan with its results, or with those of them that compare with other plans."""
-    known = {machine_name(name): finite(value) for name, value in (costs or answer.costs).items()}
-    return {**sizes(answer), **known, "fits": answer.costs["memory_share"] <= 1}
+    figures = {machine_name(name): known(value) for name, value in (costs or answer.costs).items()}
+    return {**rl_degrees(answer), **figures, "fits": answer.costs["memory_share"] <= 1}
 
 
 def estimate(answer: RlAnswer) -> dict[str, Any]:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.host_cache import host_cache
-from costmodel.estimate.serving.plan_columns import RARE, SIZES, sizes_of
+from costmodel.estimate.serving.plan_columns import SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer, known_costs
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, notes, plain
+from costmodel.explore.kept_answers import halves, one
+from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
 from costmodel.report.terminal.serving.serving_communication import sent
-from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
-
-
-def number(value: float) -> float | None:
-    """A figure, nothing where it is none that JSON could hold."""
-    return float(value) if math.isfinite(value) else None
 
 
 def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
@@ -56,18 +49,9 @@ def frame(inputs: ServingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
     """A plan with its results."""
     degrees = {name: int(size) if float(size).is_integer() else size for name, size in sizes.items()}
-    known = {machine_name(name): number(value) for name, value in known_costs(dict(costs)).items() if name not in SIZES}
-    return {**degrees, **known, "fits": costs["memory_share"] <= 1}
-
-
-def halves(plan: ServingPlan) -> dict[str, Any]:
-    """Prefill and decode of a plan, where they are apart."""
-    found = (("prefill", plan.prefill), ("decode", plan.decode))
-    return {
-        name: {key: int(value) for key, value in half.model_dump().items() if value != RARE.get(key)}
-        for name, half in found
-        if half
-    }
+    results = known_costs(dict(costs))
+    figures = {machine_name(name): known(value) for name, value in results.items() if name not in SIZES}
+    return {**degrees, **figures, "fits": costs["memory_share"] <= 1}
 
 
 def estimate(answer: ServingAnswer) -> dict[str, Any]:
@@ -109,7 +93,7 @@ def memory(answer: ServingAnswer) -> dict[str, Any]:
             "tokens": kept.tokens,
             "prompt_tokens": kept.prompt,
             "load_s": kept.load,
-            "recompute_s": number(kept.recompute),
+            "recompute_s": known(kept.recompute),
         }
     result["ledger"] = [] if answer.refused else [{f"{name}_bytes": one(value) for name, value in lines.items()}]
     return result

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from rich.text import Text
 
 from costmodel.explore.compare.check import CheckedScenario
-from costmodel.explore.compare.limit_findings import CheckedAnswer
 from costmodel.ground.units import percent
 from costmodel.report.page.content import HtmlPage, PageTable, Part, Value
 from costmodel.report.page.figures import BarRow, Bars, Piece
-from costmodel.report.page.plan_page import conclusion
 from costmodel.report.terminal.compare.check import sentence, summary
-from costmodel.report.terminal.compare.limit_lines import Words
-from costmodel.report.terminal.style.head import head_of, title
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.head import title
+from costmodel.report.workload_words import varied_head, words_of
 
 
 def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> HtmlPage:
@@ -31,9 +29,9 @@ def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Htm
         )
         tables = [PageTable(("", "held to", "what"), rows, "lll")] if rows else []
         tables += [PageTable(("figure", "was", "is"), moved, "lrr", "What moved")] if moved else []
-        mark, head = "✓" if checked.kept else "✗", head_of(checked.answer.inputs.case)
-        stated = " · ".join(line.plain for line in (styled(title(checked.answer.inputs.case)), *head))
-        words = conclusion(checked.answer)
+        mark, case = "✓" if checked.kept else "✗", checked.asked.case
+        head = (line.plain for line in varied_head(checked.asked, ()) if isinstance(line, Text))
+        stated, words = " · ".join((title(case), *head)), words_of(case.kind).conclusion(checked.answer)
         parts.append(Part(f"s{place}", f"{mark} {checked.name}", words, tables=tables, note=stated))
     kept = sum(checked.kept for checked in found)
     figure = _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
@@ -43,26 +41,6 @@ def check_page(found: Sequence[CheckedScenario], commands: Sequence[str]) -> Htm
 
 def check_figure(found: Sequence[CheckedScenario]) -> Bars:
     """How much of what each scenario is held to is kept."""
-    return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
-
-
-def check_answers_page(
-    found: Sequence[CheckedAnswer[Any]], conclude: Callable[[Any], str], words: Words, commands: Sequence[str]
-) -> HtmlPage:
-    """Scenarios of serving or reinforcement learning held to their limits."""
-    parts = []
-    for place, checked in enumerate(found):
-        rows = [("✓" if finding.kept else "✗", words(checked, finding)) for finding in checked.findings]
-        tables = [PageTable(("", "what"), rows, "ll")] if rows else []
-        mark = "✓" if checked.kept else "✗"
-        parts.append(Part(f"s{place}", f"{mark} {checked.name}", conclude(checked.answer), tables=tables))
-    kept = sum(checked.kept for checked in found)
-    stated = f"{kept} of {len(found)} scenarios keep all that they are held to."
-    return _page(stated, kept == len(found), check_answers_figure(found), parts, commands)
-
-
-def check_answers_figure(found: Sequence[CheckedAnswer[Any]]) -> Bars:
-    """How many limits of each scenario are kept."""
     return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
 
 

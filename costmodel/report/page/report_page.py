@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.estimate.shared.plan_batch import one_row
+from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.page.content import HtmlPage, Part
@@ -18,7 +19,6 @@ from costmodel.report.page.search_parts import choices_data, front_part, plans_d
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.vary_parts import tornado_part
-from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.search.own_plan import ordinal
 
 

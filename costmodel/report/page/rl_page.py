@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.default_values import SAFE
@@ -13,12 +12,11 @@ from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
-from costmodel.explore.rl.vary_rl import RlScaleRow, RlTrial, SweptRl
 from costmodel.ground.units import gib, percent, rounded_percent, significant
 from costmodel.report.page.content import (
-    Cell,
     CellOf,
     Headline,
     HtmlPage,
@@ -28,8 +26,6 @@ from costmodel.report.page.content import (
     Verdict,
     chance_verdict,
 )
-from costmodel.report.page.figures import Bars
-from costmodel.report.page.plots import Plot
 from costmodel.report.page.rl_parts import (
     memory_part,
     network_part,
@@ -38,26 +34,23 @@ from costmodel.report.page.rl_parts import (
     splits_part,
     why_part,
 )
-from costmodel.report.page.row_commands import efficiency_value, row_commands, settings_of
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.vary_parts import tornado_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
-from costmodel.report.terminal.rl.rl_formatting import iteration_words, plan_words, reason, result
+from costmodel.report.terminal.rl.rl_formatting import iteration_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_search import none_is_safe, without_safety
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
-from costmodel.report.terminal.style.next_command import command
 
 
 def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
     """One plan: its conclusion, where time and memory go, and how every figure was made."""
     answer, case = facts.answer, facts.case
-    about = [subject_words(subject_of(case)), iteration_words(case), plan_words(answer)]
+    about = [subject_words(subject_of(case)), iteration_words(case), both_words(answer)]
     held = inputs_part(case, answer.assumed)
     if answer.refused:
         return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
@@ -116,7 +109,7 @@ def _best_words(facts: RlFacts) -> str:
     ratio = facts.answer.costs["iteration_time"] / best.costs["iteration_time"]
     if ratio <= 1.0005:
         return " No split of the accelerators that was tried is faster."
-    return f" The best plan that was tried is {ratio:.2f} × as fast ({plan_words(best)})."
+    return f" The best plan that was tried is {ratio:.2f} × as fast ({both_words(best)})."
 
 
 def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
@@ -197,7 +190,7 @@ def rl_search_page(found: FoundSplits, commands: Sequence[str]) -> HtmlPage:
     words = "No plan is valid." if not found.best else "No plan keeps all limits."
     if found.works:
         best = found.best[0]
-        words = f"Best of {found.evaluated:,} plans: {plan_words(best)}, "
+        words = f"Best of {found.evaluated:,} plans: {both_words(best)}, "
         words += f"{result('iteration_time', best.costs['iteration_time'])} an iteration."
         words = f"{none}. {words}" if (none := none_is_safe(found)) else words
         words += f" {other}." if (other := without_safety(found)) else ""
@@ -205,107 +198,3 @@ def rl_search_page(found: FoundSplits, commands: Sequence[str]) -> HtmlPage:
     data = {"plans": splits_data(found)} if found.best else {}
     return HtmlPage(title(found.case), _about(found.case), words, verdict, [], parts,
                     commands=commands, data=data)  # fmt: skip
-
-
-def rl_sweep_page(found: SweptRl, commands: Sequence[str]) -> HtmlPage:
-    """Every combination."""
-    works, paths = sum(trial.works for trial in found.trials), [axis.path for axis in found.axes]
-    heads = (*(path.rpartition(".")[2] for path in paths), *found.shown, "breaks")
-    rows: list[list[Cell]] = [
-        [*_settings(trial, len(paths)), *_cells(trial, found.shown), _against(trial)] for trial in found.trials
-    ]
-    table = PageTable(heads, rows, "r" * (len(heads) - 1) + "l", sortable=True, rows_data="trials",
-                      figures=[*[""] * len(paths), *found.shown, ""])  # fmt: skip
-    part = Part("sweep", "What changes", figures=[rl_sweep_figure(found)], tables=[table])
-    words = f"{works} of {len(found.trials)} combinations work.{_fastest(found)}"
-    return HtmlPage(title(found.case), _about(found.case, paths), words, "good" if works else "bad", [], [part],
-                    commands=commands, data={"trials": _commands(found.case, found.trials)})  # fmt: skip
-
-
-def _commands(case: RlCase, trials: Sequence[RlTrial]) -> dict[str, Any]:
-    return row_commands(case, [settings_of(trial.settings) for trial in trials])
-
-
-def _fastest(found: SweptRl) -> str:
-    known = [(trial.answer.costs["iteration_time"], trial) for trial in found.trials
-             if trial.works and trial.answer is not None]  # fmt: skip
-    if not known:
-        return ""
-    time, trial = min(known, key=lambda item: item[0])
-    settings = ", ".join(setting.replace("=", " ", 1) for setting in trial.settings[: len(found.axes)])
-    return f" The shortest iteration, {result('iteration_time', time)}, is at {settings}."
-
-
-def rl_sweep_figure(found: SweptRl) -> Plot | Bars:
-    """The first result of every combination."""
-    name, axis = found.shown[0], found.axes[0].path
-    trials = [
-        _trial(
-            trial,
-            " ".join(_settings(trial, len(found.axes))),
-            name,
-            math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axis),
-        )
-        for trial in found.trials
-    ]
-    return trial_figure("sweep", name, RL_COLUMNS[name].unit, axis, trials, partial(result, name))
-
-
-def rl_scale_page(case: RlCase, rows: Sequence[RlScaleRow], commands: Sequence[str], *, weak: bool) -> HtmlPage:
-    """Every size."""
-    names = ("iteration_time", "answers_per_s", "generation", "tail", "update_time")
-    traces, cells = Traces({}), list[list[Cell]]()
-    for row in rows:
-        efficiency = _efficiency(case, rows, row, traces) if row.efficiency >= 0 else ""
-        cells.append([f"{row.ranks:,.0f}", *_cells(row.trial, names), efficiency, _against(row.trial)])
-    known = [row for row in rows if row.trial.works and row.efficiency >= 0]
-    words = "No size works."
-    if known:
-        words = f"On {known[-1].ranks:,.0f} GPUs the answers of each GPU are {percent(known[-1].efficiency)} of those "
-        words += f"on {known[0].ranks:,.0f}."
-    heads = ("GPUs", *names, "efficiency", "breaks")
-    lead = "Prompts grow with the accelerators." if weak else "The same iteration on all sizes."
-    part = Part("scale", "Scaling", lead, [rl_scale_figure(rows)],
-                [PageTable(heads, cells, "r" * 7 + "l", sortable=True, rows_data="trials",
-                           figures=["", *names, "", ""])])  # fmt: skip
-    data = {"trace": traces.data(), "trials": _commands(case, [row.trial for row in rows])}
-    return HtmlPage(title(case), _about(case, ["cluster.nodes"]), words, "good" if known else "bad", [], [part],
-                    commands=commands, data=data)  # fmt: skip
-
-
-def _efficiency(case: RlCase, rows: Sequence[RlScaleRow], row: RlScaleRow, traces: Traces) -> Value:
-    """Answers a second of each accelerator, over those on the first size that has any."""
-    each = []
-    for other in (row, next(other for other in rows if other.efficiency >= 0)):
-        assert other.trial.answer is not None
-        line = command(case, "explain", "answers_per_s", settings=settings_of(other.trial.settings))
-        each.append((f"{significant(other.trial.answer.costs['answers_per_s'] / other.ranks, 4)} /s", line))
-    return efficiency_value(traces, percent(row.efficiency), row.efficiency, each)
-
-
-def rl_scale_figure(rows: Sequence[RlScaleRow]) -> Plot | Bars:
-    """The time of an iteration on every size, with its band."""
-    trials = [_trial(row.trial, f"{row.ranks:.0f}", "iteration_time", row.ranks) for row in rows]
-    return trial_figure("scale", "iteration_time", "s", "accelerators", trials, partial(result, "iteration_time"))
-
-
-def _trial(trial: RlTrial, words: str, name: str, at: float) -> TrialValue:
-    costs = trial.costs
-    value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-    return TrialValue(words, words.partition(" ")[0], value, trial.works, at, low, high)
-
-
-def _settings(trial: RlTrial, count: int) -> list[str]:
-    return [setting.partition("=")[2] for setting in trial.settings[:count]]
-
-
-def _cells(trial: RlTrial, names: Sequence[str]) -> list[Cell]:
-    if trial.answer is None or trial.answer.refused:
-        return ["" for _ in names]
-    costs = trial.answer.costs
-    return [Value(result(name, costs[name]), costs[name] if math.isfinite(costs[name]) else None, machine_name(name))
-            if name in costs else "" for name in names]  # fmt: skip
-
-
-def _against(trial: RlTrial) -> str:
-    return " ".join(trial.codes) if trial.fault is None else trial.fault.sentence

@@ -11,6 +11,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_memory import RlMemory
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
+from costmodel.explore.kept_answers import rl_settings
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant, time_unit
 from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
@@ -23,7 +24,6 @@ from costmodel.report.page.values import seconds
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_estimate import bound_by, of_generation
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
-from costmodel.report.terminal.rl.rl_search import settings
 
 _TEN_MINUTES = 600.0
 _ROLES = {
@@ -204,7 +204,7 @@ def splits_data(found: FoundSplits) -> dict[str, Any]:
         for name in names
     ]  # fmt: skip
     notes = [_why_not(found, each) for each in best]
-    return {"columns": columns, **row_commands(found.case, [settings(each) for each in best]), "notes": notes}
+    return {"columns": columns, **row_commands(found.case, [rl_settings(each) for each in best]), "notes": notes}
 
 
 def _why_not(found: FoundSplits, each: RlAnswer) -> list[str]:

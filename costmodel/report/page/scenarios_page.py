@@ -11,6 +11,7 @@ from rich.text import Text
 
 from costmodel.documents.schemas.results import is_money
 from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.page.serving_facts import ServingFacts
@@ -128,7 +129,7 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
         return [rl_parts.phases_part(answer, cell_of, traces), rl_parts.memory_part(answer, cell_of, traces)]
 
     return ScenarioEntry(
-        "rl", title(facts.case), rl_formatting.plan_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
+        "rl", title(facts.case), both_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(rl_page.value_of, answer.costs, traces),
         sections,

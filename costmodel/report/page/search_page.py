@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib, percent
@@ -13,7 +14,6 @@ from costmodel.report.page.content import Headline, HtmlPage, Verdict
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds
-from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.search.order_lines import without_safety
 from costmodel.report.terminal.style.head import head_of, title
 

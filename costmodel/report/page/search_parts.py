@@ -14,6 +14,7 @@ from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
 from costmodel.explore.page.reachable_plans import AXES
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
+from costmodel.explore.structure_words import short_words
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, percent, rounded_percent, significant
 from costmodel.report.page.content import Cell, PageTable, Part
@@ -22,7 +23,6 @@ from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, round_unit, seconds
 from costmodel.report.terminal.plan.plan_settings import plan_settings
-from costmodel.report.terminal.search.choices import short_words
 from costmodel.report.terminal.search.ranking import safe_words
 from costmodel.report.terminal.style.formatting import result
 

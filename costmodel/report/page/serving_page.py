@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
-from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_RESULTS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN
@@ -15,7 +13,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
-from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
 from costmodel.report.page.content import (
     Cell,
@@ -31,10 +29,10 @@ from costmodel.report.page.content import (
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
-from costmodel.report.page.row_commands import row_commands, settings_of
 from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
+from costmodel.report.page.vary_parts import result_cells, trial_commands
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, has_limits, plan_words, result, share_words
@@ -64,14 +62,9 @@ def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | N
         _results(answer, cell_of),
         inputs_part(facts.case, answer.assumed),
     ]
-    data = {"trace": traces.data(), "loads": trial_commands(facts.case, facts.loads)}
+    data = {"trace": traces.data(), "loads": trial_commands(facts.case, facts.loads, searched=False)}
     return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                 list(findings(answer)), commands, data)  # fmt: skip
-
-
-def trial_commands(case: ServingCase, trials: Sequence[ServingTrial]) -> dict[str, Any]:
-    """The commands that explain trials of a scenario."""
-    return row_commands(case, [settings_of(trial.settings) for trial in trials])
 
 
 def traces_of(facts: ServingFacts) -> Traces:
@@ -175,25 +168,17 @@ def load_part(facts: ServingFacts) -> Part:
     """Throughput against latency, and what each load gives."""
     names = ("requests_per_s", "tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
     heads = ("rate", "per token", "first token", "its p99", "tok/s/GPU", "load", "limits")
-    rows = [[*trial_values(trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
+    asked = workload_of(facts.case)
+    rows = [[*result_cells(asked, trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
             for trial in facts.loads]  # fmt: skip
     lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
     table = PageTable(heads, rows, "rrrrrrl", rows_data="loads", figures=[*names, ""])
     return Part("load", "Throughput against latency", lead, [load_figure(facts)], figures_as_table=table)
 
 
-def trial_values(trial: ServingTrial, names: Sequence[str]) -> list[Cell]:
-    """Results of a trial; nothing where there is no answer."""
-    if trial.answer is None or trial.answer.refused:
-        return ["" for _ in names]
-    costs = trial.answer.costs
-    return [Value(result(name, costs[name]), costs[name] if math.isfinite(costs[name]) else None, machine_name(name))
-            for name in names]  # fmt: skip
-
-
 def load_figure(facts: ServingFacts) -> Plot:
     """Tokens a second of each accelerator against the time per token, a point for each load."""
-    trials = [trial.answer for trial in facts.loads if trial.answer is not None]
+    trials = facts.loads
     points = [
         PlotPoint(answer.costs["tpot"], answer.costs["tokens_per_s_per_gpu"], "second" if answer.broken else "first",
                   _load_words(answer.costs),
@@ -218,7 +203,7 @@ def load_figure(facts: ServingFacts) -> Plot:
     )
 
 
-def _load_words(costs: dict[str, float]) -> str:
+def _load_words(costs: Mapping[str, float]) -> str:
     rate, time, each = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
     return f"{rate}: {time}, {each}"
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.limits_chance import OWN
@@ -17,18 +15,13 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
-from costmodel.explore.serving.vary_serving import ServingTrial, SweptServing, remarks_of
 from costmodel.ground.units import percent, show_time, significant, time_unit
 from costmodel.report.page.content import HtmlPage, PageTable, Part, Verdict, chance_verdict
-from costmodel.report.page.figures import Bars
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
-from costmodel.report.page.serving_page import trial_commands, trial_values
 from costmodel.report.page.shared_parts import remark_findings
-from costmodel.report.page.trial_figure import TrialValue, number_at, trial_figure
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.search.own_plan import ordinal
-from costmodel.report.terminal.serving.overload_words import at_most
 from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_search import degree_words, none_is_safe, other_rule
 from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads
@@ -116,17 +109,6 @@ def best_words(facts: ServingFacts) -> str:
     )
 
 
-def capacity_part(facts: ServingFacts) -> Part:
-    """As many accelerators as each rate needs."""
-    names = ("requests_per_s", "replicas", "gpus", "saturation_share", "tpot", "ttft_p99")
-    heads = ("rate", "answered", "replicas", "GPUs", "load", "per token", "first token p99", "breaks")
-    rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in facts.sizes]
-    lead = "The same plan with as many replicas as keep every limit at each rate."
-    return Part("capacity", "Capacity by rate", lead, [trials_figure(facts.sizes, "gpus", ["workload.rate"])],
-                figures_as_table=PageTable(heads, rows, "rrrrrrrl", rows_data="sizes",
-                                           figures=["", *names, ""]))  # fmt: skip
-
-
 def _bare(value: float) -> str:
     return significant(value, 4) if math.isfinite(value) else "—"
 
@@ -190,94 +172,3 @@ def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
     return HtmlPage(case.title, about, words, verdict, [], parts,
                     list(remark_findings(remarks(found.inputs))), commands,
                     {"plans": plans_data(found)} if found.best else {})  # fmt: skip
-
-
-def sweep_page(found: SweptServing, commands: Sequence[str]) -> HtmlPage:
-    """A serving scenario at every combination."""
-    works = sum(trial.works for trial in found.trials)
-    heads = (*(axis.path.rpartition(".")[2] for axis in found.axes), *found.shown, "breaks")
-    rows = [[*_values(trial, len(found.axes)), *trial_values(trial, found.shown), _against(trial)]
-            for trial in found.trials]  # fmt: skip
-    align = "r" * (len(heads) - 1) + "l"
-    paths = [axis.path for axis in found.axes]
-    subtitle = [words] if (words := subject_words(subject_of(found.case), paths)) else []
-    table = PageTable(heads, rows, align, sortable=True, rows_data="trials",
-                      figures=[*[""] * len(found.axes), *found.shown, ""])  # fmt: skip
-    part = Part("sweep", "What changes", figures=[sweep_figure(found)], tables=[table])
-    return HtmlPage(found.case.title, subtitle, f"{works} of {len(found.trials)} combinations keep every limit.",
-                chances_verdict(found.trials), [], [part], list(remark_findings(remarks_of(found.trials))),
-                commands, {"trials": trial_commands(found.case, found.trials)})  # fmt: skip
-
-
-def chances_verdict(trials: Sequence[ServingTrial]) -> Verdict:
-    """Bad where no trial keeps every limit; good only where one of them surely does."""
-    chances = [trial.answer.costs[OWN] for trial in trials if trial.works and trial.answer is not None]
-    return chance_verdict(max(chances)) if chances else "bad"
-
-
-def sweep_figure(found: SweptServing) -> Plot | Bars:
-    """The first of the results that differ over the combinations."""
-    return trials_figure(found.trials, _telling(found), [axis.path for axis in found.axes])
-
-
-def _telling(found: SweptServing) -> str:
-    known = [trial.answer.costs for trial in found.trials if trial.answer is not None and not trial.answer.refused]
-    return next((name for name in found.shown if len({costs[name] for costs in known}) > 1), found.shown[0])
-
-
-def scale_page(case: ServingCase, trials: Sequence[ServingTrial], commands: Sequence[str]) -> HtmlPage:
-    """As many replicas as each rate needs."""
-    names = ("requests_per_s", "replicas", "gpus", "saturation_share", "tpot", "ttft_p99", "cost_per_mtoken")
-    heads = (
-        "rate",
-        "answered",
-        "replicas",
-        "GPUs",
-        "load",
-        "per token",
-        "first token p99",
-        "rent/M out",
-        "breaks",
-    )
-    rows = [[*_values(trial, 1), *trial_values(trial, names), _against(trial)] for trial in trials]
-    kept = [trial for trial in trials if trial.works and trial.answer is not None]
-    most = kept[-1] if kept else None
-    words = "No rate keeps every limit."
-    if most is not None and most.answer is not None:
-        words = f"{most.answer.costs['gpus']:,.0f} GPUs keep every limit at {_values(most, 1)[0]}."
-    part = Part("scale", "Capacity by rate", figures=[trials_figure(trials, "gpus", ["workload.rate"])],
-                tables=[PageTable(heads, rows, "rrrrrrrrl", sortable=True, rows_data="trials",
-                                  figures=["", *names, ""])])  # fmt: skip
-    about = [subject_words(subject_of(case), ["cluster.nodes"])]
-    return HtmlPage(
-        case.title,
-        about,
-        words,
-        chances_verdict(kept),
-        [],
-        [part],
-        list(remark_findings(remarks_of(trials))),
-        commands,
-        {"trials": trial_commands(case, trials)},
-    )
-
-
-def trials_figure(trials: Sequence[ServingTrial], name: str, axes: Sequence[str]) -> Plot | Bars:
-    """One result of every trial: over what was varied, with its band where it has one."""
-    shown = []
-    for trial in trials:
-        costs = trial.costs
-        value, low, high = (costs.get(key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
-        at = math.nan if trial.answer is None else number_at(trial.answer.inputs.case, axes[0])
-        shown.append(
-            TrialValue(" ".join(_values(trial, len(axes))), _values(trial, 1)[0], value, trial.works, at, low, high)
-        )
-    return trial_figure("trials", name, SERVING_COLUMNS[name].unit, " ".join(axes), shown, partial(result, name))
-
-
-def _values(trial: ServingTrial, count: int) -> list[str]:
-    return [setting.partition("=")[2] for setting in trial.settings[:count]]
-
-
-def _against(trial: ServingTrial) -> str:
-    return f"{' '.join(trial.codes)}{at_most(trial.answer)}" or (trial.fault.sentence if trial.fault else "")

@@ -9,10 +9,10 @@ from functools import partial
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.units import percent
 from costmodel.report.page.content import HtmlPage
-from costmodel.report.page.serving_page import serving_page, traces_of, trial_commands, value_of
-from costmodel.report.page.serving_parts import best_words, capacity_part, plans_data, plans_part, why_part
+from costmodel.report.page.serving_page import serving_page, traces_of, value_of
+from costmodel.report.page.serving_parts import best_words, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
-from costmodel.report.page.vary_parts import tornado_part
+from costmodel.report.page.vary_parts import scale_part, tornado_part, trial_commands
 
 
 def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
@@ -23,9 +23,10 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     page, found = serving_page(facts, commands, traces), facts.found
     *ahead, results, held = page.parts
     made, data = [*ahead], dict(page.data)
-    if facts.sizes:
-        made.append(capacity_part(facts))
-        data["sizes"] = trial_commands(facts.case, facts.sizes)
+    if facts.sizes is not None:
+        points = [row.found.point for row in facts.sizes.rows]
+        made.append(scale_part(facts.sizes, traces, "sizes"))
+        data["sizes"] = trial_commands(facts.case, points, searched=facts.sizes.best)
     if found is not None and found.best:
         made += [part for part in (plans_part(found), why_part(found)) if part is not None]
         data["plans"] = plans_data(found)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.trial import Trial
+from costmodel.explore.vary.sweep import Swept
 from costmodel.ground.record import record
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.values import round_unit
-from costmodel.report.terminal.style.formatting import spaced
-from costmodel.report.terminal.vary.vary import tick_words
+from costmodel.report.terminal.style.formatting import ENDS, spaced
+from costmodel.report.trials import short_path, tick_words
+from costmodel.report.workload_words import words_of
 
 _SPREAD = 8  # times the least from which on an axis is logarithmic
+_ROLES = ("first", "second", "third", "fourth")  # of lines of one figure
 _NONE = FigureEntry("none has an answer", 0.0, "first")
 
 
@@ -64,6 +69,58 @@ def trial_figure(
 
 def _role(trial: TrialValue) -> str:
     return "first" if trial.works else "second"
+
+
+def sweep_figure(found: Swept) -> Plot | Bars:
+    """The first of the results that differ over the combinations: a curve for each value of the other axes, or bars."""
+    name, path = _differing(found), found.paths[0]
+    column, say = found.asked.columns[name], partial(words_of(found.asked.case.kind).result, name)
+    groups: dict[tuple[str, ...], list[Trial]] = {}
+    for point in found.points:
+        if math.isfinite(point.costs.get(name, math.nan)) and math.isfinite(_at(point, path)):
+            groups.setdefault(point.settings[1:], []).append(point)
+    if not 1 < len(groups) <= len(_ROLES) or max(map(len, groups.values())) < 2:
+        values = [_value(point, name, path) for point in found.points]
+        return trial_figure("sweep", name, column.unit, short_path(path), values, say)
+    points, lines, legend = list[PlotPoint](), list[PlotLine](), list[tuple[str, str]]()
+    for role, (rest, members) in zip(_ROLES, groups.items(), strict=False):
+        placed = sorted(((_at(point, path), point) for point in members), key=lambda item: item[0])
+        lines.append(PlotLine([(x, point.costs[name]) for x, point in placed], role))
+        legend.append((role, ", ".join(map(_setting, rest))))
+        points += [
+            PlotPoint(x, point.costs[name], role, f"{' '.join(point.settings)}: {say(point.costs[name])}",
+                      " ".join(point.settings), hollow=not point.works)
+            for x, point in placed
+        ]  # fmt: skip
+    xs = [point.x for point in points]
+    written = {_at(point, path): spaced(point.written[0]) for members in groups.values() for point in members}
+    x = PlotAxis(short_path(path), tick_words, min(xs) > 0 and max(xs) / min(xs) >= _SPREAD, at=written)
+    better = "" if column.better == "neither" else f", {column.better} is better"
+    y = PlotAxis(f"{name}{better}", say, unit=round_unit(name, column.unit, max(point.y for point in points)))
+    words = f"{len(points)} of {len(found.points)} combinations have an answer; hollow breaks a limit."
+    return Plot("sweep", f"{name} over {short_path(path)}", words, x, y, points, lines, legend)
+
+
+def _differing(found: Swept) -> str:
+    known = [point.costs for point in found.points if point.costs]
+    return next((name for name in found.shown if len({costs.get(name) for costs in known}) > 1), found.shown[0])
+
+
+def _at(point: Trial, path: str) -> float:
+    """The value that a trial has of a key, in its base unit; not a number of a word."""
+    value = point.values.get(path)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _value(point: Trial, name: str, path: str) -> TrialValue:
+    value, low, high = (point.costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
+    words = " ".join(map(_setting, point.settings))
+    return TrialValue(words, point.written[0], value, point.works, _at(point, path), low, high)
+
+
+def _setting(setting: str) -> str:
+    path, _, value = setting.partition("=")
+    return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
 
 
 def number_at(case: LoadedScenario, path: str) -> float:

@@ -8,73 +8,74 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
-from costmodel.report.page.content import HtmlPage, Verdict, chance_verdict
+from costmodel.report.page.content import HtmlPage, chance_verdict
 from costmodel.report.page.marks import SvgFigure
+from costmodel.report.page.shared_parts import remark_findings
 from costmodel.report.page.trace import Traces
+from costmodel.report.page.trial_figure import sweep_figure
 from costmodel.report.page.vary_parts import (
-    point_commands,
     scale_figure,
     scale_part,
-    sweep_figure,
     sweep_part,
     tornado_figure,
     tornado_part,
+    trial_commands,
 )
-from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import head_of, title
+from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.vary.scaled_sizes import bend
 from costmodel.report.terminal.vary.sensitivity import bottleneck, settable
-from costmodel.report.terminal.vary.vary import bend, short_path
-from costmodel.report.workload_words import plan_head, words_of
+from costmodel.report.trials import figure_words, short_path
+from costmodel.report.workload_words import plan_head, varied_head, words_of
 
 
 def sweep_page(found: Swept, commands: Sequence[str]) -> HtmlPage:
     """Every combination, its best first in words."""
-    name, works = found.shown[0], [point for point in found.points if point.works]
+    asked, name, works = found.asked, found.shown[0], [point for point in found.points if point.works]
+    better = asked.columns[name].better
     known = [point for point in works if math.isfinite(point.costs.get(name, math.nan))]
-    sign = -1.0 if TRAINING_COLUMNS[name].better == "higher" else 1.0
     words = f"{len(works)} of {len(found.points)} combinations work."
-    if known and TRAINING_COLUMNS[name].better != "neither":
-        best = min(known, key=lambda point: sign * point.costs[name])
-        settings = ", ".join(f"{short_path(path)} {value}" for path, _, value in
-                             (setting.partition("=") for setting in best.settings))  # fmt: skip
-        most = f"{TRAINING_COLUMNS[name].better.removesuffix('er')}est {name}, {result(name, best.costs[name])}"
-        words += f" The {most}, is at {settings}."
-    subtitle = [line.plain for line in head_of(found.case, [axis.path for axis in found.axes])]
-    verdict = chance_verdict(max(point.costs["fit_chance"] for point in works)) if works else "bad"
-    data = {"points": point_commands(found.case, found.points, searched=_is_searched(found.case, best=found.best))}
-    return HtmlPage(title(found.case), subtitle, words, verdict, [], [sweep_part(found)], commands=commands, data=data)
+    if known and better != "neither":
+        best = min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0))
+        pairs = zip(map(short_path, found.paths), best.written, strict=True)
+        settings = ", ".join(f"{path} {value}" for path, value in pairs)
+        words += f" The {better.removesuffix('er')}est {name}, {figure_words(asked, best, name)}, is at {settings}."
+    about = [line.plain for line in varied_head(asked, found.paths) if isinstance(line, Text)]
+    verdict = chance_verdict(max(point.costs[asked.chance] for point in works)) if works else "bad"
+    codes = dict.fromkeys(code for point in found.points for code in point.remarked)
+    data = {"points": trial_commands(asked.case, found.points, searched=found.best)}
+    return HtmlPage(title(asked.case), about, words, verdict, [], [sweep_part(found)], list(remark_findings(codes)),
+                    commands, data)  # fmt: skip
 
 
 def scale_page(found: Scaled, commands: Sequence[str]) -> HtmlPage:
-    """Every size, and where it bends."""
-    works = any(row.point.works for row in found.rows)
-    subtitle = [line.plain for line in head_of(found.case, ["cluster.nodes"])]
-    verdict: Verdict = "bad" if not works else "good" if found.bend is None else "warn"
-    searched = _is_searched(found.case, best=found.best)
+    """Every size, and where it bends or what it takes."""
+    asked, works = found.asked, [row for row in found.rows if row.found.point.works]
+    about = [line.plain for line in varied_head(asked, found.scaling.varied) if isinstance(line, Text)]
+    verdict = chance_verdict(max(row.found.point.costs[asked.chance] for row in works)) if works else "bad"
     traces = Traces({})
-    parts = [scale_part(found, traces, searched=searched)]
-    points = point_commands(found.case, [row.point for row in found.rows], searched=searched)
-    data = {"trace": traces.data(), "points": points}
-    return HtmlPage(title(found.case), subtitle, _scaling(found), verdict, [], parts, commands=commands, data=data)
+    parts, points = [scale_part(found, traces)], [row.found.point for row in found.rows]
+    codes = dict.fromkeys(code for point in points for code in point.remarked)
+    data = {"trace": traces.data(), "points": trial_commands(asked.case, points, searched=found.best)}
+    return HtmlPage(title(asked.case), about, _scaling(found), "warn" if works and found.bend else verdict, [], parts,
+                    list(remark_findings(codes)), commands, data)  # fmt: skip
 
 
 def _scaling(found: Scaled) -> str:
     """How far it scales, in words for a reader of the page alone."""
-    known = [row for row in found.rows if row.point.costs]
-    if found.bend is not None or len(known) < 2:
+    if not found.scaling.time:
+        works = [row for row in found.rows if row.found.point.works]
+        if not works:
+            return "No rate keeps every limit."
+        gpus = figure_words(found.asked, works[-1].found.point, "gpus")
+        return f"{gpus} GPUs keep every limit at {works[-1].found.text}."
+    compared = [row for row in found.known if row.efficiency >= 0]
+    if found.bend is not None or len(compared) < 2:
         return bend(found)
-    first, last = (row.ranks for row in (known[0], known[-1]))
-    return f"From {first:,.0f} to {last:,.0f} accelerators every doubling keeps 95 % or more of what each one does."
-
-
-def _is_searched(case: ResolvedScenario, *, best: bool) -> bool:
-    """Whether every point has a plan of its own."""
-    return best or case.scenario.plan is None
+    first, last = (row.found.text for row in (compared[0], compared[-1]))
+    return f"From {first} to {last} accelerators every doubling keeps 95 % or more of what each one does."
 
 
 def sensitivity_page(found: Sensitivity, commands: Sequence[str]) -> HtmlPage:

@@ -337,10 +337,10 @@ def test_remarks() -> None:
     grouped = model(hidden=4096, heads=32, kv_heads=8)
     asked = inputs(grouped, nodes=2)
     assert ask(asked, tp=8).remarked == ()
-    assert set(ask(asked, tp=16).remarked) == {"N001", "N002"}
-    assert ask(inputs(model(hidden=4096, heads=32), nodes=2), tp=16).remarked == ("N001",)
+    assert set(ask(asked, tp=16).remarked) == {"N001", "N002", "N054"}  # a sixteenth of the stream is a small kernel
+    assert set(ask(inputs(model(hidden=4096, heads=32), nodes=2), tp=16).remarked) == {"N001", "N054"}
     assert ask(inputs(model(hidden=4096, heads=32, kv_heads=4)), tp=8).remarked == ("N002",)
-    assert ask(inputs(model(ffn_hidden=1024)), tp=8).remarked == ("N004",)
+    assert set(ask(inputs(model(ffn_hidden=1024)), tp=8).remarked) == {"N004", "N054"}
     assert {"N001", "N002", "N004"} <= {*REMARKS}
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load, load_any
-from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.explore.search.target import Target
-from costmodel.explore.serving.solve_serving import solve as solve_serving
 from costmodel.explore.vary.solve import solve
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
@@ -53,14 +52,14 @@ def test_what_does_not_work_reaches_nothing(at_least: bool) -> None:
 )
 def test_a_serving_target_is_refused_with_its_reason(wanted: str, sentence: str) -> None:
     with pytest.raises(CostModelError) as refused:
-        solve_serving(serving(load_any("serve-llama-3.1-70b")), "workload.rate=1..20 /s", wanted)
+        solve(workload_of(load_any("serve-llama-3.1-70b")), "workload.rate=1..20 /s", wanted)
     assert refused.value.faults[0].code == "C011"
     assert sentence in refused.value.faults[0].sentence
 
 
 def test_a_training_share_is_refused_in_the_same_words() -> None:
     with pytest.raises(CostModelError) as refused:
-        solve(load("quickstart"), "plan.tp=1,2", "mfu>=45")
+        solve(workload_of(load_any("quickstart")), "plan.tp=1,2", "mfu>=45")
     assert refused.value.faults[0].sentence == "mfu is a share, and 45 is more than all"
 
 

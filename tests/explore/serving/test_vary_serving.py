@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from estimate.serving.cases import case, costs, predicted
 
+from costmodel.explore.serving.rate_sizes import at_rate
 from costmodel.explore.serving.serving_remedies import with_remedies
-from costmodel.explore.serving.vary_serving import by_rate
 
 JOB = ("--model", "llama-3.1-70b", "--gpu", "h100", "--rate", "50", "--prompt", "2000", "--answer", "500",
        "--set", "limits.ttft_p99.at_most=1s")  # fmt: skip
@@ -146,17 +146,17 @@ def test_a_spread_is_set_of_a_length_that_is_a_number(run: Any) -> None:
 def test_a_limit_that_a_request_alone_breaks_is_kept_by_no_replicas() -> None:
     """No rate is so low that the limit holds: that of a request alone is the figure at hardly any load."""
     limit = "limits={ttft_p99: {at_most: 50 ms}}"
-    (trial,) = by_rate(case(limit), ["50 /s"])
+    trial = at_rate(case(limit), "50 /s")
     assert trial.alone is not None
     assert (trial.codes, trial.works) == (("S002",), False)
     assert trial.alone.costs["ttft_p99"] == pytest.approx(costs("workload.rate=0.0001 /s")["ttft_p99"], rel=1e-3)
-    (kept,) = by_rate(case("limits={ttft_p99: {at_most: 1 s}}"), ["50 /s"])
+    kept = at_rate(case("limits={ttft_p99: {at_most: 1 s}}"), "50 /s")
     assert kept.alone is None
     assert kept.works
 
 
 def test_a_plan_whose_instances_have_no_number_is_scaled_one_by_one() -> None:
-    (trial,) = by_rate(case("plan={prefill: {tp: 4}, decode: {tp: 4}}", "limits={}"), ["4 /s"])
+    trial = at_rate(case("plan={prefill: {tp: 4}, decode: {tp: 4}}", "limits={}"), "4 /s")
     assert trial.answer is not None
     assert trial.answer.costs["gpus"] == 8
 
@@ -176,9 +176,9 @@ def test_rates_that_cannot_be_read_are_one_fault_at_their_option(run: Any, fault
 
 @pytest.mark.parametrize(
     ("rates", "shown"),
-    [("4..10", ["4 /s", "8 /s", "10 /s"]), ("4..8", ["4 /s", "8 /s"]), ("4..10 rps", ["4 rps", "8 rps", "10 rps"])],
+    [("4..10", [4, 8, 10]), ("4..8", [4, 8]), ("4..10 rps", [4, 8, 10])],
 )
-def test_a_range_of_rates_that_doubles_has_its_end_too(rates: str, shown: list[str], run: Any) -> None:
+def test_a_range_of_rates_that_doubles_has_its_end_too(rates: str, shown: list[float], run: Any) -> None:
     sizes = answered(run, "scale", "serve-llama-3.1-70b", "--rate", rates)["sizes"]
     assert [size["workload.rate"] for size in sizes] == shown
 
@@ -195,7 +195,7 @@ def test_a_value_that_cannot_be_read_is_explained_beside_others(run: Any) -> Non
 def test_so_many_replicas_that_each_has_its_share_to_the_last_digit_keep_their_limits() -> None:
     """The least number is a bound: a ten-thousandth more is the most that rounding of the highest rate costs."""
     limit = "limits={ttft_p99: {at_most: 400 ms}}"
-    (trial,) = by_rate(case(limit), ["999999 /s"])
+    trial = at_rate(case(limit), "999999 /s")
     assert trial.works
     assert trial.answer is not None
     replicas, needed = (trial.answer.costs[name] for name in ("replicas", "replicas_needed"))

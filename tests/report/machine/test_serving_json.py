@@ -115,8 +115,9 @@ def test_prompts_without_room_have_no_time_per_token() -> None:
 
 
 def test_a_point_of_a_sweep_that_does_not_fit_has_no_times(run: Any) -> None:
-    small, large = answer(run, "sweep", SERVING, "--over", "plan.tp=1,8")["points"]
-    assert not small["fits"]
+    shown = ("--show", "tpot,requests_per_s,cost_per_moutput")
+    small, large = answer(run, "sweep", SERVING, "--over", "plan.tp=1,8", *shown)["points"]
+    assert (small["verdict"], small["codes"]) == ("does not fit", ["M001"])
     assert small["tpot_s"] is small["requests_per_s"] is small["cost_per_moutput_usd"] is None
     assert large["tpot_s"] > 0
 

@@ -81,7 +81,7 @@ def test_a_page_says_its_conclusion_first(name: str, pages: dict[str, str]) -> N
     assert conclusion is not None
     assert conclusion[2][0].isupper() or conclusion[2][0].isdigit()
     assert conclusion[2].endswith(".")
-    assert conclusion[1] == {"refused": "bad", "serving": "warn", "layouts": "warn"}.get(name, "good")
+    assert conclusion[1] == {"refused": "bad", "serving": "warn", "layouts": "warn", "sizes": "warn"}.get(name, "good")
 
 
 def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str]) -> None:
@@ -166,7 +166,7 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
     ("name", "rows", "figure", "place"),
     [("search", "plans", "mfu", 14), ("sweep", "points", "step_time", 1), ("scale", "points", "memory_peak", 2),
      ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
-     ("splits", "plans", "generation", 1), ("rates", "trials", "gpus", 2), ("sizes", "trials", "tail", 1)],
+     ("splits", "plans", "generation", 1), ("rates", "points", "gpus", 2), ("sizes", "points", "tail", 1)],
 )  # fmt: skip
 def test_a_command_explains_a_figure_of_another_plan(
     name: str, rows: str, figure: str, place: int, run: Any, pages: dict[str, str]

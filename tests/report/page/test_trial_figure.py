@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import pytest
+
 from costmodel.documents.reader.resolved_scenario import load_any
-from costmodel.documents.reader.rl_scenario import reinforced
-from costmodel.documents.reader.serving_scenario import serving
-from costmodel.explore.rl import vary_rl
-from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving import vary_serving
+from costmodel.explore.search.ranges import axes
+from costmodel.explore.vary.sweep import sweep
+from costmodel.explore.workloads import workload_of
 from costmodel.report.page.plots import Plot
-from costmodel.report.page.rl_page import rl_sweep_figure
-from costmodel.report.page.serving_parts import trials_figure
+from costmodel.report.page.trial_figure import sweep_figure
 
 
-def test_prompts_of_500_lie_before_those_of_1k_and_2k() -> None:
-    case, path = serving(load_any("serve-llama-3.1-70b")), "workload.prompt.mean"
-    trials = [vary_serving.tried(case, [f"{path}={value}"]) for value in ("500", "1k", "2k")]
-    figure = trials_figure(trials, "tpot", [path])
+@pytest.mark.parametrize(
+    ("name", "over", "across"),
+    [
+        ("quickstart", "workload.sequence=2048,4Ki,8Ki", [2048, 4096, 8192]),
+        ("serve-llama-3.1-70b", "workload.prompt.mean=500,1k,2k", [500, 1000, 2000]),
+        ("grpo-qwen-2.5-7b-64", "workload.response.mean=900,2k,8k", [900, 2000, 8000]),
+    ],
+)
+def test_values_lie_where_their_units_put_them(name: str, over: str, across: list[float]) -> None:
+    figure = sweep_figure(sweep(workload_of(load_any(name)), axes([over])))
     assert isinstance(figure, Plot)
-    across = [point.x for point in figure.points]
-    assert across == [500, 1000, 2000]
-    assert path in figure.title
+    assert [point.x for point in figure.points] == across
+    assert over.partition("=")[0] in figure.title
 
 
-def test_answers_of_2k_and_8k_are_a_factor_of_four_apart() -> None:
-    case, path = reinforced(load_any("grpo-qwen-2.5-7b-64")), "workload.response.mean"
-    trials = tuple(vary_rl.tried(case, [f"{path}={value}"]) for value in ("900", "2k", "8k"))
-    found = vary_rl.SweptRl(case, (Axis(path, ("900", "2k", "8k")),), ("iteration_time",), trials)
-    figure = rl_sweep_figure(found)
+def test_two_axes_are_a_line_for_each_value_of_the_second() -> None:
+    over = ["workload.rate=2 /s,4 /s,8 /s", "plan.tp=4,8"]
+    figure = sweep_figure(sweep(workload_of(load_any("serve-llama-3.1-70b")), axes(over), "tpot"))
     assert isinstance(figure, Plot)
-    assert [point.x for point in figure.points] == [900, 2000, 8000]
-    assert path in figure.title
+    assert [[x for x, _ in line.points] for line in figure.lines] == 2 * [[2.0, 4.0, 8.0]]
+    assert [words for _, words in figure.legend] == ["tp 4", "tp 8"]

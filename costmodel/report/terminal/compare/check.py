@@ -9,35 +9,35 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.baseline import Baseline
-from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, is_money
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input
+from costmodel.documents.schemas.results import BAND_ENDS, COLUMNS, is_money
+from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
-from costmodel.ground.units import gib, percent
-from costmodel.report.machine.answer_fields import flags_json
+from costmodel.ground.units import gib, percent, rounded_percent
+from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
 from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
-from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import fact_fields, head_below_job, job_lines, title
+from costmodel.report.terminal.style.head import job_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, chance_style, styled
+from costmodel.report.workload_words import subject_fields, varied_head, words_of
 
 _BOUNDS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 _MOVED_SHOWN = 20
 _TOLD = ("mfu", *BAND_ENDS)
+_DIGITS, _SURE = 3, 0.9995  # a chance from which nothing is stated
+_STATES = {"valid": "invalid", "load": "not answered"}
 
 
 def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str = "") -> list[Line]:
     """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
     lines: list[Line] = []
     for checked in found:
-        lines += job_lines(checked.answer.inputs.case.asked.assumed)
+        lines += job_lines(checked.asked.case.asked.assumed)
         lines.append(styled(checked.name, HEAD))
         lines += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
         lines += _scenario(checked, verbose=verbose)
@@ -48,31 +48,36 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
-    """What was computed, and the price where a cost is held to anything."""
-    return head_below_job(
-        checked.answer.inputs.case, priced=any(is_money(finding.name) for finding in checked.findings)
-    )
+    """What was computed, and the price where a cost is held to anything; the job stands ahead of the name."""
+    head = varied_head(checked.asked, (), priced=any(is_money(finding.name) for finding in checked.findings))
+    job = {line.plain for line in job_lines(checked.asked.case.asked.assumed)}
+    return [line for line in head if isinstance(line, Text) and line.plain not in job]
 
 
 def _scenario(checked: CheckedScenario, *, verbose: bool) -> Iterator[Line]:
     if checked.kept and not verbose:
-        yield styled(f"  ✓ {_in_short(checked)}", GOOD)
-        yield from _at_p90(checked)
+        yield Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked))
         if any(finding.kind == "known" for finding in checked.findings):
             yield styled("  ▲ not in the baseline; --update adds it", WARN)
         return
     rows = [_row(checked, finding) for finding in checked.findings]
     yield CellTable(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
-    yield from _at_p90(checked)
+    if checked.kept and (chance := _chance(checked)).plain:
+        yield Text.assemble("   ", chance)
     yield from why(checked)
 
 
-def _at_p90(checked: CheckedScenario) -> Iterator[Line]:
-    """That a plan fits and the P90 of its memory does not."""
-    if "N023" in checked.answer.remarked and not checked.answer.refused:
-        costs = checked.answer.evaluation.costs.row()
-        words = f"{gib(costs['memory_peak_high'])} of {gib(checked.answer.inputs.usable)} GiB"
-        yield styled(f"  ▲ N023 fits, but the P90 of its memory does not: {words}", WARN)
+def _chance(checked: CheckedScenario) -> Text:
+    """The chance of a plan to work, where it is not all but sure: amber where a search would not prefer it."""
+    chance = _chance_of(checked)
+    if not chance < _SURE:
+        return styled("")
+    words = f" · {rounded_percent(chance, 1).replace('%', ' %')} chance {checked.asked.aim}"
+    return styled(words, chance_style(chance))
+
+
+def _chance_of(checked: CheckedScenario) -> float:
+    return math.nan if checked.answer.refused else float(checked.answer.costs.get(checked.asked.chance, math.nan))
 
 
 def why(checked: CheckedScenario) -> Iterator[Line]:
@@ -91,9 +96,8 @@ def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Results and terms as diff shows them; figures it has no room for are counted."""
     yield from terms(moves)
     shown = {plan_in_words(move.name) for move in moves}
-    others = sorted(
-        name for name in shown & set(TRAINING_COLUMNS) if TRAINING_COLUMNS[name].unit == "1" and name not in _TOLD
-    )
+    columns = COLUMNS["training"]
+    others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
     fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
         yield styled(f"  on one side only: {', '.join(fresh[:_MOVED_SHOWN])}", DIM)
@@ -116,7 +120,7 @@ def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str, str,
     if finding.kind == "known":
         return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
     value, bound = sides(checked, finding)
-    return mark, _named(finding), value, bound, _aside(finding)
+    return mark, _named(finding), value, bound, _aside(checked, finding)
 
 
 def _named(finding: CheckResult) -> str:
@@ -125,40 +129,54 @@ def _named(finding: CheckResult) -> str:
 
 def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
     """What it is, and what it is held to."""
-    if finding.kind == "valid":
-        return "invalid", reason(checked.answer, finding.name)
+    words = words_of(checked.asked.case.kind)
+    if finding.kind in _STATES:
+        return _STATES[finding.kind], words.reason(checked.answer, finding.name)
     if finding.kind == "exact":
         return f"{finding.value or 0:.0f} of {finding.bound or 0:.0f} figures moved", "none may"
-    value, bound = (_figure_text(checked, finding.name, number) for number in (finding.value, finding.bound))
-    if finding.kind == "regression":
-        return value, f"was {bound}"
     if finding.limit is None:
-        return value, f"≤ {bound}"
-    around = f" ± {percent(finding.limit.within, 2)}" if finding.limit.kind == "target" else ""
-    wanted = missing_input(checked.answer.inputs, finding.name)
-    return value, f"{_BOUNDS[finding.limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}"
+        now, bound = (_figure_text(checked, finding, value) for value in (finding.value, finding.bound))
+        return now, f"{'≤' if finding.kind == 'fits' else 'was'} {bound}"
+    limit, unknown = finding.limit, finding.value is None or math.isnan(finding.value)
+    digits = _DIGITS if unknown or finding.kept else _digits_apart(checked, finding)
+    value, bound = (_figure_text(checked, finding, number, digits) for number in (finding.value, finding.bound))
+    around = f" ± {percent(limit.within, 2)}" if limit.kind == "target" else ""
+    wanted = checked.asked.missing(finding.name) if unknown else ""
+    band = words.band(checked.answer.costs, finding.name)
+    value = f"{value} ({band})" if band else value
+    more = words.beside_limit(checked.answer, limit)
+    return value, f"{_BOUNDS[limit.kind]} {bound}{around}{f'; {wanted}' if wanted else ''}{more}"
 
 
-def _figure_text(checked: CheckedScenario, name: str, value: float | None) -> str:
+def _digits_apart(checked: CheckedScenario, finding: CheckResult) -> int:
+    """As few digits as show that a result is not its bound."""
+    tried = range(_DIGITS, 2 * _DIGITS + 1)
+    sides_of = ((digits, [_figure_text(checked, finding, each, digits) for each in (finding.value, finding.bound)])
+                for digits in tried)  # fmt: skip
+    return next((digits for digits, (one, other) in sides_of if one != other), _DIGITS)
+
+
+def _figure_text(checked: CheckedScenario, finding: CheckResult, value: float | None, digits: int = _DIGITS) -> str:
     """A figure as people read it; shares of memory in GiB."""
     if value is None or math.isnan(value):
         return "unknown"
-    if name == "memory_share":
-        return f"{gib(value * float(checked.answer.inputs.usable))} GiB"
-    return result(name, value)
+    costs = checked.answer.costs
+    if finding.name == "memory_share":
+        return f"{gib(value * costs['memory_peak'] / costs['memory_share'])} GiB"
+    return words_of(checked.asked.case.kind).result_to(finding.name, value, digits)
 
 
-def _aside(finding: CheckResult) -> str:
+def _aside(checked: CheckedScenario, finding: CheckResult) -> str:
     """Where a limit is written; by how much a figure worsened, and how much is allowed."""
     if finding.kind == "regression" and finding.value is not None and finding.bound:
         change = finding.value / finding.bound - 1
-        return _change(change, finding)
+        return _change(change, finding, checked.asked.columns[finding.name].better)
     place = finding.place
     return "" if place is None else f"{place.file}:{place.line}" if place.line else place.file
 
 
-def _change(change: float, finding: CheckResult) -> str:
-    sign = "−" if TRAINING_COLUMNS[finding.name].better == "higher" else "+"
+def _change(change: float, finding: CheckResult, better: str) -> str:
+    sign = "−" if better == "higher" else "+"
     return f"{change * 100:+.1f} %, allowed {sign}{percent(finding.allowed, 2)}".replace("+-", "−").replace("-", "−")
 
 
@@ -179,13 +197,13 @@ def summary(found: Sequence[CheckedScenario]) -> str:
 def sentence(checked: CheckedScenario, finding: CheckResult) -> str:
     """A finding in one line."""
     value, bound = sides(checked, finding)
-    aside = _aside(finding) if finding.kind == "regression" else ""
+    aside = _aside(checked, finding) if finding.kind == "regression" else ""
     return f"{_named(finding)} {value}, {bound}{f', {aside}' if aside else ''}"
 
 
 def suites(found: Sequence[CheckedScenario]) -> list[RunnerSuite]:
     """Everything that was checked, for runners of CI."""
-    return [RunnerSuite(one.name, one.answer.inputs.case.file, tuple(_runner_cases(one))) for one in found]
+    return [RunnerSuite(one.name, one.asked.case.file, tuple(_runner_cases(one))) for one in found]
 
 
 def _runner_cases(checked: CheckedScenario) -> Iterator[RunnerCase]:
@@ -198,7 +216,13 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
     """A comment for a pull request: a sentence, a table, and of each failing scenario its details folded away."""
     failing = [checked for checked in found if not checked.kept]
     rows = [
-        (*_facts(checked), _named(finding), *sides(checked, finding), _aside(finding), "✓" if finding.kept else "✗")
+        (
+            *_facts(checked),
+            _named(finding),
+            *sides(checked, finding),
+            _aside(checked, finding),
+            "✓" if finding.kept else "✗",
+        )
         for checked in found
         for finding in checked.findings
         if finding.kind != "known"
@@ -215,9 +239,10 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
 
 def _facts(checked: CheckedScenario) -> tuple[str, ...]:
     """What a row is of."""
-    facts = row_facts(facts_of(checked.answer.inputs.case))
+    facts = row_facts(checked.asked.facts)
     cluster = f"{facts['nodes']} × {facts['cluster']}"
-    return checked.name, str(facts["model"]), cluster, str(facts["sequence"]), str(facts["global_batch"])
+    job = (str(facts.get(name, "")) for name in ("sequence", "global_batch"))
+    return checked.name, str(facts["model"]), cluster, *job
 
 
 def _escaped(text: str) -> str:
@@ -227,17 +252,16 @@ def _escaped(text: str) -> str:
 def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
     """Everything as plain values."""
     return {
-        **head("costmodel/check/v1"),
+        **head("costmodel/check/v2"),
         "kept": all(checked.kept for checked in found),
         "scenarios": [
             {
-                **row_facts(facts_of(checked.answer.inputs.case)),
+                **row_facts(checked.asked.facts),
                 "name": checked.name,
-                "title": title(checked.answer.inputs.case),
-                "facts": fact_fields(facts_of(checked.answer.inputs.case)),
-                "flags": flags_json(checked.answer.inputs.case.asked),
+                **subject_fields(checked.asked),
+                "flags": flags_json(checked.asked.case.asked),
                 "kept": checked.kept,
-                "fits_p90": None if checked.answer.refused else fits_at_p90(checked.answer.evaluation.costs.row()),
+                "chance": known(_chance_of(checked)),
                 "findings": [_finding(checked, finding) for finding in checked.findings],
                 "inputs": inputs_json(checked.inputs),
                 "moved": figures_json(checked.moved),
@@ -249,24 +273,19 @@ def check_json(found: Sequence[CheckedScenario]) -> dict[str, Any]:
 
 
 def _finding(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
-    known = finding.name in TRAINING_COLUMNS
-    place = finding.place
+    column, place = checked.asked.columns.get(finding.name), finding.place
     return {
         "kind": finding.limit.kind if finding.limit else finding.kind,
         "name": finding.name,
         "kept": finding.kept,
-        "unit": TRAINING_COLUMNS[finding.name].unit if known else "1",
-        "value": _finite(finding.value),
-        "bound": _finite(finding.bound),
+        "unit": "1" if column is None else column.unit,
+        "value": None if finding.value is None else known(finding.value),
+        "bound": None if finding.bound is None else known(finding.bound),
         "allowed": float(finding.allowed),
         "file": place.file if place else None,
         "line": place.line or None if place else None,
         "text": sentence(checked, finding) if finding.kind != "known" else "not in the baseline",
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def baseline_text(baseline: Baseline) -> str:

@@ -10,7 +10,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.rank_states import kept_gradient
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
-from costmodel.report.terminal.search.choices import choice_words, tuning_notes
+from costmodel.explore.structure_words import choice_words, tuning_notes
 
 if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import Answer

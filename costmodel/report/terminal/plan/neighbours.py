@@ -11,6 +11,7 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
 from costmodel.report.machine import json_answer
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.plan_lines import following, problems, titled
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.head import price_lines
@@ -117,7 +118,7 @@ def _neighbour(own: Answer, other: Neighbour) -> dict[str, Any]:
     return base | {
         "step_time_s": costs["step_time"],
         "memory_peak_bytes": costs["memory_peak"],
-        "cost_per_mtoken_usd": None if other.found.broken else json_answer.known(costs["cost_per_mtoken"]),
+        "cost_per_mtoken_usd": None if other.found.broken else known(costs["cost_per_mtoken"]),
         "moves": name or None,
         "by_s": by,
     }

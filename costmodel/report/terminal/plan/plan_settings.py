@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import plan_to_mapping, structure_of, usual_etp
-from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.explore.compare.plan_figures import choices
+from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
 
 if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.search.rank import Ranked
-
-
-def settings_of_block(block: Block) -> dict[str, str]:
-    """What must be set for a scenario's plan to become the only row of a block, whatever it is."""
-    return {"plan": value_text(choices(block))}
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:

@@ -18,6 +18,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
 from costmodel.ground.units import counted, percent, show, show_time, significant
 from costmodel.report.machine import json_answer
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.style.formatting import BAND, between, result
 from costmodel.report.terminal.style.head import price_lines
@@ -247,17 +248,17 @@ def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
     assert asked is not None
     best = outlook_of(answer).at_best_interval
     told["run"] = {
-        "steps": json_answer.known(number(found.steps)),
-        "interruptions": json_answer.known(number(found.interruptions)),
+        "steps": known(number(found.steps)),
+        "interruptions": known(number(found.interruptions)),
         "shares": run_parts(answer, found),
         "saves_to_memory": number(found.at.saves) if asked.checkpoint.mode == "memory" else None,
         "memory_interval_s": number(found.at.memory_interval) if asked.checkpoint.mode == "memory" else None,
         "load_s": number(found.saved.load),
         "best_interval_s": number(best.at.interval),
         "best_goodput": number(best.goodput),
-        "electricity_usd": json_answer.known(_electricity_usd(answer)),
-        "spares": json_answer.known(number(spares_of(answer.inputs, asked))),
-        "spares_for_99_percent": json_answer.known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
+        "electricity_usd": known(_electricity_usd(answer)),
+        "spares": known(number(spares_of(answer.inputs, asked))),
+        "spares_for_99_percent": known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
         "levers": [
             {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
             for lever in outlook_of(answer).levers

@@ -14,6 +14,7 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.kept_answers import both_words
 from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.formatting import ENDS, between
@@ -63,7 +64,7 @@ def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False)
     subject = subject_of(case)
     lines: list[Line] = [styled(subject_words(subject), HEAD), styled(iteration_words(case))]
     if answer is not None:
-        lines.append(styled(plan_words(answer)))
+        lines.append(styled(both_words(answer)))
     return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]
 
 
@@ -79,25 +80,6 @@ def iteration_words(case: RlCase) -> str:
     if workload.staleness:
         parts.append(f"staleness {workload.staleness:g}, {workload.rollouts}")
     return " · ".join(parts)
-
-
-def plan_words(answer: RlAnswer) -> str:
-    """Both plans in one line."""
-    inputs, plan = answer.inputs, answer.inputs.plan
-    structure = inputs.trainer.evaluation.block.structure
-    sizes = [f"{name} {float(getattr(plan, name)):.0f}" for name in ("tp", "pp", "cp", "ep") if getattr(plan, name) > 1]
-    trained = " ".join([inputs.case.trainer.name, *sizes, f"dp {inputs.packing.dp:g}", f"zero {structure.zero}"])
-    if inputs.engines is None:
-        return trained
-    rollout, engines = plan.rollout, inputs.engines
-    of_engine = [
-        f"tp {rollout.tp:g}",
-        *(f"{key} {getattr(rollout, key):g}" for key in ("ep", "dp_attention") if getattr(rollout, key) > 1),
-    ]
-    many = f"{engines.layout.replicas[0]:.0f} × {inputs.case.rollout.name} {' '.join(of_engine)}"
-    if inputs.split.colocated:
-        return f"{trained} · {many}, in turns on all GPUs"
-    return f"{trained} on {inputs.split.trainer.ranks:.0f} · {many} on {inputs.split.rollout.ranks:.0f} GPUs"
 
 
 def following(case: RlCase, verb: str, *words: str, before: str = "Next:") -> Line:

@@ -13,6 +13,7 @@ from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, percent, show, show_time
 from costmodel.report.machine import rl_json
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -108,9 +109,9 @@ def run_json(answer: RlAnswer) -> dict[str, Any]:
     if answer.refused or found is None or math.isnan(answer.costs["goodput"]):
         return told | {"run": None}
     told["run"] = {
-        "iterations": rl_json.finite(number(found.steps)),
+        "iterations": known(number(found.steps)),
         "shares": run_shares(answer),
-        "interruptions": rl_json.finite(number(found.interruptions)),
+        "interruptions": known(number(found.interruptions)),
         "experience_bytes": None if answer.iteration.sync is None else float(answer.iteration.sync.experience),
     }
     return told

@@ -6,14 +6,14 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
+from costmodel.explore.kept_answers import both_words, rl_settings
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.machine import rl_json
-from costmodel.report.terminal.rl.rl_formatting import plan_words, reason, result, titled
+from costmodel.report.terminal.rl.rl_formatting import reason, result, titled
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
@@ -34,7 +34,7 @@ def search(found: FoundSplits, *, why_not: bool = False) -> list[Line]:
     if why_not or not found.works:
         lines += _why_not(found)
     if found.works:
-        lines += [Text(), typed("Next:", command(found.case, "estimate", settings=settings(found.best[0])))]
+        lines += [Text(), typed("Next:", command(found.case, "estimate", settings=rl_settings(found.best[0])))]
     return lines
 
 
@@ -54,7 +54,7 @@ def without_safety(found: FoundSplits) -> str:
     name = found.case.scenario.objective
     figures = f"{name} {result(name, other.costs[name])}, {result(name, found.best[0].costs[name])} in row 1"
     chance = rounded_percent(other.costs["fit_chance"])
-    return f"Without --safe: {plan_words(other)}: {figures}; fits with a chance of {chance} (--safe off)"
+    return f"Without --safe: {both_words(other)}: {figures}; fits with a chance of {chance} (--safe off)"
 
 
 def _row(place: str, each: RlAnswer, *, risky: bool) -> tuple[str, ...]:
@@ -79,24 +79,6 @@ def _row(place: str, each: RlAnswer, *, risky: bool) -> tuple[str, ...]:
 def _risk(each: RlAnswer) -> str:
     """The chance of a plan that may not fit."""
     return f"at risk: {rounded_percent(each.costs['fit_chance'])} to fit"
-
-
-def settings(each: RlAnswer) -> dict[str, str]:
-    """What makes the scenario's own plan this one."""
-    plan, split = each.inputs.plan, each.inputs.split
-    wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
-    own = each.inputs.case.scenario.plan
-    if float(plan.micro_batch) != float((own or RlPlan()).micro_batch):
-        wanted["plan.micro_batch"] = f"{float(plan.micro_batch):.0f}"
-    if each.inputs.engines is None:
-        return wanted
-    wanted["plan.rollout.tp"] = f"{float(plan.rollout.tp):.0f}"
-    if not split.colocated:
-        wanted |= {"plan.rollout.colocated": "false", "plan.rollout.ranks": f"{split.rollout.ranks:.0f}"}
-    elif own is not None and not own.rollout.colocated:
-        wanted = {key: value for key, value in wanted.items() if not key.startswith("plan.rollout")}
-        wanted["plan.rollout"] = f"{{tp: {float(plan.rollout.tp):.0f}}}"
-    return wanted
 
 
 def _why_not(found: FoundSplits) -> list[Line]:

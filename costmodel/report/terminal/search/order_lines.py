@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.shared.plan_batch import one_row
+from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.search.bands import SCORED, unsure
 from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib, percent, rounded_percent
-from costmodel.report.terminal.plan.plan_words import brief_words
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import DIM, styled
 

@@ -17,13 +17,13 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
+from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, WAYS
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.plan.plan_words import plan_words
-from costmodel.report.terminal.search.choices import CHOICES, choice_words, short_words, split_words
 from costmodel.report.terminal.search.order_lines import none_is_safe, roomier, unsure_order, without_safety
 from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of

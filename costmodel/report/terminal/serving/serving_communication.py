@@ -11,9 +11,9 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.operating_point import micro_batch
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import ServingTransfer, transfers
+from costmodel.explore.kept_answers import one
 from costmodel.ground.units import show, show_time, significant
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
-from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import HEAD, styled
 

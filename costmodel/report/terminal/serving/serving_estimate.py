@@ -13,17 +13,16 @@ from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.explore.kept_answers import layout_words, one
 from costmodel.ground.units import gib, percent, show_time, significant
 from costmodel.report.terminal.serving.serving_formatting import (
     TERMS,
     band,
     chance_of,
     has_limits,
-    layout_words,
     limits_of_batch,
     limits_on,
     never_kept_line,
-    one,
     plan_words,
     result,
     share_words,

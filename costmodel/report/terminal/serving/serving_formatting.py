@@ -17,6 +17,7 @@ from costmodel.estimate.serving.replicas_for_load import headroom_of, share_of_s
 from costmodel.estimate.serving.service_limits import service_limits, waits_in_batch
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import KINDS, stated_limits
+from costmodel.explore.kept_answers import layout_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_percent, show, show_memory, show_time, significant
 from costmodel.report.terminal.style.formatting import ENDS, between
@@ -164,27 +165,6 @@ def plan_words(answer: ServingAnswer) -> str:
     return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
 
 
-def layout_words(answer: ServingAnswer) -> str:
-    """The plan alone."""
-    layout = answer.evaluation.layout
-    halves = (("prefill", answer.plan.prefill), ("decode", answer.plan.decode))
-    apart = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in halves if half is not None]
-    sizes = apart or [half_words(layout)]
-    drafts = answer.plan.speculation
-    sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
-    copies = float(layout.redundant_experts[0])
-    sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
-    replicas = float(layout.replicas[0])
-    sizes += [] if apart else [f"{replicas:.0f} replica{'s' if replicas > 1 else ''}"]
-    return " · ".join(sizes)
-
-
-def half_words(layout: object) -> str:
-    """The degrees of a replica or an instance."""
-    degrees = {name: one(getattr(layout, name, 1.0)) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
-    return " · ".join(f"{name} {degree:.0f}" for name, degree in degrees.items() if degree > 1 or name == "tp")
-
-
 def unlimited(inputs: ServingInputs) -> list[Text]:
     """That replicas are counted by saturation alone, and what bounds times; nothing where limits or headroom do."""
     if inputs.case.scenario.assume.headroom or service_limits(inputs):
@@ -260,13 +240,6 @@ def limits_on(answer: ServingAnswer, column: str) -> str:
             mark = "✓" if limit.holds(value) else "✗"
             stated.append(f"{mark} {sign} {bound_words(column, bound).replace('1.00 s', '1 s')}")
     return " ".join(stated)
-
-
-def one(value: object) -> float:
-    """The plain number of a plan alone."""
-    import numpy as np
-
-    return float(np.asarray(value).flat[0])
 
 
 def joined(parts: Iterable[str]) -> str:

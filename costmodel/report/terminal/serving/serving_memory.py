@@ -10,11 +10,11 @@ from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
 from costmodel.report.terminal.serving.cache_table import cache_table
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
-from costmodel.report.terminal.serving.serving_formatting import one
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines

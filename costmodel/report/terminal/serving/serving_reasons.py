@@ -15,18 +15,12 @@ from costmodel.estimate.serving.replicas_for_load import replicas_that_answer, s
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.whole_prompts import longer_than_a_step
 from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.explore.kept_answers import layout_words, one
 from costmodel.explore.safety import preferred_chance
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, significant
 from costmodel.report.terminal.serving.fleet_words import gpus_words
-from costmodel.report.terminal.serving.serving_formatting import (
-    bound_words,
-    digits_apart,
-    layout_words,
-    one,
-    rate_words,
-    result,
-)
+from costmodel.report.terminal.serving.serving_formatting import bound_words, digits_apart, rate_words, result
 
 _OVER = {"at_most": "over", "at_least": "under", "target": "off"}
 

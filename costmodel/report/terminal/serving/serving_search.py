@@ -12,6 +12,7 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
 from costmodel.estimate.serving.plan_columns import RARE
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.kept_answers import layout_words
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import (
     FoundPlans,
@@ -29,7 +30,6 @@ from costmodel.report.terminal.serving.serving_formatting import (
     chance_of,
     counted_for,
     has_limits,
-    layout_words,
     rate_words,
     result,
     share_words,

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.serving.vary_serving import SweptServing
+from costmodel.explore.vary.sweep import Swept
+from costmodel.explore.workloads import workload_of
 from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search
 from costmodel.report.terminal.serving.serving_formatting import band, limits_on, result
-from costmodel.report.terminal.serving.serving_vary import scale, sweep
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.sections import with_sections
+from costmodel.report.terminal.vary.scaled_sizes import scale
 from costmodel.report.terminal.vary.sensitivity import sensitivity
+from costmodel.report.terminal.vary.sweep import sweep
 
 _FIGURES = 10
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
@@ -33,8 +35,8 @@ def _sections(facts: ServingFacts) -> Iterator[tuple[str, list[Line]]]:
         yield "The best plans", serving_search.search(facts.ranked, why_not=True)
     if facts.loads:
         yield "What if the load changes", _loads(facts)
-    if facts.sizes:
-        yield "Replicas for other rates", scale(facts.case, facts.sizes)
+    if facts.sizes is not None:
+        yield "Replicas for other rates", scale(facts.sizes)
     if facts.sensitive is not None and facts.sensitive.knobs:
         yield "What moves the time per token", sensitivity(facts.sensitive, _FIGURES)
 
@@ -53,6 +55,5 @@ def _limits(facts: ServingFacts) -> list[Line]:
 
 def _loads(facts: ServingFacts) -> list[Line]:
     """The same plan under lighter and heavier load."""
-    settings = [trial.settings[0].partition("=") for trial in facts.loads]
-    axis = Axis(settings[0][0], tuple(value for _, _, value in settings))
-    return sweep(SweptServing(facts.case, (axis,), _OF_LOADS, tuple(facts.loads)))
+    axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
+    return sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads)))

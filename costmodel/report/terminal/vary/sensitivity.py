@@ -14,12 +14,13 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.head import with_facts
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
-from costmodel.report.terminal.vary.vary import finite, short_path
+from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
 _KNOBS_SHOWN = 16
@@ -92,7 +93,7 @@ def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
         "value": found.value,
         "bottleneck": bottleneck(found),
         "figures": with_facts(
-            row_facts(words_of(found.asked.case.kind).facts(found.asked.case)),
-            ({**asdict(knob), "low": finite(knob.low), "high": finite(knob.high)} for knob in found.knobs),
+            row_facts(found.asked.facts),
+            ({**asdict(knob), "low": known(knob.low), "high": known(knob.high)} for knob in found.knobs),
         ),
     }

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.explore.compare.plan_figures import choices
+from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.search.target import Target
-from costmodel.explore.serving.solve_serving import SolvedServing
-from costmodel.explore.vary.solve import ReachableRange, SolveResult
+from costmodel.explore.trial import Trial
+from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
+from costmodel.explore.workload import Workload
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
-from costmodel.report.machine.json_answer import conflicts, held, whole_plan
-from costmodel.report.terminal.plan.plan_lines import searched
-from costmodel.report.terminal.plan.plan_words import brief_words
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import listed, result, spaced
+from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
 from costmodel.report.terminal.style.head import (
-    fact_fields,
-    head_of,
     price_fields,
     price_lines,
     price_varies,
-    title,
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.trials import figure_words, heads_of
+from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
+
+_DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
 
 
 def solve(found: SolveResult) -> list[Line]:
     """The values that reach the target, or that none does and what comes nearest."""
-    goal = found.target
-    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {result(goal.column, goal.bound)}"
+    goal, asked = found.target, found.asked
+    say = words_of(asked.case.kind).result
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {say(goal.column, goal.bound)}"
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    lines: list[Line] = [*head_of(found.case, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
-    lines += searched(found.case, [found.path]) if found.best else []
+    lines: list[Line] = [*varied_head(asked, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
+    lines += held_lines(asked, [found.path]) if found.best else []
     counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
     if found.stopped:
         lines.append(styled(f"Stopped after {counted}.", BAD))
@@ -50,15 +52,16 @@ def solve(found: SolveResult) -> list[Line]:
     some = found.how == "scan" and not found.every
     if found.reaches:
         lines.append(styled(f"  {found.path} {_reaches(found.reaches)}{', of the values tried' if some else ''}{now}"))
+        lines += safety_lines(found, lambda each: _reaches(each.reaches), asked.aim)
+        lines += _at_ends(found)
     elif found.evaluated:
         where = f"{'tried ' if some else ''}from {first} to {last}"
         lines.append(styled(f"  No value of {found.path} {where} reaches it{chance_words(goal)}{now}.", BAD))
         if found.nearest is not None:
             text, point = found.nearest
-            lines.append(styled(f"  nearest   {result(goal.column, goal.value(point))} at {spaced(text)}"))
+            lines.append(styled(f"  nearest   {say(goal.column, goal.value(point))} at {spaced(text)}"))
         lines += trend_lines(found.leads_past)
-    if found.reaches:
-        lines += safety_lines(found, lambda each: _reaches(each.reaches), "fit")
+        lines += _against(found)
     own = price_varies([found.path]) and found.path != "assume.price"
     if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
@@ -70,10 +73,73 @@ def solve(found: SolveResult) -> list[Line]:
     if found.answer is not None:
         answer, verb = spaced(found.answer), "search" if found.best else "estimate"
         if found.best and found.plan is not None:
-            lines.append(styled(f"  at {answer} the best plan is {brief_words(found.plan)}"))
+            lines.append(styled(f"  at {answer} the best plan is {found.plan.words}"))
         settings = {found.path: answer.replace(",", "")}
-        lines += [Text(), typed("Next:", command(found.case, verb, settings=settings))]
+        lines += [Text(), typed("Next:", command(asked.case, verb, settings=settings))]
     return lines
+
+
+def _at_ends(found: SolveResult) -> list[Line]:
+    """What it is like at the answer, and what stops past it."""
+    lines: list[Line] = []
+    ends = {trial.written[0]: trial for pair in found.ends for trial in pair}
+    trial = ends.get(found.answer or "")
+    if trial is not None and trial.costs:
+        heads = zip(heads_of(found.asked, found.asked.shown), found.asked.shown, strict=True)
+        named = [f"{head} {_with_band(found.asked, trial, name)}" for head, name in heads]
+        lines.append(styled(f"  at {spaced(trial.written[0])}: {' · '.join(named)}"))
+    if found.beyond is not None:
+        lines.append(styled(f"  beyond it {_words(found, found.beyond)}", DIM))
+    return lines
+
+
+def _with_band(asked: Workload, trial: Trial, name: str) -> str:
+    """A result with both ends of its band, where it has one."""
+    say, ends = words_of(asked.case.kind).result, [trial.costs.get(f"{name}_{end}", math.nan) for end in ENDS]
+    text = figure_words(asked, trial, name)
+    return text if any(map(math.isnan, ends)) else f"{text} ({between(*(say(name, end) for end in ends))})"
+
+
+def _near(text: str) -> str:
+    """A value that was tried, in four digits."""
+    number, _, unit = text.partition(" ")
+    try:
+        short = f"{float(number):.4g}"
+    except ValueError:
+        return spaced(text)
+    return spaced(f"{short} {unit}".strip()) if len(short) < len(number) else spaced(text)
+
+
+def _against(found: SolveResult) -> list[Line]:
+    """What speaks against the values tried, each with how many of them and one in figures."""
+    lines: list[Line] = []
+    for code, (count, example) in found.against.items():
+        if example.point.fault is not None:
+            continue
+        reasons = found.asked.reasons
+        named = f"{code} {reasons[code].title}" if code else "misses the target"
+        at = f"at {_near(example.text)}: {_words(found, example, code)}"
+        lines.append(styled(f"    {named}: {count:,} of {number_of(found.evaluated, 'value')}; {at}", DIM))
+    return lines
+
+
+def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
+    """What speaks against a value, in its own figures."""
+    point, words, goal = example.point, words_of(found.asked.case.kind), found.target
+    if point.fault is not None or example.answer is None:
+        return "" if point.fault is None else point.fault.sentence
+    code = code or next(iter(point.codes), "")
+    if code:
+        stated = words.reason(example.answer, code)
+        return stated if example is not found.beyond else f"{code} {stated}"
+    column, bound = goal.column, words.result(goal.column, goal.bound)
+    value = goal.value(point)
+    texts = ((each, [words.result_to(column, side, each) for side in (value, goal.bound)]) for each in _DIGITS)
+    digits = next((each for each, (one, other) in texts if one != other), 3)
+    stated = words.result_to(column, value, digits)
+    side = ("at least " if goal.at_least else "at most ") if chance_words(goal) else ""
+    side = "just past " if stated == bound else side
+    return f"{column} is {side}{stated}{chance_words(goal)}"
 
 
 def trend_lines(leads_past: str | None) -> list[Line]:
@@ -90,27 +156,24 @@ def chance_words(goal: Target) -> str:
     return "" if goal.share is None or not goal.has_band else f" with a chance of {percent(goal.share, 2)}"
 
 
-Solved = TypeVar("Solved", SolveResult, SolvedServing)
-
-
-def safety_lines(found: Solved, values: Callable[[Solved], str], kept: str) -> Iterator[Line]:
+def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
     """Whether the target is reached with the chance that is asked for, and what reaches it by its expected value.
 
-    values: in words, all that reach the target. kept: what plans do with that chance too
+    values: in words, all that reach the target. aim: what plans have that chance of too
     """
     column = found.target.column
     if found.safe is None:
         return
-    aim = f"reach it and to {kept}" if found.target.has_band else kept
+    aim = f"to reach it and {aim}" if found.target.has_band else aim
     chance = f"with a chance of {percent(found.safe, 2)}"
     if not found.is_safe:
-        yield styled(f"  at the expected value; no value tried has {chance.removeprefix('with ')} to {aim}", WARN)
+        yield styled(f"  at the expected value; no value tried has {chance.removeprefix('with ')} {aim}", WARN)
     elif found.expected is None or values(found.expected) == values(found):
-        yield styled(f"  {chance} to {aim}", DIM)
+        yield styled(f"  {chance} {aim}", DIM)
     else:
         edges = [spaced(each.answer or "") for each in (found.expected, found)]
         first, own = edges if edges[0] != edges[1] else map(values, (found.expected, found))
-        both = f"{first} at the expected value, {own} {chance} to {aim}"
+        both = f"{first} at the expected value, {own} {chance} {aim}"
         yield styled(f"  {both} (--safe off takes the first)", DIM)
     if not found.target.has_band and not column.endswith(("_low", "_high")):
         yield styled(f"  {column} has no band: its expected value rules", DIM)
@@ -155,35 +218,49 @@ def safe_json(found: SolveResult) -> dict[str, Any] | None:
 
 def solve_json(found: SolveResult) -> dict[str, Any]:
     """The same as plain values."""
-    nearest = found.nearest
+    nearest, asked = found.nearest, found.asked
+    held, conflicts = asked.held([found.path]) if found.best else ({}, ())
+    ends: Sequence[tuple[Trial | None, Trial | None]] = found.ends or [(None, None)] * len(found.reaches)
     return {
-        **head("costmodel/solution/v1"),
-        "title": title(found.case),
-        "facts": fact_fields(facts_of(found.case), [found.path]),
+        **head("costmodel/solution/v2"),
+        **subject_fields(asked, [found.path]),
         "path": found.path,
         "target": {
             "name": machine_name(found.target.column),
             "at_least": found.target.at_least,
-            "bound": found.target.bound,
+            "bound": known(found.target.bound),
         },
+        "reached": bool(found.reaches),
         "safe": safe_json(found),
         "now": found.now.text if found.now else None,
         "answer": found.answer,
         **({} if found.price is None else price_fields(found.price)),
-        "plan": whole_plan(choices(found.plan)) if found.best and found.plan is not None else None,
+        "plan": dict(found.plan.keys) if found.best and found.plan is not None else None,
         "ranges": with_facts(
-            row_facts(facts_of(found.case), [found.path]),
-            ({"path": found.path, **asdict(reach)} for reach in found.reaches),
+            row_facts(asked.facts, [found.path]),
+            (
+                {"path": found.path, **asdict(reach), "at_low": _end(asked, low), "at_high": _end(asked, high)}
+                for reach, (low, high) in zip(found.reaches, ends, strict=True)
+            ),
         ),
-        "nearest": {"value": nearest[0], "reaches": found.target.value(nearest[1])} if nearest else None,
+        "nearest": {"value": nearest[0], "reaches": known(found.target.value(nearest[1]))} if nearest else None,
         "tried": {"from": found.tried[0], "to": found.tried[1]},
         "approaching": None if found.leads_past is None else bool(found.leads_past),
         "how": found.how,
         "every": found.every,
         "invalid": found.invalid,
+        "against": [{"code": code or None, "values": count} for code, (count, _) in found.against.items()],
         "faults": [{"value": text, "code": it.code, "text": it.sentence} for text, it in found.faulty.items()],
         "complete": not found.stopped,
         "evaluated": found.evaluated,
-        "held": held(found.case, [found.path]) if found.best else {},
-        "notes": conflicts(found.case) if found.best else [],
+        "held": dict(held),
+        "notes": [{"code": "N024", "text": sentence} for sentence in conflicts],
     }
+
+
+def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
+    """The value at one end of a stretch, with its plan and all its results."""
+    if trial is None or trial.kept is None:
+        return None
+    results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}
+    return {**trial.kept.keys, **results, "works": trial.works, "codes": list(trial.codes)}

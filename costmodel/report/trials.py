@@ -1,0 +1,139 @@
+"""Trials in words and as plain values: their results, what speaks against them, what there is to remark."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.results import BANDS_BESIDE, HEADS, OF_WHOLE_RUN, is_money, is_of_run, machine_name
+from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.explore.trial import Trial
+from costmodel.explore.workload import Workload
+from costmodel.ground.units import rounded_percent, significant
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.formatting import ENDS
+from costmodel.report.terminal.style.head import price_fields
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.theme import BAD, DIM, styled
+from costmodel.report.workload_words import words_of
+
+NARROW = ("nodes", "p99 P90", "P90")  # columns that a narrow terminal has no room for
+_NO_EFFECT = "N051"  # of a key, which may have one at other values of another
+_SPOKEN = {
+    "cluster.node.scale_out.fabric.bandwidth": "network bandwidth",
+    "cluster.node.scale_up.fabric.bandwidth": "scale-up bandwidth",
+    "cluster.node.accelerator.memory.bandwidth": "memory bandwidth",
+}
+_SHORTER = {"cluster.node.": "", "accelerator.peak.": "peak "}
+
+
+def short_path(path: str) -> str:
+    """A path without what every path of hardware begins with."""
+    if path in _SPOKEN:
+        return _SPOKEN[path]
+    for long, brief in _SHORTER.items():
+        path = path.replace(long, brief)
+    return path
+
+
+def tick_words(value: float) -> str:
+    """A value of a key on an axis."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= factor:
+            return f"{significant(value / (1e3 if prefix == 'k' else factor))}{prefix}"
+    return significant(value)
+
+
+def with_ends(shown: Iterable[str]) -> list[str]:
+    """Results, each with the end of its band that is shown beside it."""
+    return list(dict.fromkeys(each for name in shown for each in (name, *BANDS_BESIDE.get(name, ()))))
+
+
+def heads_of(asked: Workload, shown: Iterable[str]) -> list[str]:
+    """The heads of columns of results."""
+    own = words_of(asked.case.kind).heads
+    return [own.get(name) or HEADS.get(name, name) for name in shown]
+
+
+def known_results(asked: Workload) -> list[str]:
+    """All results that an answer may have; those of the whole run where the scenario asks about one."""
+    scenario = asked.case.scenario
+    is_run = getattr(scenario, "run", None) is not None
+    return [name for name in asked.columns if is_run or name not in OF_WHOLE_RUN]
+
+
+def figure_words(asked: Workload, trial: Trial, name: str) -> str:
+    """A result of one trial; a dash where there is none."""
+    value = trial.costs.get(name, math.nan)
+    if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _is_left_out(trial, name)):
+        return "—"
+    return trial.kept.texts.get(name) or words_of(asked.case.kind).result(name, value).replace("without end", "no end")
+
+
+def _is_left_out(trial: Trial, name: str) -> bool:
+    """Whether a plan that fails does not have a result: what compares with plans that work, or of one without room."""
+    return "M001" in trial.broken or is_money(name) or is_of_run(name)
+
+
+def against_words(asked: Workload, trial: Trial) -> str:
+    """What speaks against a trial, or how well it fits."""
+    if trial.fault is not None:
+        return f"{trial.fault.code} {trial.fault.with_near_word}"
+    if trial.refused:
+        first, *others = trial.refused
+        return ", ".join((f"{first} {asked.reasons[first].title}", *others))
+    if trial.kept is None:
+        return f"✗ {' '.join(trial.broken)}"
+    missed = [code for code in trial.broken if code != "M001"]
+    parts = [trial.kept.verdict] if "M001" in trial.broken else []
+    parts += [f"✗ {' '.join(missed)}{trial.kept.beside}"] if missed else []
+    if parts:
+        return ", ".join(parts)
+    chance = trial.costs.get(asked.chance, math.nan)
+    return f"at risk: {rounded_percent(chance)} {asked.aim}" if chance < SAFE else trial.kept.verdict
+
+
+def missed_lines(asked: Workload, trials: Sequence[Trial]) -> list[Line]:
+    """What the codes mean that rows have for limits they do not keep, each once."""
+    counts = Counter(code for trial in trials if not trial.refused for code in trial.broken if code != "M001")
+    some = {code: f" ({count:,} of {len(trials):,})" if count < len(trials) else "" for code, count in counts.items()}
+    return [styled(f"  ✗ {code} {asked.reasons[code].title}{words}", BAD) for code, words in some.items()]
+
+
+def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
+    """Sentences about the results that are shown, each once."""
+    wanted = {"", *shown}
+    kept = (trial.kept for trial in trials if trial.kept is not None)
+    found = dict.fromkeys(words for each in kept for name, words in each.asides.items() if name in wanted)
+    return [styled(f"  {words}", DIM) for words in found]
+
+
+def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
+    """What there is to remark on trials with an answer, but for codes that the rows show."""
+    found = [trial for trial in trials if trial.costs]
+    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in found) else {*shown, _NO_EFFECT}
+    codes = [[code for code in trial.remarked if code not in without] for trial in found]
+    nodes = [trial.about.node.name for trial in found if trial.about is not None]
+    return remarks(codes, [trial.costs for trial in found], nodes)
+
+
+def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:
+    """One trial as plain values: what it is of, its results with their bands, and whether it works."""
+    about = row_facts(asked.facts, varied) if trial.about is None else row_facts(trial.about)
+    ends = [each for name in names for each in (name, *(f"{name}_{end}" for end in ENDS)) if each in asked.columns]
+    return {
+        **about,
+        "point": " ".join(trial.settings),
+        **trial.values,
+        **{machine_name(name): known(trial.costs.get(name, math.nan)) for name in dict.fromkeys((*ends, asked.chance))},
+        "works": trial.works,
+        "verdict": trial.verdict,
+        "codes": list(trial.codes),
+        "fault": trial.fault.sentence if trial.fault else None,
+        "notes": list(trial.remarked),
+        **({} if trial.about is None else price_fields(trial.about.price)),
+    }

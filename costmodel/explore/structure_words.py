@@ -79,12 +79,6 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
 }
 
 
-def tuning_words(inputs: TrainingInputs) -> str:
-    """The adapters of a run, where it trains nothing else."""
-    tuning = inputs.tuning
-    return "" if tuning is None else f", {tuning.method} of rank {tuning.rank:.0f}"
-
-
 def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
     """What the lines of a ledger hold where only adapters are trained."""
     if inputs.tuning is None:

@@ -68,11 +68,6 @@ def plan_in_words(name: str) -> str:
     return next((name.removesuffix(suffix) for suffix in _UNITS if name.endswith(suffix)), name)
 
 
-def higher_is_better(name: str) -> bool:
-    """Whether a figure worsens when it falls."""
-    return name in NAMES and column_of(NAMES[name]).better == "higher"
-
-
 def marks(answer: Answer) -> dict[str, EquationFingerprint]:
     """Fingerprint of each equation for this plan: checksums of its inputs and of its outputs."""
     with trace() as record:

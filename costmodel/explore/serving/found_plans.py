@@ -266,8 +266,3 @@ def reasons(found: FoundPlans | VariantPlans) -> Iterator[tuple[str, int]]:
 def share_of(found: FoundPlans | VariantPlans, code: str) -> float:
     """Share of all plans that a reason refuses."""
     return found.refused[code] / found.candidates
-
-
-def example_of(found: FoundPlans, code: str) -> dict[str, float]:
-    """The first plan that a reason refuses."""
-    return next(part.examples[code] for part in found.parts if code in part.examples)

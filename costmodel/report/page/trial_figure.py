@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.trial import Trial
 from costmodel.explore.vary.sweep import Swept
 from costmodel.ground.record import record
@@ -121,10 +119,3 @@ def _value(point: Trial, name: str, path: str) -> TrialValue:
 def _setting(setting: str) -> str:
     path, _, value = setting.partition("=")
     return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
-
-
-def number_at(case: LoadedScenario, path: str) -> float:
-    """A value of a scenario as it was read, in its base unit; nan of a word."""
-    found = leaves(case).get(path)
-    value = None if found is None else found.value
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan

@@ -35,7 +35,6 @@ from costmodel.report.trials import against_words, figure_words, heads_of, short
 from costmodel.report.workload_words import words_of
 
 _KNOBS = 12
-_LINES = 4  # lines of one figure
 
 
 def signed(share: float) -> str:

@@ -18,13 +18,6 @@ def at_most_lines(answer: ServingAnswer) -> list[Text]:
     return [styled(f"  ✗ {' '.join(answer.overload)}: {words}", BAD)]
 
 
-def at_most(answer: ServingAnswer | None) -> str:
-    """The rate that a row of such a plan is of, behind its codes."""
-    if answer is None or not answer.overload:
-        return ""
-    return f" at {result('saturation_per_s', answer.costs['saturation_per_s'])}"
-
-
 def brief(name: str, value: float) -> str:
     """A result in a table of many: a wait without end in few letters."""
     return result(name, value).replace("without end", "no end")

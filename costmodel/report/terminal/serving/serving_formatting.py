@@ -118,12 +118,6 @@ def band(costs: Mapping[str, float], name: str) -> str:
     return "" if first == last else between(first, last)
 
 
-def with_band(costs: Mapping[str, float], name: str, digits: int = _DIGITS) -> str:
-    """A result, and what it is between."""
-    found = band(costs, name)
-    return f"{result(name, costs[name], digits)} ({found})" if found else result(name, costs[name], digits)
-
-
 def rate_words(rate: float, shown: str) -> str:
     """A rate of requests, in the singular where it is one."""
     return f"{shown} request{'' if rate == 1 else 's'}/s"

@@ -67,7 +67,7 @@ class ServingAnswer:
     ] = ()  # by kind, settings that fix it; empty where none were looked for
     chances: tuple[float | None, ...] = ()  # of each kind of remedies, to meet all limits; None where it is not asked
     more: bool = False  # whether a search may find others, of which too many were left to try
-    partial: bool = False  # whether the remedies make it fit, and leave limits broken
+    partial: int = 0  # how many of the first remedies make it fit, and leave limits broken
     alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
 
     @property

@@ -37,7 +37,8 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
     """The same answer with settings that fix its plan, if it is refused or breaks a limit; up to three alternatives of
     each kind, the nearest first. Those that meet all limits with the preferred chance, or else the surest.
 
-    Where nothing helps, it has the plan that is nearest to the limits with one request at a time.
+    Ahead of remedies without that chance stand those with which it fits. Where nothing helps, it has the plan that is
+    nearest to the limits with one request at a time.
     """
     trials = RemedyTrials(answer)
     if answer.refused:
@@ -55,10 +56,12 @@ def with_remedies(answer: ServingAnswer) -> ServingAnswer:
                 lambda: fleet_remedies(trials),
             )
         )
-    if found:
-        return _offered(trials, found)
-    room = fitting(trials) if "M001" in answer.broken else []
-    return replace(_offered(trials, room), partial=bool(room), alone=None if room else nearest_alone(answer))
+    room: list[Remedy] = []
+    if "M001" in answer.broken and not any(trials.is_safe(remedy.chance) for remedy in found):
+        known = {remedy.alternatives for remedy in found}
+        room = [remedy for remedy in fitting(trials) if remedy.alternatives not in known]
+    offered = _offered(trials, [*room, *found])
+    return replace(offered, partial=len(room), alone=None if offered.remedies else nearest_alone(answer))
 
 
 def _offered(trials: RemedyTrials, found: list[Remedy]) -> ServingAnswer:

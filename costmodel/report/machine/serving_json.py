@@ -67,7 +67,10 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     }
     result["plans"] = [] if answer.refused else [row]
     offered = zip(answer.remedies, answer.chances, strict=True)
-    fixes = [{"set": list(first), "limits_chance": chance} for (first, *_), chance in offered]
+    fixes = [
+        {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}
+        for place, ((first, *_), chance) in enumerate(offered)
+    ]
     result["refused"] = [
         {
             "code": code,

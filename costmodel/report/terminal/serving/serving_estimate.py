@@ -116,19 +116,21 @@ def _tries(answer: ServingAnswer) -> list[Line]:
         alone = answer.alone
         words = "" if alone is None else layout_words(alone)
         return [never_kept_line(answer.inputs, None if alone is None else alone.costs, words)]
-    part = f"    with these it fits, but would not {chance_of(answer.inputs.case)}:"
+    aim = chance_of(answer.inputs.case)
     lines: list[Line] = []
-    for (first, *others), chance in zip(answer.remedies, answer.chances, strict=True):
+    for place, ((first, *others), chance) in enumerate(zip(answer.remedies, answer.chances, strict=True)):
         options = options_of(answer.inputs.case, first)
         values = " or ".join(
             " ".join(setting.partition("=")[2] for setting in each) for each in others if len(each) == 1
         )
-        surest = "" if chance is None or chance >= SAFE else f"   chance to {chance_of(answer.inputs.case)}: "
+        surest = "" if chance is None or chance >= SAFE else f"   chance to {aim}: "
         aside = f"{f' (or {values})' if values else ''}{surest and surest + share_words(chance or 0.0, 0)}"
-        lines.append(drawn(f"    {'   ' if lines else 'try'}  {options}{aside}"))
+        if answer.partial and place in (0, answer.partial):
+            lines.append(styled(f"    with these it {f'might {aim}' if place else f'fits, but would not {aim}'}:", BAD))
+        lines.append(drawn(f"    {'   ' if place not in (0, answer.partial) else 'try'}  {options}{aside}"))
     if answer.more:
         lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
-    return [styled(part, BAD), *lines] if answer.partial else lines
+    return lines
 
 
 def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Line:

@@ -10,10 +10,9 @@ from costmodel.explore.search.progress import Watcher
 from costmodel.explore.search.ranges import doubled, values_of
 from costmodel.explore.trial import Trial
 from costmodel.explore.workload import Workload
-from costmodel.ground.errors import Fault, Place, fail
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
-from costmodel.ground.units import counted
 
 RANKS = "ranks"
 
@@ -71,8 +70,8 @@ class Scaling(Protocol):
         """The time of which terms are shares; empty where none are looked at."""
 
     @property
-    def terms(self) -> Mapping[str, str]:
-        """The parts of that time, each with its words."""
+    def terms(self) -> Sequence[str]:
+        """The parts of that time."""
 
     @property
     def count(self) -> int:
@@ -101,15 +100,6 @@ def ranks_of(text: str) -> list[float]:
     if not all(value >= 1 and value.is_integer() for value in values):
         raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
     return sorted(set(values))
-
-
-def part_of_node(each: float, ranks: float) -> Fault | None:
-    """What is wrong with a number of accelerators that ends within a node."""
-    below = ranks // each * each
-    if ranks < each or ranks == below:
-        return None
-    sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
-    return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
 
 
 def without(kind: str, given: Mapping[str, bool], instead: str) -> None:

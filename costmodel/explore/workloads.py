@@ -39,8 +39,57 @@ _BY_RATE = (
 )
 
 
+class _Usual:
+    """What most workloads answer."""
+
+    case: LoadedScenario
+
+    @property
+    def within_limits(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def facts(self) -> Subject:
+        """Model and machine."""
+        return subject_of(self.case)
+
+    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
+        """Nothing that is stated."""
+        return {}, ()
+
+    def figures(self, answer: PlanAnswer) -> dict[str, float]:
+        """Results without the ends of their bands, which follow from them."""
+        found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
+        return {machine_name(name): value for name, value in found if math.isfinite(value)}
+
+    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
+        """None."""
+        return {}
+
+    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
+        """None."""
+        return {}
+
+    def varied_key(self, path: str) -> str:
+        """The key itself."""
+        return path
+
+    def values_of(self, path: str) -> str:
+        """Those around its own value."""
+        return ""
+
+    def safety(self, path: str) -> Safety:
+        """The chance to fit."""
+        return safety_of(self.case, path)
+
+    def choices(self) -> tuple[ChosenFigure, ...]:
+        """None: batches, prompts and lengths decide what the model learns."""
+        return ()
+
+
 @record
-class TrainingWorkload:
+class TrainingWorkload(_Usual):
     """A scenario that trains; where it has no plan the best of a search is meant."""
 
     case: ResolvedScenario
@@ -50,7 +99,6 @@ class TrainingWorkload:
     shown: ClassVar[tuple[str, ...]] = ("step_time", "mfu", "memory_peak")
     chance: ClassVar[str] = "fit_chance"
     aim: ClassVar[str] = "to fit"
-    within_limits: ClassVar[tuple[str, ...]] = ()
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
@@ -120,7 +168,7 @@ class TrainingWorkload:
         return choices(_trained(answer).evaluation.block)
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """Of every equation."""
+        """Of every equation; an engine is a table of steps, which calls each one thousands of times."""
         from costmodel.explore.compare.plan_figures import marks
 
         return marks(_trained(answer))
@@ -131,25 +179,14 @@ class TrainingWorkload:
 
         return called_equations(_trained(answer))
 
-    def varied_key(self, path: str) -> str:
-        """The key itself."""
-        return path
-
-    def values_of(self, path: str) -> str:
-        """Those around its own value."""
-        return ""
-
-    def safety(self, path: str) -> Safety:
-        """The chance to fit."""
-        return safety_of(self.case, path)
-
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
+        from costmodel.explore.rank_sizes import RankSizes
         from costmodel.explore.scaling import ranks_of, without
-        from costmodel.explore.vary.training_sizes import TrainingSizes
+        from costmodel.explore.vary.training_sizes import growth_of
 
         without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
-        return TrainingSizes(self, tuple(ranks_of(ranks)), weak, best)
+        return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak, best=best), weak, best)
 
     def missing(self, result: str) -> str:
         """The input to set for an unknown result."""
@@ -158,13 +195,9 @@ class TrainingWorkload:
 
         return missing_input(training_inputs(self.case), result)
 
-    def choices(self) -> tuple[ChosenFigure, ...]:
-        """None: a batch and its lengths decide what the model learns."""
-        return ()
-
 
 @record
-class ServingWorkload:
+class ServingWorkload(_Usual):
     """A scenario that serves."""
 
     case: ServingCase
@@ -206,11 +239,6 @@ class ServingWorkload:
 
         return REFUSALS
 
-    @property
-    def facts(self) -> Subject:
-        """Model and machine."""
-        return subject_of(self.case)
-
     def of(self, case: LoadedScenario) -> ServingWorkload:
         """Another scenario that serves."""
         from costmodel.documents.reader.serving_scenario import serving
@@ -228,10 +256,6 @@ class ServingWorkload:
         from costmodel.explore.serving.best_layout import by_search
 
         return by_search(self.case, best=best)
-
-    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """Nothing that is stated."""
-        return {}, ()
 
     def answer(self, result: str = "", *, best: bool = False) -> ServingAnswer:
         """One plan under its load; its bands are left out where they are not looked at."""
@@ -257,10 +281,6 @@ class ServingWorkload:
 
         return "load" if code in UNSTABLE else None
 
-    def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Results without the ends of their bands, which follow from them."""
-        return _finite_results(answer)
-
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """Degrees, replicas and the token budget."""
         from costmodel.estimate.serving.plan_columns import sizes_of
@@ -268,14 +288,6 @@ class ServingWorkload:
 
         assert isinstance(answer, ServingAnswer)
         return sizes_of(answer.evaluation.layout)
-
-    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """None: an engine is a table of steps, which calls each equation thousands of times."""
-        return {}
-
-    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """None."""
-        return {}
 
     def varied_key(self, path: str) -> str:
         """The key, or the mean of lengths that are spread: other lengths with the same spread are tried."""
@@ -346,7 +358,7 @@ class ServingWorkload:
 
 
 @record
-class RlWorkload:
+class RlWorkload(_Usual):
     """A scenario of reinforcement learning; its variants share steps of the trainer that are known."""
 
     case: RlCase
@@ -357,7 +369,6 @@ class RlWorkload:
     shown: ClassVar[tuple[str, ...]] = ("iteration_time", "generation", "tail", "update_time", "memory_peak")
     chance: ClassVar[str] = "fit_chance"
     aim: ClassVar[str] = "to fit"
-    within_limits: ClassVar[tuple[str, ...]] = ()
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
@@ -365,11 +376,6 @@ class RlWorkload:
         from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 
         return REFUSALS
-
-    @property
-    def facts(self) -> Subject:
-        """Model and machine."""
-        return subject_of(self.case)
 
     def of(self, case: LoadedScenario) -> RlWorkload:
         """Another scenario of reinforcement learning."""
@@ -387,10 +393,6 @@ class RlWorkload:
         """If asked for, or if no plan is written and no path writes one."""
         is_open = self.case.scenario.plan is None and not any(path.startswith("plan.") for path in paths)
         return best or alone or is_open
-
-    def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """Nothing that is stated."""
-        return {}, ()
 
     def answer(self, result: str = "", *, best: bool = False) -> RlAnswer:
         """One plan of an iteration."""
@@ -411,10 +413,6 @@ class RlWorkload:
         """That it does not fit."""
         return "fits" if code == "M001" else None
 
-    def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Results without the ends of their bands, which follow from them."""
-        return _finite_results(answer)
-
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
         """Degrees of both plans."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
@@ -422,33 +420,14 @@ class RlWorkload:
         assert isinstance(answer, RlAnswer)
         return rl_degrees(answer)
 
-    def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """None."""
-        return {}
-
-    def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """None."""
-        return {}
-
-    def varied_key(self, path: str) -> str:
-        """The key itself."""
-        return path
-
-    def values_of(self, path: str) -> str:
-        """Those around its own value."""
-        return ""
-
-    def safety(self, path: str) -> Safety:
-        """The chance to fit."""
-        return safety_of(self.case, path)
-
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
-        from costmodel.explore.rl.rl_sizes import RlSizes
+        from costmodel.explore.rank_sizes import RankSizes
+        from costmodel.explore.rl.rl_sizes import growth_of
         from costmodel.explore.scaling import ranks_of, without
 
         without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
-        return RlSizes(self, tuple(ranks_of(ranks)), weak, best)
+        return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak), weak, best)
 
     def missing(self, result: str) -> str:
         """The section about the whole run, of its results, and the price, of a cost."""
@@ -456,21 +435,12 @@ class RlWorkload:
             return "set run, e.g. {} for all that is usual"
         return _missing_price(self.case, result)
 
-    def choices(self) -> tuple[ChosenFigure, ...]:
-        """None: prompts, samples and lengths decide what the model learns."""
-        return ()
-
 
 def _trained(answer: PlanAnswer) -> Answer:
     from costmodel.estimate.evaluate.predict import Answer
 
     assert isinstance(answer, Answer)
     return answer
-
-
-def _finite_results(answer: PlanAnswer) -> dict[str, float]:
-    found = ((name, value) for name, value in answer.costs.items() if not name.endswith(("_low", "_high")))
-    return {machine_name(name): value for name, value in found if math.isfinite(value)}
 
 
 def _missing_price(case: LoadedScenario, result: str) -> str:

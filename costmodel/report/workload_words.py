@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.record import record
+from costmodel.ground.units import percent, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
@@ -89,7 +91,6 @@ def _training() -> WorkloadWords:
     from costmodel.estimate.evaluate.answer_facts import facts_of
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.kept_answers import brief_words
-    from costmodel.report.terminal.plan import training_sizes as sizes
     from costmodel.report.terminal.search.refusals import reason
     from costmodel.report.terminal.style.formatting import TIME_TERMS, result
     from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
@@ -121,10 +122,47 @@ def _training() -> WorkloadWords:
         lambda name, value, digits: result(name, value, digits=digits),
         conclusion=concluded,
         terms=terms,
-        unsized=sizes.unsized,
-        sized=sizes.lines,
-        cautions=sizes.cautions,
+        unsized=_unsized,
+        sized=lambda found: [styled(words) for words in (*_paying(found), *_cautions(found))],
+        cautions=_cautions,
     )
+
+
+def _unsized(found: Scaled) -> list[Line]:
+    """What is written of the plan and cannot stay."""
+    from costmodel.documents.reader.resolved_scenario import training
+
+    plan = training(found.asked.case).scenario.plan
+    if plan is None or plan.dp is None:
+        return []
+    return [styled(f"dp follows from the ranks; the {plan.dp:.0f} of the plan is left out", WARN)]
+
+
+def _cautions(found: Scaled) -> list[str]:
+    """What to know of a time to a loss that follows from a published fit."""
+    from costmodel.documents.reader.resolved_scenario import training
+    from costmodel.estimate.shared.critical_batch import FITS_APART, is_fitted, other_meaning
+
+    workload = training(found.asked.case).scenario.workload
+    if not is_fitted(workload):
+        return []
+    spread = f"Critical batches of different fits lie up to {FITS_APART:g} times apart."
+    return [spread, *(f"{words[0].upper()}{words[1:]}." for words in other_meaning(workload))]
+
+
+def _paying(found: Scaled) -> list[str]:
+    """Where twice as many accelerators leave over three quarters of the time to a loss."""
+    known = [row for row in found.rows if not math.isnan(row.to_loss)]
+    if len(known) < 2:
+        return []
+    if found.pays is None:
+        most = known[-1].found.text
+        return [f"More GPUs pay up to {most}: a doubling saves a quarter of the time to the loss or more."]
+    before, after = found.pays
+    time, more = after.to_loss / before.to_loss, after.found.size / before.found.size
+    as_many = f"{significant(more)} times as many take {percent(time)} of the time to the loss"
+    hours = f"{significant(time * more)} times the GPU hours"
+    return [f"More GPUs stop paying after {before.found.text}: {as_many}, and {hours}."]
 
 
 def _serving() -> WorkloadWords:

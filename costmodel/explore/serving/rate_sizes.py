@@ -58,7 +58,7 @@ class RateSizes:
     figure: ClassVar[str] = "gpus"
     work: ClassVar[str] = "requests_per_s"
     time: ClassVar[str] = ""
-    terms: ClassVar[Mapping[str, str]] = {}
+    terms: ClassVar[tuple[str, ...]] = ()
 
     @property
     def words(self) -> str:

@@ -241,11 +241,13 @@ def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Ite
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as sweep_scenario
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.terminal.vary import sweep as report
+    from costmodel.report.answers import sweep as report
+    from costmodel.report.terminal.style.document_lines import document_lines
 
     found = sweep_scenario(workload_of(_case(scenario, settings)), axes(over), show)
     yes = any(point.works for point in found.points)
-    return Result(found, Reply(lambda: report.sweep(found), lambda: report.sweep_json(found), "points", yes=yes))
+    lines, result = lambda: document_lines(report.sweep(found)), lambda: report.sweep_json(found)
+    return Result(found, Reply(lines, result, "points", yes=yes))
 
 
 def compare(before: Scenario, after: Scenario) -> Result:
@@ -257,14 +259,16 @@ def compare(before: Scenario, after: Scenario) -> Result:
     """
     from costmodel.explore.compare.compare import compare as compare_sides
     from costmodel.explore.sides import fail_if_unlike, side_of
-    from costmodel.report.terminal.compare import compare as report
+    from costmodel.report.answers import compare as report
+    from costmodel.report.terminal.style.document_lines import document_lines
 
     cases = _case(before, ()), _case(after, ())
     fail_if_unlike(cases)
     names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
     found = compare_sides(*(side_of(name, case, None, changed=True) for name, case in zip(names, cases, strict=True)))
-    lines = functools.partial(report.diff, found, " → ".join(names))
-    return Result(found, Reply(lines, lambda: report.diff_json(found), "figures", yes=found.same))
+    document = report.diff(found, " → ".join(names))
+    result = functools.partial(report.diff_json, found)
+    return Result(found, Reply(lambda: document_lines(document), result, "figures", yes=found.same))
 
 
 def explain(scenario: Scenario, quantity: str = "", settings: Iterable[str] = (), *, depth: int = 3) -> Result:

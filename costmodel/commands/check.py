@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands import completion, pages
+from costmodel.commands import completion
 from costmodel.commands.output import updating, write_file
+from costmodel.commands.pages import drawn
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -64,8 +65,8 @@ def check(
     from costmodel.explore.compare.check import BaselinePolicy, entries
     from costmodel.explore.compare.check import check as run
     from costmodel.explore.workloads import workload_of
+    from costmodel.report.answers import check as report
     from costmodel.report.machine import runner_forms
-    from costmodel.report.terminal.compare import check as report
 
     cases = _loaded(question, others or ())
     given = (update, exact, within != _WITHIN)
@@ -78,7 +79,7 @@ def check(
     written = against if update else None
     if written is not None:
         _write_baseline(written, entries(found))
-    return Reply(
+    return drawn(
         lambda: report.check(found, verbose=verbose, wrote=str(written or "")),
         lambda: report.check_json(found),
         "scenarios",
@@ -87,7 +88,6 @@ def check(
             "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
             "junit": lambda: runner_forms.junit(report.suites(found)),
             "markdown": lambda: report.markdown(found),
-            **pages.of_check(found),
         },
     )
 
@@ -95,7 +95,7 @@ def check(
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
     """The entries in a baseline, beside those of other scenarios; other processes that update it wait."""
     from costmodel.documents.schemas.baseline import renewed
-    from costmodel.report.terminal.compare.check import baseline_text
+    from costmodel.report.answers.check import baseline_text
 
     with updating(path):
         write_file(path, baseline_text(renewed(_baseline(path, update=True), entries)))

@@ -90,8 +90,8 @@ def diagnose(
     from costmodel.explore.diagnose.second_run import beside, second_runs
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.ground.plan_sizes import EXCHANGING
+    from costmodel.report.answers import diagnose as report
     from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.compare import diagnose as report
     from costmodel.report.terminal.plan.plan_lines import refusal
 
     def with_setting(setting: str) -> ResolvedScenario:

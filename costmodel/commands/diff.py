@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering
+from costmodel.commands.pages import drawn
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -50,7 +51,7 @@ PlansOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 @functools.partial(asking, argument=BeforeArgument)
 def diff(
     question: Question,
@@ -121,13 +122,13 @@ def _answer(
     """The difference of two scenarios, each as it is or as the plan of a rank."""
     from costmodel.explore.compare.compare import compare
     from costmodel.explore.sides import fail_if_unlike, side_of
-    from costmodel.report.terminal.compare import compare as report
+    from costmodel.report.answers import compare as report
 
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
     fail_if_unlike((before, after))
     first, second = ranks or (None, None)
     found = compare(side_of(one, before, first, changed=False), side_of(other, after, second, changed=changed))
-    return Reply(
+    return drawn(
         lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
     )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from costmodel.report.page.forms import Form, page_forms
+from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.serving_scenario import ServingCase
@@ -16,17 +18,15 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.evidence.validate.scores import Scoreboard
-    from costmodel.explore.compare.check import CheckedScenario
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
     from costmodel.explore.rl.search_splits import FoundSplits
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.found_plans import FoundPlans
-    from costmodel.explore.vary.scale import Scaled
-    from costmodel.explore.vary.sensitivity import Sensitivity
-    from costmodel.explore.vary.sweep import Swept
+    from costmodel.report.document import AnswerDocument
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.page.marks import SvgFigure
+    from costmodel.report.terminal.style.layout import Line
 
 _OUTPUT = ("-o", "--output", "--format")
 Draw = Callable[[float], "SvgFigure"]
@@ -42,6 +42,31 @@ def command_line() -> list[str]:
         elif word not in ("--force", "--watch") and not word.startswith(("--output=", "--format=")):
             kept.append(word)
     return [shlex.join(["costmodel", *kept])]
+
+
+def drawn(
+    make: Callable[[], AnswerDocument],
+    result: Callable[[], dict[str, Any]],
+    rows: str,
+    *,
+    yes: bool = True,
+    stopped: bool = False,
+    others: Mapping[str, Form] | None = None,
+) -> Reply:
+    """A document as a reply: lines, plain values, and a page with its figure; other forms go ahead of these."""
+    document = functools.cache(make)
+
+    def lines() -> list[Line]:
+        from costmodel.report.terminal.style.document_lines import document_lines
+
+        return document_lines(document())
+
+    def faces() -> Drawn:
+        from costmodel.report.page.document_page import document_figure, document_page
+
+        return lambda: document_page(document(), command_line()), lambda: document_figure(document())
+
+    return Reply(lines, result, rows, yes=yes, stopped=stopped, others={**_late_forms(faces), **(others or {})})
 
 
 def _late_forms(drawn: Callable[[], Drawn]) -> dict[str, Form]:
@@ -108,32 +133,6 @@ def of_search(found: SearchResult) -> dict[str, Form]:
     return _late_forms(drawn)
 
 
-def of_sweep(found: Swept) -> dict[str, Form]:
-    """The page of a sweep."""
-    return _of_vary("sweep", found)
-
-
-def of_scale(found: Scaled) -> dict[str, Form]:
-    """The page of sizes."""
-    return _of_vary("scale", found)
-
-
-def of_sensitivity(found: Sensitivity) -> dict[str, Form]:
-    """The page of what moves a result."""
-    return _of_vary("sensitivity", found)
-
-
-def _of_vary(kind: str, found: Any) -> dict[str, Form]:
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import vary_pages
-
-        page, figure = vary_pages.PAGES[kind]
-        return (lambda: page(found, command_line()), lambda: figure(found))
-
-    return _late_forms(drawn)
-
-
 def of_validation(found: Scoreboard) -> dict[str, Form]:
     """The page of measured and predicted figures."""
 
@@ -148,17 +147,6 @@ def of_validation(found: Scoreboard) -> dict[str, Form]:
         return measured_figure(found.figures)
 
     return page_forms(page, figure)
-
-
-def of_check(found: Sequence[CheckedScenario]) -> dict[str, Form]:
-    """The page of limits."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page.check_page import check_figure, check_page
-
-        return lambda: check_page(found, command_line()), lambda: check_figure(found)
-
-    return _late_forms(drawn)
 
 
 # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────────────────

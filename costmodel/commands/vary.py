@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands import pages
-from costmodel.commands.shared import PAGE, VerboseOption, answering, answering_in
+from costmodel.commands.pages import drawn
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.report.terminal.style.answer import Reply
 
@@ -57,19 +57,18 @@ def sweep(
     from costmodel.explore.search.ranges import axes
     from costmodel.explore.vary.sweep import sweep as run
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.terminal.vary import sweep as report
+    from costmodel.report.answers import sweep as report
 
     varied = axes(over)
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     with paced("combinations") as pace:
         found = run(workload_of(case), varied, show, best=best, alone=question.is_alone, pace=pace)
-    return Reply(
+    return drawn(
         lambda: report.sweep(found, chart=chart),
         lambda: report.sweep_json(found),
         "points",
         yes=any(point.works for point in found.points),
         stopped=len(found.points) < found.total,
-        others=pages.of_sweep(found),
     )
 
 
@@ -113,15 +112,15 @@ def scale(
     from costmodel.commands.progress import paced
     from costmodel.explore.vary.scale import scale as run
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.terminal.vary import scaled_sizes as report
+    from costmodel.report.answers import scaled_sizes as report
 
     sized = {"workload.rate": "--rate"} if rate and question.scenario else {}
     case = question.of_rate(rate).varied({"cluster.nodes": _sized_by(ranks, rate), **sized})
     with paced("sizes") as pace:
         found = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
     works = any(row.found.point.works for row in found.rows)
-    lines, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
-    return Reply(lines, result, "sizes", yes=works, stopped=found.stopped, others=pages.of_scale(found))
+    document, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
+    return drawn(document, result, "sizes", yes=works, stopped=found.stopped)
 
 
 @answering_in(*PAGE)
@@ -153,16 +152,15 @@ def sensitivity(
     from costmodel.explore.search.named_result import named_result
     from costmodel.explore.vary.sensitivity import sensitivity as run
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.terminal.vary import sensitivity as report
+    from costmodel.report.answers import sensitivity as report
 
     asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
         found = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
-    lines, result = lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found)
-    return Reply(lines, result, "figures", others=pages.of_sensitivity(found))
+    return drawn(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
 
 
-@answering
+@answering_in(*PAGE)
 @asking
 def solve(
     question: Question,
@@ -188,13 +186,13 @@ def solve(
     from costmodel.documents.keys.overrides import full
     from costmodel.explore.vary.solve import solve as run
     from costmodel.explore.workloads import workload_of
-    from costmodel.report.terminal.vary import solve as report
+    from costmodel.report.answers import solve as report
 
     path, ranged, _ = vary.partition("=")
     case = question.varied({full(path.strip()): f"--vary {path.strip()}"} if ranged else {})
     with paced("values") as pace:
         found = run(workload_of(case), vary, wanted, best=best, alone=question.is_alone, pace=pace)
-    return Reply(
+    return drawn(
         lambda: report.solve(found),
         lambda: report.solve_json(found),
         "ranges",

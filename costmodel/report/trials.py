@@ -13,6 +13,7 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.trial import Trial
 from costmodel.explore.workload import Workload
 from costmodel.ground.units import rounded_percent, significant
+from costmodel.report.document import Cell, Column, Value, Verdict, chance_verdict
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.head import price_fields
@@ -57,6 +58,40 @@ def heads_of(asked: Workload, shown: Iterable[str]) -> list[str]:
     """The heads of columns of results."""
     own = words_of(asked.case.kind).heads
     return [own.get(name) or HEADS.get(name, name) for name in shown]
+
+
+def result_columns(asked: Workload, shown: Sequence[str]) -> list[Column]:
+    """Columns of results."""
+    return [
+        Column(head, result=name, drop=2 + NARROW.index(head) if head in NARROW else 0)
+        for head, name in zip(heads_of(asked, shown), shown, strict=True)
+    ]
+
+
+def result_cells(asked: Workload, trial: Trial, names: Sequence[str]) -> list[Cell]:
+    """Results of a trial, each with its value where there is one."""
+    texts = ((name, figure_words(asked, trial, name)) for name in names)
+    return [
+        Value(text, value, machine_name(name)) if math.isfinite(value := trial.costs.get(name, math.nan)) else text
+        for name, text in texts
+    ]
+
+
+def trial_settings(trial: Trial, *, searched: bool) -> dict[str, str]:
+    """What makes a scenario one of its trials; where each has the best plan of a search, with that plan."""
+    plan = trial.kept.settings if searched and trial.kept is not None else {}
+    return {**{path: value for path, _, value in (setting.partition("=") for setting in trial.settings)}, **plan}
+
+
+def best_chance(asked: Workload, trials: Iterable[Trial]) -> Verdict:
+    """How likely the surest of the trials is to work."""
+    chances = [trial.costs[asked.chance] for trial in trials if trial.works]
+    return chance_verdict(max(chances)) if chances else "bad"
+
+
+def codes_of(trials: Iterable[Trial]) -> list[str]:
+    """What there is to remark on any of them."""
+    return list(dict.fromkeys(code for trial in trials for code in trial.remarked))
 
 
 def known_results(asked: Workload) -> list[str]:

@@ -94,8 +94,9 @@ def test_pages_and_documents_use_plain_words() -> None:
     assert not found, "\n".join([*found, "write instead", _remedy()])
 
 
-def test_class_names_are_unique() -> None:
-    assert repeated_names(item for path in CODE for item in classes(path)) == {}
+def test_class_names_are_unique_in_a_folder() -> None:
+    named = (item for path in CODE for item in classes(path))
+    assert repeated_names((f"{Path(path).parent}: {name}", path) for name, path in named) == {}
 
 
 def test_module_names_are_unique_on_a_floor() -> None:

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any
 
-from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.record import record
+from costmodel.report.document import Cell, Value, Verdict
 from costmodel.report.page.marks import SvgFigure
 
-Verdict = Literal["good", "warn", "bad", "plain"]
-
-
-def chance_verdict(chance: float) -> Verdict:
-    """Good from the chance on that searches prefer; one that is not known is no news.
-
-    >>> [chance_verdict(each) for each in (0.79, 0.899, 0.9, 0.95)]
-    ['warn', 'warn', 'good', 'good']
-    """
-    return "warn" if chance < SAFE else "good"
-
-
-@record
-class Value:
-    """A figure as people read it, with its exact value for programs, and the trace that it opens."""
-
-    text: str
-    value: float | None = None
-    name: str = ""
-    trace: int | None = None
-
-
-Cell = str | Value
 CellOf = Callable[[str], Value]  # of a result, by its name
 
 

@@ -11,7 +11,8 @@ from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.transfer_nodes import UNITS, key_of
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.units import counted, percent, show, show_time, time_unit
-from costmodel.report.page.content import Cell, PageTable, Part, Value
+from costmodel.report.document import Cell, Value
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, Piece
 from costmodel.report.page.values import Figures, seconds
 from costmodel.report.terminal.plan.communication import link_name

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from costmodel.explore.page.plan_facts import PlanFacts, Window
 from costmodel.ground.units import percent
-from costmodel.report.page.content import Cell, PageTable, Part
+from costmodel.report.document import Cell
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.plots import PlotSpan, Timeline
 from costmodel.report.page.values import Figures, seconds

@@ -11,7 +11,8 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.communication import is_sent
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part, Value, Verdict, chance_verdict
+from costmodel.report.document import Value, Verdict, chance_verdict
+from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures

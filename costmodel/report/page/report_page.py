@@ -10,7 +10,9 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
+from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.page.content import HtmlPage, Part
+from costmodel.report.page.document_page import section_part
 from costmodel.report.page.evidence_part import measured_data, measured_part
 from costmodel.report.page.plan_page import (
     plan_page,
@@ -18,7 +20,6 @@ from costmodel.report.page.plan_page import (
 from costmodel.report.page.search_parts import choices_data, front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.page.vary_parts import tornado_part
 from costmodel.report.terminal.search.own_plan import ordinal
 
 
@@ -65,7 +66,8 @@ def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: 
         made += [front_part(facts.found), ranking_part(facts.found)]
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
-    made += [tornado_part(facts.sensitive, traces)] if facts.sensitive is not None and facts.sensitive.knobs else []
+    if facts.sensitive is not None and facts.sensitive.knobs:
+        made.append(section_part(tornado(facts.sensitive), traces))
     made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator)]
     made += ahead[-1:] if facts.plan.valid else []
     return [part for part in (*made, last) if part is not None]

@@ -16,16 +16,10 @@ from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import gib, percent, rounded_percent, significant
-from costmodel.report.page.content import (
-    CellOf,
-    Headline,
-    HtmlPage,
-    PageTable,
-    Part,
-    Value,
-    Verdict,
-    chance_verdict,
-)
+from costmodel.report.answers.sensitivity import tornado
+from costmodel.report.document import Value, Verdict, chance_verdict
+from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
+from costmodel.report.page.document_page import section_part
 from costmodel.report.page.rl_parts import (
     memory_part,
     network_part,
@@ -37,7 +31,6 @@ from costmodel.report.page.rl_parts import (
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.page.vary_parts import tornado_part
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
@@ -87,7 +80,7 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     if found is not None:
         made += [part for part in (splits_part(found), why_part(found)) if part is not None]
     if facts.sensitive is not None and facts.sensitive.knobs:
-        made.append(tornado_part(facts.sensitive, traces))
+        made.append(section_part(tornado(facts.sensitive), traces))
     spread = facts.case.stack.spread
     generation, update = percent(float(spread.generation)), percent(float(spread.update))
     lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "

@@ -14,7 +14,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_settings
 from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant, time_unit
-from costmodel.report.page.content import Cell, CellOf, PageTable, Part, Value
+from costmodel.report.document import Cell, Value
+from costmodel.report.page.content import CellOf, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint

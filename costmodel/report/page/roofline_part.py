@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import percent, show, show_time, significant
-from costmodel.report.page.content import Cell, PageTable, Part
+from costmodel.report.document import Cell
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.values import Figures
 

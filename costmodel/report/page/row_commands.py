@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.report.page.content import Value
-from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.style.next_command import around
 
 
@@ -17,12 +15,6 @@ def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) ->
     found = [around(case, "explain", each) for each in settings]
     named = found[0][0] if found else []
     return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in found]}
-
-
-def efficiency_value(traces: Traces, text: str, value: float, each: Sequence[tuple[str, str]]) -> Value:
-    """What each accelerator does on a size, over what it does on the smallest: both as text and with their command."""
-    leaves = [traces.add("for each accelerator", amount, f"{line} prints how it was made") for amount, line in each]
-    return Value(text, value, "efficiency", traces.add("efficiency", text, ("= ", " / ", ""), leaves))
 
 
 def settings_of(stated: Iterable[str]) -> dict[str, str]:

@@ -16,9 +16,10 @@ from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.record import record
+from costmodel.report.document import Cell, Verdict
 from costmodel.report.machine import json_answer, rl_json, serving_json
 from costmodel.report.page import rl_page, rl_parts, serving_page
-from costmodel.report.page.content import Cell, CellOf, HtmlPage, PageTable, Part, Verdict
+from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import conclusion, findings, plan_sections
 from costmodel.report.page.trace import PrefixedTraces, Traces

@@ -17,7 +17,8 @@ from costmodel.explore.search.search import SearchResult
 from costmodel.explore.structure_words import short_words
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, percent, rounded_percent, significant
-from costmodel.report.page.content import Cell, PageTable, Part
+from costmodel.report.document import Cell
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces

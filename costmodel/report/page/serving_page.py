@@ -15,24 +15,15 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
-from costmodel.report.page.content import (
-    Cell,
-    CellOf,
-    Headline,
-    HtmlPage,
-    PageTable,
-    Part,
-    Value,
-    Verdict,
-    chance_verdict,
-)
+from costmodel.report.document import Cell, Value, Verdict, chance_verdict
+from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
-from costmodel.report.page.vary_parts import result_cells, trial_commands
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
 from costmodel.report.terminal.serving.serving_formatting import TERMS, has_limits, plan_words, result, share_words
@@ -40,6 +31,7 @@ from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
 from costmodel.report.terminal.style.head import subject_words
+from costmodel.report.trials import result_cells, trial_settings
 
 
 def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
@@ -62,7 +54,8 @@ def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | N
         _results(answer, cell_of),
         inputs_part(facts.case, answer.assumed),
     ]
-    data = {"trace": traces.data(), "loads": trial_commands(facts.case, facts.loads, searched=False)}
+    loads = row_commands(facts.case, [trial_settings(each, searched=False) for each in facts.loads])
+    data = {"trace": traces.data(), "loads": loads}
     return HtmlPage(facts.case.title, subtitle, serving_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                 list(findings(answer)), commands, data)  # fmt: skip
 

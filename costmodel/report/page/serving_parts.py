@@ -16,7 +16,8 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
 from costmodel.ground.units import percent, show_time, significant, time_unit
-from costmodel.report.page.content import HtmlPage, PageTable, Part, Verdict, chance_verdict
+from costmodel.report.document import Verdict, chance_verdict
+from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings

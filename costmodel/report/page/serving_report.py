@@ -8,11 +8,13 @@ from functools import partial
 
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.units import percent
+from costmodel.report.answers.scaled_sizes import sizes
+from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.page.content import HtmlPage
+from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.serving_page import serving_page, traces_of, value_of
 from costmodel.report.page.serving_parts import best_words, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
-from costmodel.report.page.vary_parts import scale_part, tornado_part, trial_commands
 
 
 def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
@@ -24,14 +26,14 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     *ahead, results, held = page.parts
     made, data = [*ahead], dict(page.data)
     if facts.sizes is not None:
-        points = [row.found.point for row in facts.sizes.rows]
-        made.append(scale_part(facts.sizes, traces, "sizes"))
-        data["sizes"] = trial_commands(facts.case, points, searched=facts.sizes.best)
+        section = sizes(facts.sizes)
+        made.append(section_part(section, traces))
+        data |= section_data(section, facts.case)
     if found is not None and found.best:
         made += [part for part in (plans_part(found), why_part(found)) if part is not None]
         data["plans"] = plans_data(found)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        made.append(tornado_part(facts.sensitive, traces))
+        made.append(section_part(tornado(facts.sensitive), traces))
     engine, costs = facts.answer.inputs.engine, facts.answer.costs
     time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
     lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "

@@ -12,7 +12,8 @@ from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.exchange.writing.scenario_text import scenario_text
-from costmodel.report.page.content import PageTable, Part, Value, Verdict
+from costmodel.report.document import Value, Verdict
+from costmodel.report.page.content import PageTable, Part
 from costmodel.report.terminal.style.head import price_lines, title
 
 SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.report.page.content import Value
+from costmodel.report.document import Value
 from costmodel.report.terminal.documents.tree import TreeDrawing, joining
 
 Draw = Callable[[ExplainedFigure], TreeDrawing]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import percent, show_time, time_unit
-from costmodel.report.page.content import Value
+from costmodel.report.document import Value
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held, result
 

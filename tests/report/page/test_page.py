@@ -143,7 +143,7 @@ def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) ->
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
     page = Reader(pages[name])
     assert page.unexplained == []
-    assert page.packed.keys() & {"trace", "trials", "points", "plans"} or name in ("check", "refused")
+    assert page.packed.keys() & {"trace", "plans", "sweep-rows"} or name in ("check", "refused")
     if name in ("estimate", "serving", "rl"):
         assert any(key.startswith("transfers.") for key in page.numbers)
 
@@ -164,9 +164,9 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
 
 @pytest.mark.parametrize(
     ("name", "rows", "figure", "place"),
-    [("search", "plans", "mfu", 14), ("sweep", "points", "step_time", 1), ("scale", "points", "memory_peak", 2),
+    [("search", "plans", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1), ("scale", "scale-rows", "memory_peak", 2),
      ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
-     ("splits", "plans", "generation", 1), ("rates", "points", "gpus", 2), ("sizes", "points", "tail", 1)],
+     ("splits", "plans", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "sweep-rows", "tail", 1)],
 )  # fmt: skip
 def test_a_command_explains_a_figure_of_another_plan(
     name: str, rows: str, figure: str, place: int, run: Any, pages: dict[str, str]

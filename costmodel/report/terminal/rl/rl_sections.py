@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.explore.page.rl_facts import RlFacts
+from costmodel.report.answers.sensitivity import sensitivity
 from costmodel.report.terminal.rl import rl_estimate, rl_memory_lines, rl_search
+from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.sections import with_sections
-from costmodel.report.terminal.vary.sensitivity import sensitivity
 
 _PLANS, _FIGURES = 10, 10
 
@@ -26,4 +27,4 @@ def _sections(facts: RlFacts) -> Iterator[tuple[str, list[Line]]]:
         found = replace(facts.found, best=facts.found.best[:_PLANS])
         yield "The best plans", rl_search.search(found, why_not=True)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        yield "What moves the time of an iteration", sensitivity(facts.sensitive, _FIGURES)
+        yield "What moves the time of an iteration", document_lines(sensitivity(facts.sensitive, _FIGURES))

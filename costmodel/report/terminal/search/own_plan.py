@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.search.search import SearchResult
-from costmodel.report.terminal.compare.compare import difference, figure_row
+from costmodel.report.answers.compare import difference, figure_row
 from costmodel.report.terminal.style.formatting import TIME_TERMS
 from costmodel.report.terminal.style.layout import CellTable, Line
 

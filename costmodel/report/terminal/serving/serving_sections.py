@@ -9,13 +9,14 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.vary.sweep import Swept
 from costmodel.explore.workloads import workload_of
+from costmodel.report.answers.scaled_sizes import scale
+from costmodel.report.answers.sensitivity import sensitivity
+from costmodel.report.answers.sweep import sweep
 from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search
 from costmodel.report.terminal.serving.serving_formatting import band, limits_on, result
+from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.sections import with_sections
-from costmodel.report.terminal.vary.scaled_sizes import scale
-from costmodel.report.terminal.vary.sensitivity import sensitivity
-from costmodel.report.terminal.vary.sweep import sweep
 
 _FIGURES = 10
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
@@ -36,9 +37,9 @@ def _sections(facts: ServingFacts) -> Iterator[tuple[str, list[Line]]]:
     if facts.loads:
         yield "What if the load changes", _loads(facts)
     if facts.sizes is not None:
-        yield "Replicas for other rates", scale(facts.sizes)
+        yield "Replicas for other rates", document_lines(scale(facts.sizes))
     if facts.sensitive is not None and facts.sensitive.knobs:
-        yield "What moves the time per token", sensitivity(facts.sensitive, _FIGURES)
+        yield "What moves the time per token", document_lines(sensitivity(facts.sensitive, _FIGURES))
 
 
 def _limits(facts: ServingFacts) -> list[Line]:
@@ -56,4 +57,4 @@ def _limits(facts: ServingFacts) -> list[Line]:
 def _loads(facts: ServingFacts) -> list[Line]:
     """The same plan under lighter and heavier load."""
     axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
-    return sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads)))
+    return document_lines(sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))

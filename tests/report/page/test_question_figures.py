@@ -9,7 +9,7 @@ from costmodel.explore.search.ranges import axes
 from costmodel.explore.vary.sweep import sweep
 from costmodel.explore.workloads import workload_of
 from costmodel.report.page.plots import Plot
-from costmodel.report.page.trial_figure import sweep_figure
+from costmodel.report.page.question_figures import sweep_figure
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A result of several trials: a curve with its band where numbers were varied, bars where words were."""
+"""Figures of questions: results of trials as curves or bars, what moves a result, and what is kept of limits."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from costmodel.explore.compare.check import CheckedScenario
+from costmodel.explore.scaling import RANKS
 from costmodel.explore.trial import Trial
+from costmodel.explore.vary.knob import Knob
+from costmodel.explore.vary.scale import Scaled
+from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
 from costmodel.ground.record import record
-from costmodel.report.page.figures import Bars, FigureEntry, amounts
+from costmodel.ground.units import percent, significant
+from costmodel.report.answers.sensitivity import settable
+from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.values import round_unit
 from costmodel.report.terminal.style.formatting import ENDS, spaced
 from costmodel.report.trials import short_path, tick_words
 from costmodel.report.workload_words import words_of
 
+_KNOBS = 12
 _SPREAD = 8  # times the least from which on an axis is logarithmic
 _ROLES = ("first", "second", "third", "fourth")  # of lines of one figure
 _NONE = FigureEntry("none has an answer", 0.0, "first")
@@ -119,3 +127,79 @@ def _value(point: Trial, name: str, path: str) -> TrialValue:
 def _setting(setting: str) -> str:
     path, _, value = setting.partition("=")
     return f"{short_path(path).rpartition('.')[2]} {spaced(value)}"
+
+
+def scale_figure(found: Scaled) -> Plot | Bars:
+    """A result over the sizes, with its band."""
+    name, asked = found.scaling.figure, found.asked
+    values = []
+    for row in found.rows:
+        costs = row.found.point.costs
+        value, low, high = (costs.get(key, math.nan) for key in (name, *(f"{name}_{end}" for end in ENDS)))
+        values.append(
+            TrialValue(row.found.text, row.found.text, value, row.found.point.works, row.found.size, low, high)
+        )
+    axis = "accelerators" if found.scaling.name == RANKS else found.scaling.name
+    column, say = asked.columns[name], partial(words_of(asked.case.kind).result, name)
+    if column.unit != "1/s":
+        return trial_figure("scale", name, column.unit, axis, values, say)
+    return trial_figure("scale", f"{name}, {column.written}", column.unit, axis, values, lambda rate: f"{rate:.6g}")
+
+
+def tornado_figure(found: Sensitivity) -> Bars:
+    """Figures turned down and up, the one that moves the result most first."""
+    rows = [
+        BarRow(
+            settable(knob),
+            [_turned(knob, "lower", knob.low), _turned(knob, "higher", knob.high)],
+            f"{_signed(knob.low)}, {_signed(knob.high)}",
+        )
+        for knob in found.knobs[:_KNOBS]
+    ]
+    first = f"{settable(found.knobs[0])} moves it most." if found.knobs else "Nothing moves it."
+    legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
+    return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed,
+                legend=legend, unit=0.01)  # fmt: skip
+
+
+def _signed(share: float) -> str:
+    """A change in percent with its sign, in as many digits as its bar shows."""
+    if not math.isfinite(share):
+        return "no end"
+    return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"
+
+
+def _turned(knob: Knob, role: str, share: float) -> Piece:
+    """What a figure moves by when it is turned to one side; no bar where the result has no end."""
+    tip = f"{knob.path} {role} by {percent(knob.spread)}: {_signed(share)}"
+    end = share if math.isfinite(share) else 0.0
+    return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
+
+
+def check_figure(found: Sequence[CheckedScenario]) -> Bars:
+    """How much of what each scenario is held to is kept."""
+    return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
+
+
+def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
+    """What is kept and what is not, by scenario."""
+    rows = []
+    for name, held in found:
+        kept, every = float(sum(held)), float(len(held))
+        pieces = [
+            Piece(0.0, kept, "good", f"{name}: {kept:.0f} kept", f"{name}.kept", kept),
+            Piece(kept, every, "bad", f"{name}: {every - kept:.0f} not kept", f"{name}.failed", every - kept),
+        ]
+        share = percent(kept / every) if every else "held to nothing"
+        rows.append(BarRow(name, pieces, f"{kept:.0f} of {every:.0f}, {share}" if every else share))
+    legend = (("good", "kept"), ("bad", "not kept"))
+    words = f"{sum(all(held) for _, held in found)} of {len(found)} scenarios keep everything."
+    return Bars(
+        "kept",
+        "What is kept, by scenario",
+        words,
+        rows,
+        "what is held to: number",
+        lambda value: f"{value:g}",
+        legend=legend,
+    )

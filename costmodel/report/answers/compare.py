@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
+from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
@@ -25,7 +24,7 @@ from costmodel.report.terminal.style.head import (
     left_out_words,
     with_facts,
 )
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.workload_words import words_of
 
@@ -47,19 +46,20 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 _INPUTS_SHOWN = 24
 _TELLING = 1e-4
 SAME = "same"
-_BANDS = ("P10 – P90 before", "P10 – P90 after")
-_HEADS = ("result", "before", _BANDS[0], "after", _BANDS[1], "change", "")
 
 
-def diff(found: Difference, title: str) -> list[Line]:
+def diff(found: Difference, name: str) -> AnswerDocument:
     """What changed in the inputs, what moved, and what it comes to."""
-    lines: list[Line] = [styled(title, HEAD), *_heads(found), *_of_flags(found)]
-    if found.same:
-        return [*lines, styled("Nothing differs.")]
-    lines += [*inputs(found.inputs), *_prices_left_out(found), *_refused(found)]
-    if found.before.refused or found.after.refused:
-        return lines
-    return [*lines, Text(), *_moved(found), *_overloaded(found)]
+    about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
+    about += [styled("Nothing differs.")] if found.same else []
+    refused = [*_refused(found)]
+    sections = [] if found.same else [inputs(found.inputs, [*_prices_left_out(found), *refused])]
+    sections += [] if found.same or refused else [*_moved(found)]
+    adds_up = not found.same and not refused and _adds_up(found)
+    words = "Nothing differs." if found.same else conclusion(found)
+    verdict: Verdict = "bad" if refused else "plain"
+    last = [styled(words)] if adds_up else []
+    return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
 
 
 def _refused(found: Difference) -> Iterator[Line]:
@@ -70,14 +70,19 @@ def _refused(found: Difference) -> Iterator[Line]:
             yield styled(f"  ✗ {', '.join(side.refused)}: {other}, the plan {why}", BAD)
 
 
-def _moved(found: Difference) -> Iterator[Line]:
-    """Results with their terms, where these add up to them, and what it comes to; else results with their bands."""
-    if "step_time_s" in found.before.figures:
-        yield from (*terms(found.figures), Text(), styled(conclusion(found)))
-        return
-    rows = list(_results(found))
-    if rows:
-        yield CellTable(_HEADS, rows, "krrrrrk", drop=_BANDS)
+def _adds_up(found: Difference) -> bool:
+    """Whether the results are of a step, whose terms add up to them."""
+    return "step_time_s" in found.before.figures
+
+
+def _moved(found: Difference) -> list[Section]:
+    """Results with their terms, where these add up to them; else results with their bands."""
+    if _adds_up(found):
+        return terms(found.figures, [*_overloaded(found)])
+    columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
+               Column("P10 – P90 after", drop=2), Column("change"), Column("", "k")]  # fmt: skip
+    rows = [*_results(found)]
+    return [Section("moved", "What moved", table=Table(columns, rows) if rows else None, beneath=[*_overloaded(found)])]
 
 
 def _results(found: Difference) -> Iterator[tuple[str, ...]]:
@@ -133,15 +138,20 @@ def _of_flags(found: Difference) -> Iterator[Line]:
                 yield styled(f"  {' ' if line in beside else mark} {line.plain}", str(line.style))
 
 
-def inputs(changes: Sequence[Input]) -> list[Line]:
+def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
     """Values that were exchanged, came or went, with the line where the new one stands."""
-    if not changes:
-        return [styled("  no input differs; the predictions themselves do", WARN)]
+    columns = [
+        Column("", "l"),
+        Column("path", "l"),
+        Column("change", "l"),
+        Column("written", "l", drop=1),
+    ]
     rows = [(_sign(change), change.path, _exchanged(change), _line(change)) for change in changes[:_INPUTS_SHOWN]]
-    lines: list[Line] = [CellTable(("", "path", "change", "written"), rows, "llll", headed=False, drop=("written",))]
+    lines: list[Line] = [] if changes else [styled("  no input differs; the predictions themselves do", WARN)]
     if len(changes) > _INPUTS_SHOWN:
         lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
-    return lines
+    table = Table(columns, rows, headed=False) if rows else None
+    return Section("inputs", "What was changed", table=table, beneath=[*lines, *beneath], apart=False)
 
 
 def _prices_left_out(found: Difference) -> list[Line]:
@@ -167,7 +177,7 @@ def _line(change: Input) -> str:
     return f"{place.file}:{place.line}" if place is not None and place.line else ""
 
 
-def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
+def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True) -> list[Section]:
     """Results that moved, each with its terms beneath it."""
     named = {plan_in_words(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
@@ -182,14 +192,20 @@ def terms(moves: Sequence[MovedFigure]) -> Iterator[Line]:
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
             rows += _beneath([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])
-    if rows:
-        yield CellTable(("", "before", "after", "change", ""), rows, "lrrrl", headed=False)
+    columns = [
+        Column("", "l"),
+        Column("before"),
+        Column("after"),
+        Column("change"),
+        Column("", "l"),
+    ]
+    made = [Section("moved", "What moved", table=Table(columns, rows, headed=False), apart=apart)] if rows else []
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
-        yield Text()
-        yield styled("  communication", HEAD)
         shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
-        yield CellTable(("", "before", "after", "change", ""), _beneath(shown), "lrrrl", headed=False)
+        table = Table(columns, _beneath(shown), headed=False)
+        made.append(Section("communication", "Communication", ahead=[styled("  communication", HEAD)], table=table))
+    return [*made, *([Section("more", "", beneath=beneath, apart=False)] if beneath else [])]
 
 
 def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:

@@ -13,24 +13,28 @@ from costmodel.explore.trial import Trial
 from costmodel.explore.vary.sweep import Swept
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import joined, spaced
-from costmodel.report.terminal.style.head import hourly, price_varies, prices
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
+from costmodel.report.terminal.style.head import hourly, price_varies, prices, title
+from costmodel.report.terminal.style.layout import Line, WidthDrawing
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, bar, styled
 from costmodel.report.trials import (
-    NARROW,
     against_words,
     aside_lines,
+    best_chance,
+    codes_of,
     figure_words,
-    heads_of,
     missed_lines,
     remark_lines,
+    result_cells,
+    result_columns,
     short_path,
     tick_words,
     trial_fields,
+    trial_settings,
     with_ends,
 )
 from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
@@ -40,46 +44,74 @@ _EACH = "tokens_per_s_per_gpu"
 _BAR = 16
 
 
-def sweep(found: Swept, *, chart: bool = False) -> list[Line]:
+def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
     """A row a combination: what was set, what came out, and what is wrong where something is."""
     priced = any(map(is_money, found.shown))
-    each = priced and price_varies(found.paths)
-    lines: list[Line] = [*varied_head(found.asked, found.paths, priced=priced)]
-    lines += held_lines(found.asked, found.paths) if found.best else []
+    about: list[Line] = [*varied_head(found.asked, found.paths, priced=priced)]
+    about += held_lines(found.asked, found.paths) if found.best else []
     if len(found.points) < found.total:
-        lines.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
-    lines += [Text(), _combinations(found, priced=each)]
-    if each:
-        lines += prices(point.about.price for point in found.points if point.about)
-    lines += missed_lines(found.asked, found.points)
-    lines += aside_lines(found.points, found.shown)
-    lines += remark_lines(found.points, "N003", "N023")
-    lines += _unequal(found)
-    if chart:
-        lines += [Text(), _chart(found)]
+        about.append(styled(f"Stopped after {len(found.points):,} of {found.total:,} combinations.", BAD))
     broken = sum(not point.costs for point in found.points)
     counted = number_of(len(found.points), "point") + (f", {broken:,} without an answer" if broken else "")
     made = "the best of costmodel search" if found.best else "costmodel estimate"
-    return [*lines, Text(), styled(f"{counted}; each is {made} with its --set.", DIM)]
+    last: list[Line] = [_chart(found), Text()] if chart else []
+    return AnswerDocument(
+        found.asked.case,
+        title(found.asked.case),
+        about,
+        _conclusion(found),
+        best_chance(found.asked, found.points),
+        [combinations(found)],
+        remark_lines(found.points, "N003", "N023"),
+        codes_of(found.points),
+        [*last, styled(f"{counted}; each is {made} with its --set.", DIM)],
+    )
 
 
-def _combinations(found: Swept, *, priced: bool) -> CellTable:
+def combinations(found: Swept) -> Section:
     """The table of a sweep; with a column of prices where each row has its own."""
-    first, *others = with_ends(found.shown)
-    most = max((value for point in found.points if 0 < (value := point.costs.get(first, 0.0)) < math.inf), default=0.0)
+    asked, points = found.asked, found.points
+    priced = any(map(is_money, found.shown)) and price_varies(found.paths)
+    names = with_ends(found.shown)
+    first = names[0]
+    most = max((value for point in points if 0 < (value := point.costs.get(first, 0.0)) < math.inf), default=0.0)
+    main, *further = result_columns(asked, names)
+    columns = [*(Column(short_path(path)) for path in found.paths), main]
+    columns += [Column("", "l", drop=1, face="terminal"), *further]
+    columns += [*([Column("price")] if priced else []), *([Column("best plan", "l")] if found.best else [])]
     rows = []
-    for point in found.points:
-        main, *further = (figure_words(found.asked, point, name) for name in (first, *others))
-        price = (hourly(point.about.price) if point.about else "",) if priced else ()
-        plan = (point.kept.words if point.kept is not None and point.costs else "",) if found.best else ()
-        verdict = against_words(found.asked, point)
-        values = map(spaced, point.written)
-        rows.append((*values, main, _bar(point, first, most), *further, *price, *plan, verdict))
-    main_head, *other_heads = heads_of(found.asked, (first, *others))
-    heads = [*map(short_path, found.paths), main_head, "", *other_heads]
-    heads += [*(["price"] if priced else []), *(["best plan"] if found.best else []), "verdict"]
-    align = "r" * (len(found.axes) + 1) + "l" + "r" * (len(others) + priced) + "l" * (1 + found.best)
-    return CellTable(heads, rows, align, drop=[head for head in ("", *NARROW) if head in heads])
+    for point in points:
+        result, *results = result_cells(asked, point, names)
+        row: list[Cell] = [*map(spaced, point.written), result, _bar(point, first, most), *results]
+        row += [hourly(point.about.price) if point.about else ""] if priced else []
+        row += [point.kept.words if point.kept is not None and point.costs else ""] if found.best else []
+        rows.append([*row, against_words(asked, point)])
+    settings = [trial_settings(point, searched=found.best) for point in points]
+    beneath: list[Line] = [*prices(point.about.price for point in points if point.about)] if priced else []
+    beneath += [*missed_lines(asked, points), *aside_lines(points, found.shown), *_unequal(found)]
+    table = Table([*columns, Column("verdict", "l")], rows, settings=settings, sortable=True)
+    lead = f"{number_of(len(points), 'combination')}."
+    return Section("sweep", "What changes", lead, [partial(_figure, found)], table=table, beneath=beneath)
+
+
+def _figure(found: Swept) -> Draw:
+    from costmodel.report.page.question_figures import sweep_figure
+
+    return sweep_figure(found)
+
+
+def _conclusion(found: Swept) -> str:
+    """How many combinations work, and which of them is best."""
+    asked, name, works = found.asked, found.shown[0], [point for point in found.points if point.works]
+    better = asked.columns[name].better
+    known = [point for point in works if math.isfinite(point.costs.get(name, math.nan))]
+    words = f"{len(works)} of {len(found.points)} combinations work."
+    if not known or better == "neither":
+        return words
+    best = min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0))
+    pairs = zip(map(short_path, found.paths), best.written, strict=True)
+    settings = ", ".join(f"{path} {value}" for path, value in pairs)
+    return f"{words} The {better.removesuffix('er')}est {name}, {figure_words(asked, best, name)}, is at {settings}."
 
 
 def _bar(point: Trial, name: str, most: float) -> str:

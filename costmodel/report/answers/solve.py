@@ -19,6 +19,7 @@ from costmodel.explore.workload import Workload
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent
+from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, between, listed, spaced
@@ -26,28 +27,52 @@ from costmodel.report.terminal.style.head import (
     price_fields,
     price_lines,
     price_varies,
+    title,
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
-from costmodel.report.trials import figure_words, heads_of
+from costmodel.report.trials import (
+    against_words,
+    figure_words,
+    heads_of,
+    result_cells,
+    result_columns,
+    short_path,
+    trial_settings,
+    with_ends,
+)
 from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
 
 _DIGITS = range(3, 7)  # of a result, as many as show that it is not its bound
 
 
-def solve(found: SolveResult) -> list[Line]:
+def solve(found: SolveResult) -> AnswerDocument:
     """The values that reach the target, or that none does and what comes nearest."""
     goal, asked = found.target, found.asked
-    say = words_of(asked.case.kind).result
-    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {say(goal.column, goal.bound)}"
-    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
-    lines: list[Line] = [*varied_head(asked, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
-    lines += held_lines(asked, [found.path]) if found.best else []
-    counted = f"{found.evaluated:,} value{'' if found.evaluated == 1 else 's'}"
+    bound = words_of(asked.case.kind).result(goal.column, goal.bound)
+    wanted = f"{goal.column} {'≥' if goal.at_least else '≤'} {bound}"
+    about: list[Line] = [*varied_head(asked, [found.path], priced=is_money(goal.column)), styled(wanted, HEAD)]
+    about += held_lines(asked, [found.path]) if found.best else []
     if found.stopped:
-        lines.append(styled(f"Stopped after {counted}.", BAD))
+        about.append(styled(f"Stopped after {number_of(found.evaluated, 'value')}.", BAD))
+    answer, last = _answer_lines(found), list[Line]()
+    if found.answer is not None:
+        settings = {found.path: spaced(found.answer).replace(",", "")}
+        verb = "search" if found.best else "estimate"
+        last = [typed("Next:", command(asked.case, verb, settings=settings))]
+    words = next((line.plain.strip() for line in answer if isinstance(line, Text)), "Nothing was tried.")
+    sections = [Section("reached", wanted, ahead=answer, apart=False), *_at_both_ends(found)]
+    verdict: Verdict = "bad" if not found.reaches else "good" if found.is_safe else "warn"
+    return AnswerDocument(asked.case, title(asked.case), about, f"{words}.", verdict, sections, closing=last)
+
+
+def _answer_lines(found: SolveResult) -> list[Line]:
+    """Which values reach it, what it is like there, and how they were looked for."""
+    goal, asked = found.target, found.asked
+    say, lines = words_of(asked.case.kind).result, list[Line]()
+    now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
     first, last = map(spaced, found.tried)
     some = found.how == "scan" and not found.every
     if found.reaches:
@@ -66,17 +91,25 @@ def solve(found: SolveResult) -> list[Line]:
     if is_money(goal.column) and own and found.price is not None:
         lines += price_lines(found.price, "  ")
     if found.evaluated:
-        tried = f"{counted} tried from {first} to {last}"
+        tried = f"{number_of(found.evaluated, 'value')} tried from {first} to {last}"
         tried += f", {found.invalid:,} of them without a valid plan" if found.invalid else ""
         lines.append(styled(f"  by {found.how}, {tried}", DIM))
         lines += _faulty(found.faulty)
-    if found.answer is not None:
-        answer, verb = spaced(found.answer), "search" if found.best else "estimate"
-        if found.best and found.plan is not None:
-            lines.append(styled(f"  at {answer} the best plan is {found.plan.words}"))
-        settings = {found.path: answer.replace(",", "")}
-        lines += [Text(), typed("Next:", command(asked.case, verb, settings=settings))]
+    if found.answer is not None and found.best and found.plan is not None:
+        lines.append(styled(f"  at {spaced(found.answer)} the best plan is {found.plan.words}"))
     return lines
+
+
+def _at_both_ends(found: SolveResult) -> list[Section]:
+    """On a page, the results at the ends of every stretch."""
+    trials = list({trial.written[0]: trial for pair in found.ends for trial in pair if trial.costs}.values())
+    if not trials:
+        return []
+    asked, names = found.asked, with_ends(dict.fromkeys((found.target.column, *found.asked.shown)))
+    columns = [Column(short_path(found.path)), *result_columns(asked, names), Column("verdict", "l")]
+    rows = [[spaced(each.written[0]), *result_cells(asked, each, names), against_words(asked, each)] for each in trials]
+    settings = [trial_settings(each, searched=found.best) for each in trials]
+    return [Section("ends", "At the ends", table=Table(columns, rows, settings=settings), face="page")]
 
 
 def _at_ends(found: SolveResult) -> list[Line]:

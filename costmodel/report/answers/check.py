@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -16,11 +18,13 @@ from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
+from costmodel.report.answers.compare import figures_json, inputs, inputs_json, terms
+from costmodel.report.document import AnswerDocument, Column, Draw, Section, Table, Verdict
 from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
-from costmodel.report.terminal.compare.compare import figures_json, inputs, inputs_json, terms
 from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.document_lines import section_lines
 from costmodel.report.terminal.style.head import job_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, chance_style, styled
@@ -33,18 +37,25 @@ _DIGITS, _SURE = 3, 0.9995  # a chance from which nothing is stated
 _STATES = {"valid": "invalid", "load": "not answered"}
 
 
-def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str = "") -> list[Line]:
+def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str = "") -> AnswerDocument:
     """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
-    lines: list[Line] = []
-    for checked in found:
-        lines += job_lines(checked.asked.case.asked.assumed)
-        lines.append(styled(checked.name, HEAD))
-        lines += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
-        lines += _scenario(checked, verbose=verbose)
-    lines.append(Text())
+    kept, total = sum(checked.kept for checked in found), summary(found)
+    sections = [Section("kept", "What is kept", figures=[partial(_figure, found)], face="page")]
+    for place, checked in enumerate(found):
+        sections += _scenario(checked, f"s{place}", verbose=verbose)
+    last: list[Line] = []
     if not wrote or any(checked.findings for checked in found):
-        lines.append(styled(summary(found), "" if all(c.kept for c in found) else BAD))
-    return [*lines, styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else lines
+        last.append(styled(total, "" if kept == len(found) else BAD))
+    last += [styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else []
+    words = f"{kept} of {len(found)} scenarios keep all that they are held to: {total}".rstrip(".")
+    verdict: Verdict = "good" if kept == len(found) else "bad"
+    return AnswerDocument(None, "Limits", [], f"{words}.", verdict, sections, closing=last)
+
+
+def _figure(found: Sequence[CheckedScenario]) -> Draw:
+    from costmodel.report.page.question_figures import check_figure
+
+    return check_figure(found)
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
@@ -54,17 +65,30 @@ def _head(checked: CheckedScenario) -> list[Text]:
     return [line for line in head if isinstance(line, Text) and line.plain not in job]
 
 
-def _scenario(checked: CheckedScenario, *, verbose: bool) -> Iterator[Line]:
-    if checked.kept and not verbose:
-        yield Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked))
+def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Section]:
+    """What it is held to; in a terminal one line of what is kept."""
+    named = styled(checked.name, HEAD)
+    ahead: list[Line] = [*job_lines(checked.asked.case.asked.assumed), named]
+    ahead += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
+    brief, beneath = checked.kept and not verbose, list[Line]()
+    if brief:
+        beneath.append(Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked)))
         if any(finding.kind == "known" for finding in checked.findings):
-            yield styled("  ▲ not in the baseline; --update adds it", WARN)
-        return
+            beneath.append(styled("  ▲ not in the baseline; --update adds it", WARN))
+    elif checked.kept and (chance := _chance(checked)).plain:
+        beneath.append(Text.assemble("   ", chance))
+    columns = [
+        Column("", "l"),
+        Column("name", "l"),
+        Column("is", "l"),
+        Column("held to", "l"),
+        Column("written", "l"),
+    ]
     rows = [_row(checked, finding) for finding in checked.findings]
-    yield CellTable(("", "name", "value", "bound", "where"), rows, "lllll", headed=False, gap=" ", drop=())
-    if checked.kept and (chance := _chance(checked)).plain:
-        yield Text.assemble("   ", chance)
-    yield from why(checked)
+    table = Table(columns, rows, headed=False, gap=" ", face="page" if brief else "all") if rows else None
+    title = f"{'✓' if checked.kept else '✗'} {checked.name}"
+    words = words_of(checked.asked.case.kind).conclusion(checked.answer)
+    return [Section(key, title, words, (), ahead, table, beneath, apart=False), *why(checked, key)]
 
 
 def _chance(checked: CheckedScenario) -> Text:
@@ -80,21 +104,22 @@ def _chance_of(checked: CheckedScenario) -> float:
     return math.nan if checked.answer.refused else float(checked.answer.costs.get(checked.asked.chance, math.nan))
 
 
-def why(checked: CheckedScenario) -> Iterator[Line]:
+def why(checked: CheckedScenario, key: str) -> list[Section]:
     """Beneath a failure against a baseline: changed inputs, terms that moved, equations that answer otherwise."""
     if not checked.moved or checked.kept:
-        return
-    if checked.inputs:
-        yield from inputs(checked.inputs)
-    yield from _moved(checked.moved)
-    for name in checked.equations:
-        room = EQUATIONS[name].room.replace(".", "/") if name in EQUATIONS else ""
-        yield styled(f"  equation {name} changed on the same inputs  (costmodel/{room}.py)", WARN)
+        return []
+    rooms = {name: EQUATIONS[name].room.replace(".", "/") if name in EQUATIONS else "" for name in checked.equations}
+    lines = [
+        styled(f"  equation {name} changed on the same inputs  (costmodel/{room}.py)", WARN)
+        for name, room in rooms.items()
+    ]
+    made = [inputs(checked.inputs)] if checked.inputs else []
+    made += terms(checked.moved, [*_others(checked.moved), *lines], apart=False)
+    return [replace(each, key=f"{key}-{each.key}", title=f"{checked.name}: {each.title.lower()}") for each in made]
 
 
-def _moved(moves: Sequence[MovedFigure]) -> Iterator[Line]:
-    """Results and terms as diff shows them; figures it has no room for are counted."""
-    yield from terms(moves)
+def _others(moves: Sequence[MovedFigure]) -> Iterator[Line]:
+    """Figures that diff has no room for."""
     shown = {plan_in_words(move.name) for move in moves}
     columns = COLUMNS["training"]
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
@@ -231,7 +256,8 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
     table = CellTable(names, rows, "l" * len(names))
     parts = [markdown_text([styled(f"costmodel: {summary(found)}.", HEAD), *([table] if rows else [])])]
     for checked in failing:
-        details = markdown_text([*_head(checked), *why(checked)]) if checked.moved else ""
+        moved = [line for section in why(checked, "") for line in section_lines(section)]
+        details = markdown_text([*_head(checked), *moved]) if checked.moved else ""
         if details.strip():
             parts.append(f"<details><summary>{_escaped(checked.name)}: what moved</summary>\n\n{details}\n</details>\n")
     return "\n".join(parts)

@@ -1,0 +1,1 @@
+"""Answers of questions as documents, and as plain values for programs."""

@@ -1,0 +1,158 @@
+"""Answers of sensitivity: a tornado, and which figure of the hardware is the bottleneck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.keys.overrides import short
+from costmodel.documents.reader.sources import provenance
+from costmodel.documents.schemas.results import is_money, machine_name
+from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.explore.compare.input_paths import InputValue, leaves
+from costmodel.explore.vary.knob import Knob
+from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.ground.units import significant
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.documents.tree import written_words
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.charts import two_sided
+from costmodel.report.terminal.style.head import title, with_facts
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+from costmodel.report.trials import short_path
+from costmodel.report.workload_words import plan_fields, plan_head, words_of
+
+if TYPE_CHECKING:
+    from costmodel.report.page.trace import Traces
+
+_KNOBS_SHOWN = 16
+_MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
+
+
+def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> AnswerDocument:
+    """A tornado, and which figure of the hardware is the bottleneck."""
+    asked, gains = found.asked, bottleneck(found)
+    value = words_of(asked.case.kind).result(found.result, found.value)
+    first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
+    return AnswerDocument(
+        asked.case,
+        title(asked.case),
+        plan_head(asked, found.answer, priced=is_money(found.result)),
+        f"{found.result} is {value}.{first} {gains[0]}",
+        "plain",
+        [tornado(found, shown)],
+        closing=[*map(styled, gains)],
+    )
+
+
+def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
+    """What moves a result down and up, most first; in a terminal so many figures."""
+    sides = (abs(side) for knob in found.knobs[:shown] for side in (knob.low, knob.high))
+    widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(found.asked.case)
+    columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=2), Column("down"),
+               Column("", "l", drop=3, face="terminal"), Column("up")]  # fmt: skip
+    rows = []
+    for knob in found.knobs:
+        down, up = (
+            Value(words := percent_words(share), share, opens=partial(_turned, found, written, knob, place, words))
+            for place, share in enumerate((knob.low, knob.high))
+        )
+        row: list[Cell] = [settable(knob), knob.text, turned_words(knob)]
+        rows.append([*row, down, two_sided(knob.low, knob.high, widest), up])
+    beneath: list[Line] = []
+    if len(found.knobs) > shown:
+        beneath.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+    if any(knob.kind == "fitted" for knob in found.knobs[:shown]):
+        beneath.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
+    result = f"{found.result} {words_of(found.asked.case.kind).result(found.result, found.value)}"
+    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found)[:2])}"
+    return Section(
+        "sensitivity",
+        f"What moves {found.result}",
+        lead,
+        [partial(_figure, found)],
+        [styled(result, HEAD)],
+        Table(columns, rows, most=shown),
+        beneath,
+        folded=True,
+    )
+
+
+def _figure(found: Sensitivity) -> Draw:
+    from costmodel.report.page.question_figures import tornado_figure
+
+    return tornado_figure(found)
+
+
+def _turned(
+    found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: Traces
+) -> int:
+    """The trace of a change: the result with the figure turned to one side, over the result."""
+    asked, say = found.asked, words_of(found.asked.case.kind).result
+    plan = {} if asked.case.scenario.plan is not None else asked.kept(found.answer).settings
+    base = traces.of(found.result)
+    if base is None:
+        line = command(asked.case, "explain", found.result, settings=plan)
+        base = traces.add(found.result, say(found.result, found.value), f"{line} prints how it was made")
+    place = written[knob.path].place if knob.path in written else None
+    source = "" if place is None else written_words(provenance(asked.case.trees, place))
+    leaf = traces.add(settable(knob), knob.text, place=source)
+    figure = knob.turned[side]
+    line = "the same equations with this constant, which the fit holds and --set does not reach"
+    if knob.kind != "fitted":
+        line = command(asked.case, "explain", found.result, settings={**plan, short(knob.path): figure})
+    text = say(found.result, found.value * (1 + (knob.low, knob.high)[side]))
+    turned = traces.add(f"{found.result} with {settable(knob)} {figure}", text, line, [leaf])
+    return traces.add("change", words, ("= ", " / ", " − 1"), [turned, base])
+
+
+def turned_words(knob: Knob) -> str:
+    """How far a figure is turned: to either side, or up to the whole, where a share of it ends."""
+    whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
+    return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
+
+
+def settable(knob: Knob) -> str:
+    """The path that --set takes; of what was fitted, what the fit calls it."""
+    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
+
+
+def percent_words(share: float) -> str:
+    """A change in percent with its sign, or how many times as much."""
+    if math.isinf(share):
+        return "no end"
+    if abs(share) < 5e-6:
+        return "0 %"
+    if share >= _MANY_TIMES - 1:
+        return f"× {significant(1 + share)}"
+    digits = 2 if abs(share) < 0.001 else 1
+    return f"{share * 100:+.{digits}f} %".replace("-", "−")
+
+
+def bottleneck(found: Sensitivity) -> list[str]:
+    """What a tenth more of each figure of the hardware would buy, most first."""
+    sign = 1.0 if found.asked.columns[found.result].better == "higher" else -1.0
+    gains = sorted(((sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
+    stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]
+    return stated or ["No figure of the hardware, a tenth larger, makes it better."]
+
+
+def sensitivity_json(found: Sensitivity) -> dict[str, Any]:
+    """The tornado as plain values: shares by which the result changes."""
+    return {
+        **head("costmodel/sensitivity/v2"),
+        **plan_fields(found.asked, found.answer),
+        "result": machine_name(found.result),
+        "value": found.value,
+        "bottleneck": bottleneck(found),
+        "figures": with_facts(
+            row_facts(found.asked.facts),
+            ({**asdict(knob), "low": known(knob.low), "high": known(knob.high)} for knob in found.knobs),
+        ),
+    }

@@ -1,0 +1,117 @@
+"""An answer as a document: what it is about, what it comes to, tables and figures. Terminal and page draw the same one.
+
+Sections hold tables whose cells have their exact value, the result that they are of, and the trace that they open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from costmodel.documents.schemas.default_values import SAFE
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.report.page.marks import SvgFigure
+    from costmodel.report.page.trace import Traces
+    from costmodel.report.terminal.style.layout import Line
+
+Verdict = Literal["good", "warn", "bad", "plain"]
+Face = Literal["all", "terminal", "page"]
+Draw = Callable[[float], "SvgFigure"]
+
+
+def chance_verdict(chance: float) -> Verdict:
+    """Good from the chance on that searches prefer; one that is not known is no news.
+
+    >>> [chance_verdict(each) for each in (0.79, 0.899, 0.9, 0.95)]
+    ['warn', 'warn', 'good', 'good']
+    """
+    return "warn" if chance < SAFE else "good"
+
+
+@record
+class Value:
+    """A figure as people read it, with its exact value for programs, and the trace that it opens on a page."""
+
+    text: str
+    value: float | None = None
+    name: str = ""
+    trace: int | None = None
+    opens: Callable[[Traces], int] | None = None  # writes that trace, where the table is drawn on a page
+
+
+Cell = str | Value
+
+
+@record
+class Column:
+    """A column of a table.
+
+    align: r stands right, l may wrap, k never wraps. result: that of its cells, whose trace each row opens. drop: the
+    order in which columns go where a terminal has no room; 0 stays
+    """
+
+    head: str
+    align: str = "r"
+    result: str = ""
+    drop: int = 0
+    face: Face = "all"
+
+
+@record
+class Table:
+    """Rows under columns.
+
+    settings: what makes the scenario that of each row, for the commands that a page shows. most: rows in a terminal
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+    settings: Sequence[Mapping[str, str]] = ()
+    headed: bool = True
+    gap: str = "  "
+    sortable: bool = False
+    most: int | None = None
+    face: Face = "all"
+
+
+@record
+class Section:
+    """What it shows in a sentence, figures of a page, a table, and lines ahead of it and beneath it.
+
+    key: what a page calls it. figures: each makes one. folded: whether the table stands behind the figure. apart:
+    whether an empty line of the terminal stands ahead
+    """
+
+    key: str
+    title: str
+    lead: str = ""
+    figures: Sequence[Callable[[], Draw]] = ()
+    ahead: Sequence[Line] = ()
+    table: Table | None = None
+    beneath: Sequence[Line] = ()
+    folded: bool = False
+    apart: bool = True
+    face: Face = "all"
+
+
+@record
+class AnswerDocument:
+    """One answer.
+
+    head: what it is about. conclusion: what it comes to, on a page. remarks: what there is to remark, on a page by its
+    codes. closing: the last lines of a terminal
+    """
+
+    case: LoadedScenario | None
+    title: str
+    head: Sequence[Line]
+    conclusion: str
+    verdict: Verdict
+    sections: Sequence[Section]
+    remarks: Sequence[Line] = ()
+    remarked: Sequence[str] = ()
+    closing: Sequence[Line] = ()

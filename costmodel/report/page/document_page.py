@@ -1,0 +1,76 @@
+"""An answer's document as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.report.document import AnswerDocument, Cell, Draw, Section, Table
+from costmodel.report.page.content import HtmlPage, PageTable, Part
+from costmodel.report.page.row_commands import row_commands
+from costmodel.report.page.shared_parts import remark_findings
+from costmodel.report.page.trace import Traces
+from costmodel.report.terminal.style.layout import Line
+
+
+def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:
+    """Its conclusion first, then its sections."""
+    traces, shown = Traces({}), [section for section in document.sections if section.face != "terminal"]
+    parts = [section_part(section, traces) for section in shown]
+    data = {key: value for section in shown for key, value in section_data(section, document.case).items()}
+    data |= {"trace": made} if (made := traces.data())["nodes"] else {}
+    about, findings = list(_words(document.head)), list(remark_findings(document.remarked))
+    return HtmlPage(document.title, about, document.conclusion, document.verdict, [], parts, findings, commands, data)
+
+
+def document_figure(document: AnswerDocument) -> Draw | None:
+    """The first figure that it has."""
+    return next((make() for section in document.sections for make in section.figures), None)
+
+
+def section_part(section: Section, traces: Traces) -> Part:
+    """A section of a page, whose cells write their traces."""
+    table = None if section.table is None else _page_table(section.table, traces, section.key)
+    return Part(
+        section.key,
+        section.title,
+        section.lead,
+        [make() for make in section.figures],
+        tables=[table] if table is not None and not section.folded else [],
+        figures_as_table=table if section.folded else None,
+        note=" · ".join(_words((*section.ahead, *section.beneath))),
+    )
+
+
+def section_data(section: Section, case: LoadedScenario | None) -> dict[str, Any]:
+    """The commands that explain the rows of its table."""
+    if section.table is None or not section.table.settings or case is None:
+        return {}
+    return {_rows_of(section.key): row_commands(case, section.table.settings)}
+
+
+def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
+    shown = [place for place, column in enumerate(table.columns) if column.face != "terminal"]
+    columns = [table.columns[place] for place in shown]
+    rows = [[_opened(row[place], traces) for place in shown] for row in table.rows]
+    heads = [column.head for column in columns]
+    align = "".join("r" if column.align == "r" else "l" for column in columns)
+    figures = [column.result for column in columns] if table.settings else ()
+    return PageTable(heads, rows, align, table.caption, sortable=table.sortable,
+                     rows_data=_rows_of(key) if table.settings else "", figures=figures)  # fmt: skip
+
+
+def _rows_of(key: str) -> str:
+    return f"{key}-rows"
+
+
+def _opened(cell: Cell, traces: Traces) -> Cell:
+    return cell if isinstance(cell, str) or cell.opens is None else replace(cell, trace=cell.opens(traces), opens=None)
+
+
+def _words(lines: Iterable[Line]) -> Iterator[str]:
+    return (line.plain.strip() for line in lines if isinstance(line, Text) and line.plain.strip())

@@ -5,8 +5,8 @@ Sections hold tables whose cells have their exact value, the result that they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.record import record
@@ -14,7 +14,6 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.report.page.marks import SvgFigure
-    from costmodel.report.page.trace import Traces
     from costmodel.report.terminal.style.layout import Line
 
 Verdict = Literal["good", "warn", "bad", "plain"]
@@ -31,6 +30,18 @@ def chance_verdict(chance: float) -> Verdict:
     return "warn" if chance < SAFE else "good"
 
 
+class TraceWriter(Protocol):
+    """Holds the traces that figures of a page open."""
+
+    def of(self, name: str) -> int | None:
+        """The place of the trace of a result, if it has one."""
+
+    def add(
+        self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
+    ) -> int:
+        """A further trace: its title and value, how it was made of others, and where it is written."""
+
+
 @record
 class Value:
     """A figure as people read it, with its exact value for programs, and the trace that it opens on a page."""
@@ -39,7 +50,7 @@ class Value:
     value: float | None = None
     name: str = ""
     trace: int | None = None
-    opens: Callable[[Traces], int] | None = None  # writes that trace, where the table is drawn on a page
+    opens: Callable[[TraceWriter], int] | None = None  # writes that trace, where the table is drawn on a page
 
 
 Cell = str | Value

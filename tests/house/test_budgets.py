@@ -13,7 +13,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
-    "costmodel": 400,  # the modules beside the folders
+    "costmodel": 450,  # the modules beside the folders
     "commands": 5_300,
     "documents": 5_150,
     "documents/schemas": 5_500,
@@ -29,9 +29,10 @@ BUDGETS = {
     "explore": 14_100,
     "explore/serving": 3_700,
     "ground": 1_900,
-    "report": 1_500,
+    "report": 1_650,  # with the document that all faces draw
+    "report/answers": 1_700,  # terminal, page and plain values of a question in one place
     "report/page": 4_150,
-    "report/terminal": 10_600,
+    "report/terminal": 9_200,
 }
 SLACK, STEP = 300, 50  # of budgets
 
@@ -51,7 +52,7 @@ CEILINGS = {
     "files under 60 lines with one importer": Ceiling(70, slack=5),
     "imports in the longest chain": Ceiling(77, slack=2, target=25),
     "import circles": Ceiling(10, slack=0),
-    "modules in import circles": Ceiling(32, slack=0),
+    "modules in import circles": Ceiling(30, slack=0),
 }
 RAISED = "Raise this limit only in a commit whose message gives the reason"
 

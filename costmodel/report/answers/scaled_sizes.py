@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
 from costmodel.documents.schemas.results import is_money
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.units import percent, significant
-from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined
@@ -36,9 +36,6 @@ from costmodel.report.trials import (
     with_ends,
 )
 from costmodel.report.workload_words import held_lines, subject_fields, varied_head, words_of
-
-if TYPE_CHECKING:
-    from costmodel.report.page.trace import Traces
 
 _BAR = 10
 
@@ -120,7 +117,7 @@ def _efficiency(found: Scaled, row: ScaledSize) -> Cell:
     return Value(text, row.efficiency, "efficiency", opens=partial(_quotient, found, row, text))
 
 
-def _quotient(found: Scaled, row: ScaledSize, text: str, traces: Traces) -> int:
+def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) -> int:
     """The trace of an efficiency."""
     leaves = []
     for other in (row, found.known[0]):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from costmodel.documents.keys.overrides import short
 from costmodel.documents.reader.sources import provenance
@@ -16,7 +16,7 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
-from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.documents.tree import written_words
 from costmodel.report.terminal.style.answer import head
@@ -27,9 +27,6 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
-
-if TYPE_CHECKING:
-    from costmodel.report.page.trace import Traces
 
 _KNOBS_SHOWN = 16
 _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
@@ -44,7 +41,7 @@ def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> AnswerDocument
         asked.case,
         title(asked.case),
         plan_head(asked, found.answer, priced=is_money(found.result)),
-        f"{found.result} is {value}.{first} {gains[0]}",
+        f"The {found.result} is {value}.{first} {gains[0]}",
         "plain",
         [tornado(found, shown)],
         closing=[*map(styled, gains)],
@@ -91,7 +88,7 @@ def _figure(found: Sensitivity) -> Draw:
 
 
 def _turned(
-    found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: Traces
+    found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
 ) -> int:
     """The trace of a change: the result with the figure turned to one side, over the result."""
     asked, say = found.asked, words_of(found.asked.case.kind).result

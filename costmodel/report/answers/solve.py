@@ -62,7 +62,8 @@ def solve(found: SolveResult) -> AnswerDocument:
         settings = {found.path: spaced(found.answer).replace(",", "")}
         verb = "search" if found.best else "estimate"
         last = [typed("Next:", command(asked.case, verb, settings=settings))]
-    words = next((line.plain.strip() for line in answer if isinstance(line, Text)), "Nothing was tried.")
+    words = next((line.plain.strip().rstrip(".") for line in answer if isinstance(line, Text)), "Nothing was tried")
+    words = f"To have {wanted}: {words}" if found.reaches else words
     sections = [Section("reached", wanted, ahead=answer, apart=False), *_at_both_ends(found)]
     verdict: Verdict = "bad" if not found.reaches else "good" if found.is_safe else "warn"
     return AnswerDocument(asked.case, title(asked.case), about, f"{words}.", verdict, sections, closing=last)

@@ -37,6 +37,11 @@ PAGES = {
     "sweep": ("sweep", "quickstart", "--over", "plan.tp=2,4", "--over", "cluster.fabric.bandwidth=100,400 Gb/s"),
     "scale": ("scale", "quickstart", "--ranks", "8..32"),
     "check": ("check", "quickstart", "--set", "limits.mfu.at_least=10%"),
+    "sensitivity": ("sensitivity", SERVES),
+    "solve": ("solve", SERVES, "--vary", "workload.rate=2..16", "--for", "tpot<=30ms"),
+    "unsolved": ("solve", LEARNS, "--vary", "cluster.nodes=8,16", "--for", "iteration_time<=1 s"),
+    "diff": ("diff", "quickstart", "--set", "plan.recompute=full"),
+    "changed": ("diff", SERVES, "--set", "cluster.nodes=8"),
     "run": ("run", "quickstart"),
     "validate": ("validate", "korthikanti-2022"),
     "serving": ("estimate", SERVES),
@@ -81,7 +86,9 @@ def test_a_page_says_its_conclusion_first(name: str, pages: dict[str, str]) -> N
     assert conclusion is not None
     assert conclusion[2][0].isupper() or conclusion[2][0].isdigit()
     assert conclusion[2].endswith(".")
-    assert conclusion[1] == {"refused": "bad", "serving": "warn", "layouts": "warn", "sizes": "warn"}.get(name, "good")
+    others = {"bad": ("refused", "unsolved"), "warn": ("serving", "layouts", "sizes"),
+              "plain": ("sensitivity", "diff", "changed")}  # fmt: skip
+    assert conclusion[1] == next((verdict for verdict, names in others.items() if name in names), "good")
 
 
 def test_every_figure_is_the_number_of_the_json(run: Any, pages: dict[str, str]) -> None:
@@ -141,9 +148,9 @@ def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: A
 @pytest.mark.parametrize("name", PAGES)
 def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) -> None:
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
-    page = Reader(pages[name])
+    page, without = Reader(pages[name]), ("check", "refused", "unsolved", "diff", "changed")
     assert page.unexplained == []
-    assert page.packed.keys() & {"trace", "plans", "sweep-rows"} or name in ("check", "refused")
+    assert page.packed.keys() & {"trace", "plans", "sweep-rows", "scale-rows", "ends-rows"} or name in without
     if name in ("estimate", "serving", "rl"):
         assert any(key.startswith("transfers.") for key in page.numbers)
 
@@ -166,7 +173,8 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
     ("name", "rows", "figure", "place"),
     [("search", "plans", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1), ("scale", "scale-rows", "memory_peak", 2),
      ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
-     ("splits", "plans", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "sweep-rows", "tail", 1)],
+     ("splits", "plans", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "scale-rows", "tail", 1),
+     ("solve", "ends-rows", "ttft", 1)],
 )  # fmt: skip
 def test_a_command_explains_a_figure_of_another_plan(
     name: str, rows: str, figure: str, place: int, run: Any, pages: dict[str, str]

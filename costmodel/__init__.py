@@ -1,16 +1,17 @@
 """Closed-form cost model of distributed LLM jobs: time, memory, network, money.
 
-The library's face, each function loaded when it is first used:
+The library's face: every question of the command line is a function, loaded when it is first used.
 
     case = costmodel.load("llama-3-70b-512", ["plan.tp=4"])
     costmodel.estimate(case).figures["plans"][0]["step_time_s"]
-    costmodel.search(case, 5).frame()
+    costmodel.search(model="llama-3.1-8b", gpu="h100", gpus=64).frame()
     costmodel.explain(case, "step_time")
     costmodel.figure(case, "roofline")  # shown in a notebook
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,32 +19,64 @@ from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import predict
-    from costmodel.library import (
-        CostModelError,
-        Result,
-        compare,
-        estimate,
-        explain,
-        figure,
-        load,
-        memory,
-        search,
-        sweep,
-    )
+    from costmodel.library import CostModelError, Result, diff, figure, load
+
+    _Question = Callable[..., Result]
+    calibrate: _Question
+    check: _Question
+    collective: _Question
+    comm: _Question
+    diagnose: _Question
+    explain: _Question
+    export: _Question
+    import_file: _Question
+    init: _Question
+    list_documents: _Question
+    measure: _Question
+    memory: _Question
+    pipeline: _Question
+    run: _Question
+    scale: _Question
+    schema: _Question
+    search: _Question
+    sensitivity: _Question
+    show: _Question
+    solve: _Question
+    sweep: _Question
+    validate: _Question
 
 __version__ = "0.2.0.dev0"
 __all__ = [
     "CostModelError",
     "Result",
-    "compare",
+    "calibrate",
+    "check",
+    "collective",
+    "comm",
+    "diagnose",
+    "diff",
     "estimate",
     "explain",
+    "export",
     "figure",
+    "import_file",
+    "init",
+    "list_documents",
     "load",
+    "measure",
     "memory",
+    "pipeline",
     "predict",
+    "report",
+    "run",
+    "scale",
+    "schema",
     "search",
+    "sensitivity",
+    "show",
+    "solve",
     "sweep",
+    "validate",
 ]
 
 _ROOMS = {"predict": "costmodel.estimate.evaluate.predict"}
@@ -61,4 +94,11 @@ foreign_readers.register("model", _config)
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'costmodel' has no attribute '{name}'")
-    return getattr(import_module(_ROOMS.get(name, "costmodel.library")), name)
+    if name in ("estimate", "report"):  # packages, which can be called as well
+        return import_module(f"costmodel.{name}")
+    library = import_module(_ROOMS.get(name, "costmodel.library"))
+    return getattr(library, name) if hasattr(library, name) else library.function(name)
+
+
+def __dir__() -> list[str]:
+    return __all__

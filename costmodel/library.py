@@ -1,20 +1,22 @@
-"""The library's face: the questions of the command line, with answers that notebooks can show and pandas can read.
+"""The library's face: every question of the command line as a function, whose answers notebooks show and pandas reads.
 
-Each function takes a scenario by name or path, with settings as `--set` writes them, or a case that `load` returned.
-Nothing prints. A fault is a `CostModelError` with code, sentence, place and remedy.
+Each function has the name and the options of its command. A scenario is a name, a path, a mapping with the keys of a
+scenario file, or a case that `load` returned; or flags describe it: `model="llama-3.1-8b", gpu="h100", gpus=64`.
+`settings` are keys as `--set` writes them. Nothing prints. A fault is a `CostModelError` with code, place and remedy.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import io
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
-from costmodel.documents.reader.resolved_scenario import load_any as load
-from costmodel.documents.schemas.default_values import SAFE
-from costmodel.explore.safety import preferring
+from costmodel.commands.command_table import COMMANDS
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, load_any, load_text
 from costmodel.ground.errors import CostModelError as CostModelError
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
@@ -22,30 +24,18 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from costmodel.explore.page.plan_facts import PlanFacts
-    from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.explore.page.serving_facts import ServingFacts
-    from costmodel.explore.search.ranges import Axis
-    from costmodel.report.page.notebook import Drawn
-
-__all__ = ["CostModelError", "Result", "compare", "estimate", "explain", "figure", "load", "memory", "search", "sweep"]
-
+NAMES = {"import": "import_file", "list": "list_documents"}  # words that Python has itself
+FUNCTIONS = {NAMES.get(name, name): name for name in COMMANDS}
 _WIDTH = 110  # columns of an answer in a notebook
 _HTML = "<pre style='line-height:1.25'>{code}</pre>"
 
-
-Scenario = str | LoadedScenario
+Scenario = str | Mapping[str, Any] | LoadedScenario
 
 
 @record
 class Result:
-    """One answer.
+    """One answer."""
 
-    `found` is what the engine returned, typed by the function that asked; `figures` is the same as plain values, with
-    units in the names, as `--json` writes it.
-    """
-
-    found: Any
     reply: Reply
 
     @property
@@ -54,8 +44,13 @@ class Result:
         return self.reply.yes
 
     @property
+    def found(self) -> Any:
+        """What the engine returned."""
+        return self.reply.found
+
+    @property
     def figures(self) -> dict[str, Any]:
-        """The answer as plain values; an unknown number is None."""
+        """The answer as plain values, with units in the names, as `--json` writes it; an unknown number is None."""
         from costmodel.report.machine.formats import machine
 
         figures: dict[str, Any] = machine(self.reply.result())
@@ -68,6 +63,18 @@ class Result:
         from costmodel.report.machine.formats import machine, rows_of
 
         return pandas.json_normalize(machine(rows_of(self.reply)) if self.reply.rows else [self.figures])
+
+    def form(self, name: str) -> str | bytes:
+        """The answer in a format of `--format`: json, csv, markdown, and html, svg, png or xlsx where it has them.
+
+        Raises:
+            CostModelError: the answer does not have that form
+        """
+        from costmodel.commands.progress import quiet
+        from costmodel.commands.shared import form_of
+
+        with quiet():
+            return form_of(self.reply, name)
 
     def __repr__(self) -> str:
         from costmodel.report.terminal.style.layout import laid
@@ -92,217 +99,146 @@ class Result:
         return console.export_html(inline_styles=True, code_format=_HTML)
 
 
-def _case(scenario: Scenario, settings: Iterable[str], safe: float | None = SAFE) -> LoadedScenario:
-    if not isinstance(scenario, str) and tuple(settings):
-        raise TypeError("settings go with the name of a scenario; give them to load")
-    return preferring(load(scenario, settings) if isinstance(scenario, str) else scenario, safe)
+@record
+class Drawn:
+    """A figure as the text of an SVG, which a notebook shows."""
+
+    svg: str = field(repr=False)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
-def _served(case: LoadedScenario, reply: Callable[..., Reply], *args: Any, **options: Any) -> Result:
-    """A question about a scenario that serves; `found` is the answer about its own plan."""
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.estimate.serving.predict_serving import predict
+def load(scenario: Scenario, settings: Iterable[str] = ()) -> LoadedScenario:
+    """A scenario with settings as `--set` writes them, and every document that it names.
 
-    return Result(predict(serving(case)), reply(case, *args, **options))
-
-
-def _reinforced(case: LoadedScenario, reply: Callable[..., Reply], *args: Any, **options: Any) -> Result:
-    """A question about reinforcement learning; `found` is the answer about its own plan."""
-    from costmodel.documents.reader.rl_scenario import reinforced
-    from costmodel.estimate.rl.predict_rl import predict
-
-    return Result(predict(reinforced(case)), reply(case, *args, **options))
-
-
-def estimate(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
-    """How long a step takes, or how fast a model is served, what memory it needs, and what it costs.
-
-    `found` is an `Answer` or a `ServingAnswer`.
+    Raises:
+        CostModelError: with every fault that was found
 
     Example:
-        >>> estimate("quickstart").works
-        True
+        >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
+        4.0
     """
-    case = _case(scenario, settings)
-    if case.kind == "serving":
-        from costmodel.commands import serving
+    if isinstance(scenario, str):
+        return load_any(scenario, settings)
+    if isinstance(scenario, Mapping):
+        written = {"schema": "costmodel/scenario/v1", "title": "scenario", **scenario}
+        return load_text(json.dumps(written, default=str), "scenario.yaml", settings)
+    from costmodel.documents.reader.override_case import vary_any
 
-        return _served(case, serving.estimate, verbose=False)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return _reinforced(case, rl.estimate, verbose=False)
-    from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import estimate as report
-
-    asked = explained_plan(training(case))
-    yes = not (asked.refused or asked.broken)
-    return Result(asked, Reply(lambda: report.estimate(asked), lambda: json_answer.estimate(asked), "plans", yes=yes))
+    return vary_any(scenario, settings) if settings else scenario
 
 
-def memory(scenario: Scenario, settings: Iterable[str] = ()) -> Result:
-    """Where the bytes of the most loaded accelerator go, and whether they fit.
+def diff(before: Scenario, after: Scenario | None = None, *, settings: Iterable[str] = (), plans: str = "") -> Result:
+    """What differs between two scenarios, or from one to the same with settings: inputs, and every figure that moved.
+
+    It works where nothing differs.
 
     Example:
-        >>> list(memory("quickstart").frame()["stage"])
-        ['first']
-    """
-    case = _case(scenario, settings)
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return _served(case, serving.memory, verbose=False)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return _reinforced(case, rl.memory, verbose=False)
-    from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import memory_breakdown as report
-
-    asked = explained_plan(training(case))
-    yes = not (asked.refused or asked.broken)
-    return Result(asked, Reply(lambda: report.memory(asked), lambda: json_answer.memory(asked), "ledger", yes=yes))
-
-
-def search(
-    scenario: Scenario,
-    top: int = 10,
-    settings: Iterable[str] = (),
-    *,
-    over: Iterable[str] = (),
-    pareto: str = "",
-    workers: int | None = None,
-    safe: float | None = SAFE,
-) -> Result:
-    """The best plans of the scenario's space, ranked by its objective.
-
-    `found` is a `SearchResult`; of a scenario that serves `FoundPlans`, with `pareto` a `ServingFront`.
-    over: leaves that vary too, as `--over` writes them. pareto: two results, for the front between them. safe: the
-    chance to fit, or to meet all limits, that plans should have; None ranks them by their expected figures alone.
-
-    Example:
-        >>> search("quickstart", 3).frame()["rank"].tolist()
-        [1, 2, 3]
-    """
-    from costmodel.explore.search.ranges import axes
-
-    case, varied = _case(scenario, settings, safe), axes(over)
-    if case.kind == "serving":
-        return _served_search(case, top, varied, pareto, workers=workers is not None)
-    if case.kind == "rl":
-        refused = [("over", bool(varied)), ("pareto", bool(pareto)), ("workers", workers is not None)]
-        return _reinforced_search(case, top, refused)
-    from costmodel.explore.search.search import search as search_space
-    from costmodel.explore.search.search import with_remedies
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.search import ranking as report
-
-    found = with_remedies(search_space(training(case), top, workers=workers, pareto=pareto, over=varied))
-    rows = "pareto.plans" if pareto else "plans"
-    yes = bool(found.best)
-    return Result(found, Reply(lambda: report.search(found, top), lambda: json_answer.search(found), rows, yes=yes))
-
-
-def _reinforced_search(case: LoadedScenario, top: int, refused: Sequence[tuple[str, bool]]) -> Result:
-    from costmodel.commands import rl
-    from costmodel.documents.reader.rl_scenario import reinforced
-    from costmodel.explore.rl.search_splits import search as search_splits
-    from costmodel.report.terminal.rl import rl_search as report
-
-    rl.without("search", refused)
-    found = search_splits(reinforced(case), top)
-    lines, result = lambda: report.search(found), lambda: report.search_json(found)
-    return Result(found, Reply(lines, result, "plans", yes=found.works))
-
-
-def _served_search(case: LoadedScenario, top: int, over: Sequence[Axis], pareto: str, *, workers: bool) -> Result:
-    from costmodel.commands import serving as answers
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.estimate.serving.serving_inputs import inputs_of
-    from costmodel.explore.serving.pareto import front
-    from costmodel.explore.serving.search_layouts import search as search_layouts
-    from costmodel.explore.serving.search_remedies import with_search_remedies
-
-    answers.without("search", [("workers", workers)])
-    inputs = inputs_of(serving(case))
-    found: Any = front(inputs, pareto, over) if pareto else with_search_remedies(search_layouts(inputs, top, over))
-    return Result(found, answers.front_reply(found, top) if pareto else answers.found_reply(found))
-
-
-def sweep(scenario: Scenario, over: Iterable[str], show: str = "", settings: Iterable[str] = ()) -> Result:
-    """Results at every combination of values of some leaves: `over=["plan.tp=1,2,4"]`, `show="mfu,memory_peak"`.
-
-    Example:
-        >>> len(sweep("quickstart", ["plan.micro_batch=1,2"], "mfu").frame())
-        2
-    """
-    from costmodel.explore.search.ranges import axes
-    from costmodel.explore.vary.sweep import sweep as sweep_scenario
-    from costmodel.explore.workloads import workload_of
-    from costmodel.report.answers import sweep as report
-    from costmodel.report.terminal.style.document_lines import document_lines
-
-    found = sweep_scenario(workload_of(_case(scenario, settings)), axes(over), show)
-    yes = any(point.works for point in found.points)
-    lines, result = lambda: document_lines(report.sweep(found)), lambda: report.sweep_json(found)
-    return Result(found, Reply(lines, result, "points", yes=yes))
-
-
-def compare(before: Scenario, after: Scenario) -> Result:
-    """What differs between two scenarios: inputs, and every figure that moved; `found` is a `Difference`.
-
-    Example:
-        >>> compare("quickstart", load("quickstart", ["plan.recompute=full"])).found.same
+        >>> diff("quickstart", settings=["plan.recompute=full"]).works
         False
     """
-    from costmodel.explore.compare.compare import compare as compare_sides
-    from costmodel.explore.sides import fail_if_unlike, side_of
-    from costmodel.report.answers import compare as report
-    from costmodel.report.terminal.style.document_lines import document_lines
+    from costmodel.commands.diff import compared, ranks_of
+    from costmodel.commands.progress import quiet
 
-    cases = _case(before, ()), _case(after, ())
-    fail_if_unlike(cases)
+    cases = load(before), load(before if after is None else after, settings)
     names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
-    found = compare_sides(*(side_of(name, case, None, changed=True) for name, case in zip(names, cases, strict=True)))
-    document = report.diff(found, " → ".join(names))
-    result = functools.partial(report.diff_json, found)
-    return Result(found, Reply(lambda: document_lines(document), result, "figures", yes=found.same))
+    with quiet():
+        sides = [*zip(names, cases, strict=True)]
+        ranks = ranks_of(plans) if plans else None
+        return Result(compared(sides, " → ".join(names), ranks, changed=True, exit_code=True))
 
 
-def explain(scenario: Scenario, quantity: str = "", settings: Iterable[str] = (), *, depth: int = 3) -> Result:
-    """How a figure of the scenario's plan was computed, down to the documents; or, alone, what a word means.
+@functools.cache
+def function(name: str) -> Callable[..., Result]:
+    """The function of a command: its arguments and options; those that are true or false, settings and flags by name.
 
-    Example:
-        >>> explain("mfu").figures["word"], explain("quickstart", "step_time").found.unit
-        ('mfu', 's')
+    >>> function("sweep")("quickstart", ["plan.micro_batch=1,2"], "mfu").frame()["mfu"].size
+    2
+    >>> list(inspect.signature(function("memory")).parameters)[:4]
+    ['scenario', 'verbose', 'settings', 'model']
     """
-    from costmodel.report.terminal.documents import tree as report
+    from costmodel.commands.short_form import Question, flag_options
 
-    if not quantity:
-        from costmodel.explore.explain.pages import page
+    command = inspect.unwrap(COMMANDS[FUNCTIONS[name]].load())
+    written = [*inspect.signature(command, eval_str=True).parameters.values()]
+    asks = bool(written) and written[0].annotation is Question
+    own = [*map(_by_name, written[1:] if asks else written)]
+    flags = flag_options() if asks else {}
+    common = [_plain(each).replace(kind=_NAMED) for flag, each in flags.items() if flag not in _names(own)]
+    first = [_SCENARIO] if asks else []
+    options = sorted([*first, *own, *([_SETTINGS, *common] if asks else [])], key=lambda each: each.kind)
+    signature = inspect.Signature(options, return_annotation=Result)
 
-        if not isinstance(scenario, str):
-            raise TypeError("name the figure to explain, for example 'step_time'")
-        about = page(scenario)
-        return Result(about, Reply(lambda: report.page(about), lambda: report.page_json(about)))
-    loaded = _case(scenario, settings)
-    if loaded.kind == "serving":
-        from costmodel.commands import serving
+    def answered(*given: Any, **named: Any) -> Result:
+        from costmodel.commands.progress import quiet
 
-        return _served(loaded, serving.explain, quantity, depth)
-    from costmodel.estimate.evaluate.predict import own_plan
-    from costmodel.estimate.training.training_inputs import training_inputs
-    from costmodel.explore.explain.explain import explain as explain_figure
+        try:
+            bound = signature.bind(*given, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        missing = [each.name for each in written if each.name in _names(own) - {*bound} and each.default is each.empty]
+        if missing:
+            raise TypeError(f"{name}: {', '.join(missing)} is missing")
+        values = {each.name: _taken(name, each, bound.get(each.name, each.default)) for each in own}
+        if not asks:
+            with quiet():
+                return Result(command(**values))
+        stated = {each.name: _taken(name, each, bound.get(each.name)) for each in common}
+        scenario, settings = bound.get("scenario"), tuple(bound.get("settings", ()))
+        held = None if scenario is None or isinstance(scenario, str) else load(scenario, settings)
+        flagged = {**dict.fromkeys(flags), **stated}
+        question = (
+            Question(scenario, flagged, settings, None)
+            if held is None
+            else Question(held.name, flagged, (), None, held)
+        )
+        with quiet():
+            return Result(command(question, **values))
 
-    case = training(loaded)
-    inputs = training_inputs(case)
-    node = explain_figure(inputs, own_plan(inputs), quantity)
-    return Result(node, Reply(lambda: report.tree(case, node, depth), lambda: report.tree_json(case, node)))
+    answered.__name__ = answered.__qualname__ = name
+    answered.__doc__ = inspect.getdoc(command)
+    answered.__signature__ = signature  # type: ignore[attr-defined]
+    return answered
 
 
-def figure(case: LoadedScenario, name: str = "time") -> Drawn:
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+_SCENARIO = inspect.Parameter(
+    "scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Scenario | None
+)
+_SETTINGS = inspect.Parameter("settings", _NAMED, default=(), annotation=Iterable[str])
+
+
+def _names(options: Iterable[inspect.Parameter]) -> set[str]:
+    return {each.name for each in options}
+
+
+def _plain(option: inspect.Parameter) -> inspect.Parameter:
+    """An option without what a terminal shows of it."""
+    annotation = option.annotation
+    return option.replace(annotation=get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
+
+
+def _by_name(option: inspect.Parameter) -> inspect.Parameter:
+    """An option of a function: what is true or false is given by name, so that nothing else is taken for it."""
+    kind = _NAMED if isinstance(option.default, bool) else option.kind
+    return _plain(option).replace(kind=kind, default=None if option.default is option.empty else option.default)
+
+
+def _taken(command: str, option: inspect.Parameter, value: Any) -> Any:
+    """The value of an option, as its command has it; an error for one of another type."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    if value is option.default:
+        return value
+    try:
+        return TypeAdapter(option.annotation, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
+    except ValidationError as error:
+        (first, *_) = error.errors()
+        raise TypeError(f"{command}: {option.name}: {first['msg']}") from None
+
+
+def figure(scenario: Scenario, name: str = "time") -> Drawn:
     """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
 
     A scenario that serves, or of reinforcement learning, has the first two.
@@ -310,24 +246,7 @@ def figure(case: LoadedScenario, name: str = "time") -> Drawn:
     Raises:
         CostModelError: there is no such figure, or nothing to draw
     """
-    from costmodel.report.page.notebook import drawn_figure
+    from costmodel.commands.wings import wing_of
 
-    return drawn_figure(_page_facts(case), name)
-
-
-def _page_facts(case: LoadedScenario) -> PlanFacts | ServingFacts | RlFacts:
-    """What a page shows of a scenario of any kind."""
-    if case.kind == "serving":
-        from costmodel.documents.reader.serving_scenario import serving
-        from costmodel.explore.page.serving_facts import serving_facts
-
-        return serving_facts(serving(case))
-    if case.kind == "rl":
-        from costmodel.documents.reader.rl_scenario import reinforced
-        from costmodel.estimate.rl.predict_rl import predict as predict_rl
-        from costmodel.explore.page.rl_facts import RlFacts
-
-        return RlFacts(predict_rl(reinforced(case)))
-    from costmodel.explore.page.plan_facts import plan_facts
-
-    return plan_facts(training(case))
+    case = load(scenario)
+    return Drawn(cast(str, Result(wing_of(case).figure(case, name)).form("svg")))

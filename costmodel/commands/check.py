@@ -84,6 +84,7 @@ def check(
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),
+        found=found,
         others={
             "github": lambda: runner_forms.github(report.suites(found), report.summary(found)),
             "junit": lambda: runner_forms.junit(report.suites(found)),

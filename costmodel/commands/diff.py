@@ -76,7 +76,7 @@ def diff(
     from costmodel.documents.reader.resolved_scenario import load_any
     from costmodel.explore.safety import preferring
 
-    ranks, stated = _ranks(plans), bool(plans)
+    ranks, stated = ranks_of(plans), bool(plans)
     before, changed = question.scenario, not question.is_plain
     if before is None:
         return _of_flags(question, ranks, stated=stated, exit_code=exit_code)
@@ -89,7 +89,7 @@ def diff(
     sides = (before, preferring(load_any(before), other.asked.safe)), (after or before, other)
     first, second = map(_rank_words, ranks)
     title = f"{before}{first} → {after or ('changed' if changed else before)}{second}"
-    return _answer(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)
+    return compared(sides, title, ranks if stated else None, changed=changed, exit_code=exit_code)
 
 
 def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool) -> Reply:
@@ -108,10 +108,10 @@ def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool
     names = shlex.join(before.asked.words), f"with {change}" if change else "the same"
     title = " → ".join(f"{name}{_rank_words(rank)}" for name, rank in zip(names, ranks, strict=True))
     sides = (names[0], before), (names[1], after)
-    return _answer(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
+    return compared(sides, title, ranks if stated else None, changed=True, exit_code=exit_code)
 
 
-def _answer(
+def compared(
     sides: Sequence[tuple[str, LoadedScenario]],
     title: str,
     ranks: Ranks | None,
@@ -129,7 +129,11 @@ def _answer(
     first, second = ranks or (None, None)
     found = compare(side_of(one, before, first, changed=False), side_of(other, after, second, changed=changed))
     return drawn(
-        lambda: report.diff(found, title), lambda: report.diff_json(found), "figures", yes=found.same or not exit_code
+        lambda: report.diff(found, title),
+        lambda: report.diff_json(found),
+        "figures",
+        yes=found.same or not exit_code,
+        found=found,
     )
 
 
@@ -137,7 +141,8 @@ def _rank_words(rank: int | None) -> str:
     return "" if rank is None else " own plan" if rank == 0 else f" plan {rank}"
 
 
-def _ranks(text: str) -> Ranks:
+def ranks_of(text: str) -> Ranks:
+    """Two ranks of searches, as --plans states them."""
     if not text:
         return None, None
     parts = [part.strip() for part in text.split(",")]

@@ -1,47 +1,19 @@
-"""estimate, memory, comm: one plan."""
+"""estimate, memory, comm, run, pipeline: one plan."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.shared import PAGE, VerboseOption, answering_in
 from costmodel.commands.short_form import Question, asking
+from costmodel.commands.wings import wing_of
 from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.theme import WARN, styled
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
-
-
-def predicted(case: LoadedScenario) -> ExplainedAnswer:
-    """The training scenario's own plan, evaluated and explained."""
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.explore.explain.explained_answer import explained_plan
-
-    return explained_plan(training(case))
-
-
-def works(asked: Answer | ServingAnswer) -> bool:
-    """Whether a plan is valid, fits and keeps its limits."""
-    return not (asked.refused or asked.broken)
-
-
-def undecided(question: Question, asked: Answer) -> list[Text]:
-    """How to ask for serving, if a model does not fit and no option states that it is trained."""
-    if not question.is_undecided or "M001" not in asked.broken:
-        return []
-    return [styled("No option asks for serving, so this is training; --stack vllm asks for serving.", WARN)]
 
 
 @answering_in(*PAGE)
@@ -59,21 +31,7 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     Next: costmodel search SCENARIO
     """
     case = question.loaded()
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.estimate(case, verbose=verbose)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.estimate(case, verbose=verbose)
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import estimate as report
-
-    asked = predicted(case)
-    doubt = undecided(question, asked)
-    lines, forms = lambda: [*report.estimate(asked, verbose=verbose), *doubt], pages.of_plan(asked)
-    return Reply(lines, lambda: json_answer.estimate(asked), "plans", yes=works(asked), others=forms)
+    return wing_of(case).estimate(case, verbose=verbose)
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -101,26 +59,13 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     Next: costmodel explain SCENARIO memory_peak
     """
     from costmodel.explore.explain.model_memory import is_model
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import memory_breakdown
 
     if question.scenario is not None and is_model(question.scenario):
         if question.is_plain:
             return _model_memory(question.scenario, verbose=verbose)
         question = question.with_model()
     case = question.loaded()
-    if case.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.memory(case, verbose=verbose)
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.memory(case, verbose=verbose)
-    asked = predicted(case)
-    doubt = undecided(question, asked)
-    lines, forms = lambda: [*memory_breakdown.memory(asked, verbose=verbose), *doubt], pages.of_plan(asked, "memory")
-    return Reply(lines, lambda: json_answer.memory(asked), "ledger", yes=works(asked), others=forms)
+    return wing_of(case).memory(case, verbose=verbose)
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
@@ -130,7 +75,7 @@ def _model_memory(model: str, *, verbose: bool) -> Reply:
     from costmodel.report.terminal.plan import memory_breakdown
 
     facts, lines = model_alone(model), memory_breakdown.model_memory
-    return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes")
+    return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
@@ -146,18 +91,59 @@ def comm(question: Question) -> Reply:
 
     Next: costmodel explain SCENARIO tp_exposed
     """
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import communication
-
     case = question.loaded()
-    if case.kind == "serving":
-        from costmodel.commands import serving
+    return wing_of(case).comm(case)
 
-        return serving.comm(case)
-    if case.kind == "rl":
-        from costmodel.commands import rl
 
-        return rl.comm(case)
-    asked = predicted(case)
-    lines, forms = lambda: communication.communication(asked), pages.of_plan(asked, "network")
-    return Reply(lines, lambda: json_answer.communication(asked), "transfers", yes=works(asked), others=forms)
+@answering_in(*PAGE)
+@asking
+def run(question: Question, verbose: VerboseOption = False) -> Reply:
+    """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
+
+    Examples:
+      costmodel run llama-3-70b-512
+      costmodel run llama-3-70b-512 --set run.failures=rsc-1 --set run.checkpoint.mode=sync
+      costmodel run --model llama-3.1-8b --gpu h100 --gpus 64
+
+    Keys that the scenario omits under run get defaults, listed with their source. Exit code 1 when the plan is not
+    valid, does not fit or breaks a limit.
+
+    Next: costmodel explain SCENARIO goodput --set run={}
+    """
+    case = question.loaded()
+    return wing_of(case).run(case, verbose=verbose)
+
+
+@answering_in(*PAGE, "trace")
+@asking
+def pipeline(
+    question: Question,
+    schedule: Annotated[
+        str,
+        typer.Option(
+            "--schedule",
+            metavar="A,B",
+            help="Schedules to compare, e.g. 1f1b,zb-v; default: those of the stack",
+            show_default=False,
+            autocompletion=completion.schedules,
+        ),
+    ] = "",
+) -> Reply:
+    """How a plan's stages wait for each other: bubble, micro-batches in flight, balance, and a timeline.
+
+    Examples:
+      costmodel pipeline llama-3-70b-512
+      costmodel pipeline llama-3-70b-512 --schedule 1f1b,interleaved --set plan.pp=8
+
+    Bubbles are shares of the whole step. Exit code 1 when the plan is invalid, does not fit or breaks a limit.
+
+    Next: costmodel explain SCENARIO bubble
+    """
+    from costmodel.explore.explain.pipelines import named, pipelines
+    from costmodel.report.terminal.plan import pipeline as report
+
+    schedules = named(schedule)
+    found = pipelines(question.case(), schedules)
+    lines, result = lambda: report.pipeline(found), lambda: report.pipeline_json(found)
+    yes = not (found.own.refused or found.own.broken)
+    return Reply(lines, result, "schedules", yes=yes, others=pages.of_pipeline(found), found=found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import replace
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
+from costmodel.commands.wings import wing_of
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -91,7 +91,8 @@ def explain(
     if more or (quantity is not None and what != "-" and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
-        return _plan(question)
+        case = question.loaded()
+        return wing_of(case).explain_plan(case)
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
@@ -122,58 +123,10 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     )
 
 
-def _plan(question: Question) -> Reply:
-    """The scenario's plan beside its neighbours."""
-    from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.explore.explain.neighbours import neighbours
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan import neighbours as report
-    from costmodel.report.terminal.plan.plan_lines import refusal
-
-    if _is_of_service(question):
-        sentence = "explain compares plans of training; search ranks those of a service"
-        raise fail("C003", sentence, None, f"costmodel search {question.scenario}")
-    asked = explained_plan(question.case())
-    if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
-    others = neighbours(asked)
-    return Reply(lambda: report.plan(asked, others), lambda: report.plan_json(asked, others), "neighbours")
-
-
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
-    from costmodel.estimate.evaluate.predict import own_plan
-    from costmodel.explore.explain.explain import explain as explain_figure
-    from costmodel.explore.explain.explain import quantities
-    from costmodel.explore.explain.explained_answer import explained_plan
-    from costmodel.explore.explain.pages import all_words
-    from costmodel.explore.labels import meaning_of
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.documents import tree
-    from costmodel.report.terminal.plan.plan_lines import against, refusal, without_figure
-
-    loaded = question.loaded()
-    if loaded.kind == "serving":
-        from costmodel.commands import serving
-
-        return serving.explain(loaded, quantity, depth)
-    if loaded.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.explain(loaded, quantity, depth)
-    quantity = quantity if quantity in quantities() else (meaning_of(quantity) or ("", ""))[1] or quantity
-    if quantity not in quantities() and quantity in all_words():
-        raise fail("C003", f"'{quantity}' is a word, not a figure of a plan", None, f"costmodel explain {quantity}")
-    case = training(loaded)
-    asked = explained_plan(case)
-    if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False)
-    node = explain_figure(asked.inputs, own_plan(asked.inputs), quantity)
-    if not TOO_LARGE.isdisjoint(asked.broken) and math.isnan(asked.costs.get(quantity, 0.0)):
-        return Reply(lambda: without_figure(asked, quantity), lambda: json_answer.estimate(asked), yes=False)
-    return Reply(lambda: [*against(asked), *tree.tree(case, node, depth)], lambda: tree.tree_json(case, node))
+    case = question.loaded()
+    return wing_of(case).explain(case, quantity, depth)
 
 
 def _asked_of_a_scenario(what: str, quantity: str) -> bool:
@@ -195,16 +148,14 @@ def _is_word(words: str) -> bool:
 
 
 def _without_figure(question: Question, what: str) -> CostModelError:
-    figure = "tpot" if _is_of_service(question) else "step_time"
-    return fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")
-
-
-def _is_of_service(question: Question) -> bool:
-    """Whether a scenario is of serving; a file that cannot be read is not."""
+    figure = "step_time"
     try:
-        return question.loaded(planned=False).kind == "serving"
-    except CostModelError:
-        return False
+        from costmodel.explore.workloads import workload_of
+
+        figure = workload_of(question.loaded(planned=False)).usual
+    except CostModelError:  # the fault about the scenario comes with its figure
+        pass
+    return fail("C003", f"'{what}' is a scenario; name a figure of it", None, f"costmodel explain {what} {figure}")
 
 
 def _is_scenario(what: str) -> bool:

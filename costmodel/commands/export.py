@@ -91,11 +91,12 @@ def export(
     wanted = _format(to)
     planned = rank is None and (not to or wanted in _ENGINES)  # flags are planned as estimate plans them
     case = question.loaded(planned=planned)
-    found = _found(case, wanted or _usual(case), rank)
+    found = _found(case, wanted, rank)
     return Reply(
         lambda: report.text(found, lossy=lossy),
         lambda: report.as_json(found),
         yes=lossy or not found.file.faults,
+        found=found,
         filed=Filed(lambda _path: report.file_text(found), lambda path: report.summary(found, path)),
     )
 
@@ -114,36 +115,17 @@ def _format(word: str) -> ExportFormat | None:
     raise fail("D009", f"no format is called '{word}'", place, f"{meant}known: {', '.join(ExportFormat)}")
 
 
-def _usual(case: LoadedScenario) -> ExportFormat:
-    """Megatron's options of a training; the command of the engine that serves, where one is written."""
+def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
+    """The plan of a scenario in a format, which must be one of its workload."""
+    from costmodel.commands.wings import wing_of
     from costmodel.ground.errors import Place, fail
 
-    if case.kind != "serving":
-        return ExportFormat.MEGATRON
-    from costmodel.documents.reader.serving_scenario import serving
-
-    name = serving(case).stack.name
-    if name in list(_ENGINES):
-        return ExportFormat(name)
-    hint = f"--to {' or '.join(_ENGINES)}"
-    raise fail("C030", f"the command of the engine {name} is not written", Place(case.file), hint)
-
-
-def _found(case: LoadedScenario, to: ExportFormat, rank: int | None) -> Found:
-    """The plan of a scenario in a format, which must be one of what the scenario does."""
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.export_plan import export_plan
-    from costmodel.ground.errors import Place, fail
-
-    serves = to in _ENGINES
-    if case.kind != ("serving" if serves else "training"):
-        others = {"serving": _ENGINES, "training": [one for one in ExportFormat if one not in _ENGINES]}.get(case.kind)
-        sentence = f"{to.value} {'serves' if serves else 'trains'}; the workload of this scenario is {case.kind}"
-        hint = f"--to {', '.join(others)}" if others else "no format states it: export a scenario that trains or serves"
+    wing = wing_of(case)
+    wanted = wing.usual_format(case) if to is None else to.value
+    if wanted not in wing.FORMATS:
+        does = "serves" if wanted in _ENGINES else "trains"
+        sentence = f"{wanted} {does}; the workload of this scenario is {case.kind}"
+        others = ", ".join(wing.FORMATS)
+        hint = f"--to {others}" if others else "no format states it: export a scenario that trains or serves"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
-    from costmodel.explore.export_serving import export_engine
-
-    if to in _ENGINES:
-        return export_engine(serving(case), to.value, rank)
-    return export_plan(training(case), to.value, rank)
+    return wing.export(case, wanted, rank)

@@ -6,9 +6,11 @@ import functools
 import math
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.commands.progress import is_quiet
+from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.page.forms import Form, page_forms
 from costmodel.report.terminal.style.answer import Reply
 
@@ -35,6 +37,8 @@ Drawn = tuple[Callable[[], "HtmlPage"], Callable[[], Draw | None]]
 
 def command_line() -> list[str]:
     """The command that was typed, without where its answer goes."""
+    if is_quiet():
+        return []
     words, kept = iter(sys.argv[1:]), list[str]()
     for word in words:
         if word in _OUTPUT:
@@ -52,6 +56,7 @@ def drawn(
     yes: bool = True,
     stopped: bool = False,
     others: Mapping[str, Form] | None = None,
+    found: object = None,
 ) -> Reply:
     """A document as a reply: lines, plain values, and a page with its figure; other forms go ahead of these."""
     document = functools.cache(make)
@@ -66,7 +71,23 @@ def drawn(
 
         return lambda: document_page(document(), command_line()), lambda: document_figure(document())
 
-    return Reply(lines, result, rows, yes=yes, stopped=stopped, others={**_late_forms(faces), **(others or {})})
+    forms = {**_late_forms(faces), **(others or {})}
+    return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, found=found)
+
+
+def no_figure(words: str, name: str, known: Sequence[str]) -> CostModelError:
+    """A fault for a figure that a plan of a workload does not have."""
+    hint = " or ".join(f"--figure {each}" for each in known)
+    return fail("C044", f"{words} has no figure {name}", Place("command line"), hint)
+
+
+def figure_alone(forms: Mapping[str, Form], *, yes: bool = True) -> Reply:
+    """One figure alone; it has no table."""
+
+    def nothing() -> Any:
+        raise fail("C044", "--figure goes with --format svg or png", Place("command line"), "add -o figure.svg")
+
+    return Reply(nothing, nothing, others={**forms, "html": nothing}, yes=yes)
 
 
 def _late_forms(drawn: Callable[[], Drawn]) -> dict[str, Form]:

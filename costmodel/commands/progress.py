@@ -64,6 +64,22 @@ class WaitingLine:
 
 
 _waiting: list[WaitingLine] = []  # of the command that runs
+_quiet: list[bool] = []  # for every answer of the library that is under way
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing is shown, and Ctrl-C stays as it is: in a program, a notebook or a thread of a server."""
+    _quiet.append(True)
+    try:
+        yield
+    finally:
+        _quiet.pop()
+
+
+def is_quiet() -> bool:
+    """Whether the answer is for a program that asked the library."""
+    return bool(_quiet)
 
 
 @contextmanager
@@ -104,6 +120,9 @@ def _other_progress() -> Iterator[None]:
 def stoppable() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed; pressed again, it ends the program at once."""
     asked = threading.Event()
+    if _quiet:
+        yield asked.is_set
+        return
     before: Any = signal.getsignal(signal.SIGINT)
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -121,7 +140,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def metered() -> Iterator[Callable[[ProgressMark], None]]:
     """Shows how far the work is, on standard error, if that is a terminal and it takes longer than half a second."""
-    if not sys.stderr.isatty():
+    if _quiet or not sys.stderr.isatty():
         yield lambda mark: None
         return
     from costmodel.report.terminal.style.progress import Meter

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
+from costmodel.commands.wing import TOP, SearchQuestion, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Place, fail
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.rl import rl_communication as communication_report
 from costmodel.report.terminal.rl import rl_estimate as estimate_report
@@ -17,28 +18,30 @@ from costmodel.report.terminal.rl import rl_memory_lines as memory_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    pass
+    from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.terminal.documents.exports import Found
 
 
 def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `estimate`."""
     asked, stated = predict(reinforced(case)), estimate_report.estimate
     return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.estimate(asked), "plans", yes=asked.works,
-                 others=pages.of_rl_plan(asked))  # fmt: skip
+                 others=pages.of_rl_plan(asked), found=asked)  # fmt: skip
 
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     """The answer of `memory`."""
     asked, stated = predict(reinforced(case)), memory_report.memory
     return Reply(lambda: stated(asked, verbose=verbose), lambda: rl_json.memory(asked), "ledger", yes=asked.works,
-                 others=pages.of_rl_plan(asked, "memory"))  # fmt: skip
+                 others=pages.of_rl_plan(asked, "memory"), found=asked)  # fmt: skip
 
 
 def comm(case: LoadedScenario) -> Reply:
     """The answer of `comm`."""
     asked, stated = predict(reinforced(case)), communication_report.communication
     return Reply(lambda: stated(asked), lambda: rl_json.communication(asked), "transfers", yes=asked.works,
-                 others={"html": pages.of_rl_plan(asked)["html"]})  # fmt: skip
+                 others={"html": pages.of_rl_plan(asked)["html"]}, found=asked)  # fmt: skip
 
 
 def run(case: LoadedScenario, *, verbose: bool) -> Reply:
@@ -49,27 +52,21 @@ def run(case: LoadedScenario, *, verbose: bool) -> Reply:
     held = reinforced(case)
     asked = predict(held if held.scenario.run is not None else reinforced(vary_any(held, ["run={}"])))
     return Reply(lambda: report.run(asked, verbose=verbose), lambda: report.run_json(asked), "plans", yes=asked.works,
-                 others=pages.of_rl_plan(asked))  # fmt: skip
+                 others=pages.of_rl_plan(asked), found=asked)  # fmt: skip
 
 
-def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
-    """A fault for options that a command takes of other workloads: one without effect is refused."""
-    names = [name for name, value in given if value]
-    if names:
-        sentence = f"{command} of reinforcement learning has no {', '.join(names)}"
-        raise fail("C030", sentence, None, "leave it out")
-
-
-def search(case: LoadedScenario, top: int, *, why_not: bool, refused: Sequence[tuple[str, bool]]) -> Reply:
+def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.rl.search_splits import search as search_space
     from costmodel.report.terminal.rl import rl_search as report
 
-    without("search", refused)
-    found = search_space(reinforced(case), top)
-    rows, forms = "refused" if why_not else "plans", pages.of_rl_search(found)
-    lines, result = lambda: report.search(found, why_not=why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.works, others=forms)
+    names = {"--pareto": asked.pareto, "--over": asked.over}
+    without("reinforcement learning", [name for name, value in names.items() if value], "leave it out")
+    asked.without_large_spaces("reinforcement learning", "leave it out")
+    found = search_space(reinforced(case), asked.top or TOP)
+    rows, forms = "refused" if asked.why_not else "plans", pages.of_rl_search(found)
+    lines, result = lambda: report.search(found, why_not=asked.why_not), lambda: report.search_json(found)
+    return Reply(lines, result, rows, yes=found.works, others=forms, found=found)
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
@@ -79,6 +76,69 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
 
     asked = predict(reinforced(case))
     if asked.refused:
-        return Reply(lambda: estimate_report.estimate(asked), lambda: rl_json.estimate(asked), yes=False)
+        return Reply(lambda: estimate_report.estimate(asked), lambda: rl_json.estimate(asked), yes=False, found=asked)
     node = explain_figure(asked, quantity)
-    return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node))
+    return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node), found=node)
+
+
+def explain_plan(case: LoadedScenario) -> Reply:
+    """A fault: its plans are beside each other in its search."""
+    sentence = "explain compares plans of training; search ranks the splits of reinforcement learning"
+    raise fail("C003", sentence, None, f"costmodel search {case.name or 'SCENARIO'}")
+
+
+def report(case: LoadedScenario) -> Reply:
+    """The answer of `report`: the plan, the splits of its accelerators, and what moves it."""
+    from costmodel.report.machine.formats import markdown_text
+    from costmodel.report.page.forms import html_form
+
+    def page() -> HtmlPage:
+        from costmodel.report.page.rl_page import rl_report
+
+        return rl_report(page_facts(case), pages.command_line())
+
+    def text() -> str:
+        from costmodel.report.terminal.rl.rl_sections import report as sections
+
+        return markdown_text(sections(page_facts(case)))
+
+    reply = estimate(case, verbose=False)
+    return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
+
+
+def figure(case: LoadedScenario, name: str) -> Reply:
+    """One figure of the plan alone."""
+    if name not in FIGURES:
+        raise pages.no_figure("reinforcement learning", name, FIGURES)
+    return pages.figure_alone(pages.of_rl_plan(predict(reinforced(case)), name))
+
+
+FIGURES = ("time", "memory")
+
+
+def page_facts(case: LoadedScenario) -> RlFacts:
+    """What a page shows of it."""
+    from costmodel.explore.page.rl_facts import RlFacts
+
+    return RlFacts(predict(reinforced(case)))
+
+
+def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
+    """None: no flags describe reinforcement learning."""
+    return None
+
+
+PLANS_AHEAD = False
+FORMATS = ()
+
+
+def usual_format(case: LoadedScenario) -> str:
+    """That of the trainer, which alone states no iteration."""
+    return "megatron"
+
+
+def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
+    """A fault: no format has both plans of an iteration."""
+    raise fail(
+        "C030", "no format has both plans of reinforcement learning", Place(case.file), "export its trainer alone"
+    )

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from costmodel.commands import completion, pages
+from costmodel.commands import completion
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
-from costmodel.ground.errors import Place, fail
+from costmodel.commands.wing import FRONT, TOP, SearchQuestion
+from costmodel.commands.wings import wing_of
+from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
-
-if TYPE_CHECKING:
-    from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
-    from costmodel.explore.search.ranges import Axis
-    from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.search.stream import SearchOptions
-
-
-TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
 
 class Keep(StrEnum):
@@ -125,84 +116,9 @@ def search(
 
     Next: costmodel estimate SCENARIO --set plan.tp=…
     """
-    from costmodel.documents.reader.resolved_scenario import training
     from costmodel.explore.search.ranges import axes
 
     varied = axes(over or ())
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
-    if case.kind != "training":
-        given = [("--into", into is not None), ("--keep all", keep is Keep.ALL), ("--resume", resume)]
-        given += [("--engine", engine != "local"), ("--workers", workers is not None), ("--wait", bool(wait))]
-        return _other_wing(case, top, pareto, varied, why_not=why_not, given=given)
-    from costmodel.explore.search.refusals import examples
-    from costmodel.explore.search.stream import SearchOptions
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.search import ranking
-
-    if into is None and (resume or keep is Keep.ALL):
-        raise fail("C021", f"{'--resume' if resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    how = SearchOptions(engine, workers, into, keep is Keep.ALL, resume, wait=_seconds(wait))
-    found = _found(training(case), how, top or TOP, pareto, varied)
-    shown = examples(found) if why_not else None
-    rows = "refused" if why_not else "pareto.plans" if pareto else "plans"
-    count = top or (FRONT if pareto else TOP)
-    lines, result = lambda: ranking.search(found, count, shown), lambda: json_answer.search(found, shown)
-    forms = pages.of_search(found)
-    return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped, others=forms)
-
-
-def _other_wing(
-    case: LoadedScenario,
-    top: int | None,
-    pareto: str,
-    over: Sequence[Axis],
-    *,
-    why_not: bool,
-    given: Sequence[tuple[str, bool]],
-) -> Reply:
-    """The search of another workload, whose space is small: it takes none of the options for large ones."""
-    if case.kind == "rl":
-        from costmodel.commands import rl
-
-        return rl.search(
-            case, top or TOP, why_not=why_not, refused=[("--pareto", bool(pareto)), ("--over", bool(over)), *given]
-        )
-    from costmodel.commands import serving
-
-    serving.without("search", [*given, ("--why-not beside --pareto", bool(pareto) and why_not)])
-    if pareto:
-        return serving.pareto(case, top or FRONT, pareto, over)
-    return serving.search(case, top or TOP, over, why_not=why_not)
-
-
-def _found(case: ResolvedScenario, how: SearchOptions, top: int, pareto: str, over: Sequence[Axis]) -> SearchResult:
-    """The search itself, watched and ready to be stopped."""
-    from costmodel.commands.output import printed
-    from costmodel.commands.progress import metered, stoppable
-    from costmodel.explore.search.search import search, with_remedies
-    from costmodel.report.terminal.style.progress import of_search
-    from costmodel.report.terminal.style.theme import styled
-
-    objective = case.scenario.objective
-    with stoppable() as stop, metered() as show:
-        watch, notify = (
-            lambda sight: show(of_search(sight, objective)),
-            lambda words: printed([styled(words)], stderr=True),
-        )
-        how = replace(how, watch=watch, stop=stop, notify=notify)
-        return with_remedies(search(case, top, pareto=pareto, over=over, how=how))
-
-
-def _seconds(text: str) -> float:
-    """How long to wait, in seconds."""
-    from costmodel.explore.search.engine import WAIT
-    from costmodel.ground.parsing import UnitError, parse
-
-    try:
-        seconds = parse(text, "s") if text else WAIT
-    except UnitError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        place = Place("command line", 0, 8, "", f"--wait {text}", max(1, len(text)))
-        raise fail("C020", f"'{text}' is no time", place, "for example --wait '5 min'")
-    return seconds
+    asked = SearchQuestion(top, pareto, varied, why_not, into, keep is Keep.ALL, resume, engine, workers, wait)
+    return wing_of(case).search(case, asked)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
+from costmodel.commands.wing import FRONT, TOP, SearchQuestion, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
 from costmodel.estimate.serving.waiting_requests import waiting_requests
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Place, fail
 from costmodel.report.machine import serving_json
 from costmodel.report.terminal.serving import serving_estimate as estimate_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.search.ranges import Axis
-    from costmodel.explore.serving.found_plans import FoundPlans
-    from costmodel.explore.serving.pareto import ServingFront
+    from costmodel.explore.page.serving_facts import ServingFacts
+    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.terminal.documents.exports import Found
 
 
 def _works(answer: ServingAnswer) -> bool:
@@ -58,7 +59,7 @@ def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
 
         asked = with_room_for_all(asked)
     lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
-    return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms)
+    return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms, found=asked)
 
 
 def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
@@ -71,7 +72,7 @@ def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
     tried = [] if asked.refused else levers(asked)
     lines = functools.partial(report.memory, asked, tried, verbose=verbose)
     forms = pages.of_serving_plan(held, asked, "memory")
-    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms)
+    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms, found=asked)
 
 
 def comm(case: LoadedScenario) -> Reply:
@@ -82,7 +83,7 @@ def comm(case: LoadedScenario) -> Reply:
     asked = predicted(held, _SENT)
     forms = {"html": pages.of_serving_plan(held, asked)["html"]}
     lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
-    return Reply(lines, result, "transfers", yes=_works(asked), others=forms)
+    return Reply(lines, result, "transfers", yes=_works(asked), others=forms, found=asked)
 
 
 def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
@@ -96,65 +97,126 @@ def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
     meant = labelled(asked, label)
     if meant.page is not None:
         about = meant.page
-        return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about))
+        return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about), found=about)
     unknown = "M001" in asked.broken and not any(name in WITHOUT_ROOM for name in meant.figures)
     if asked.refused or unknown:
-        return Reply(lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False)
+        return Reply(
+            lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False, found=asked
+        )
     nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
-    return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes))
+    return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes), found=nodes)
 
 
-def search(case: LoadedScenario, top: int, over: Sequence[Axis], *, why_not: bool) -> Reply:
+def explain_plan(case: LoadedScenario) -> Reply:
+    """A fault: plans of a service are beside each other in its search."""
+    sentence = "explain compares plans of training; search ranks those of a service"
+    raise fail("C003", sentence, None, f"costmodel search {case.name or 'SCENARIO'}")
+
+
+def run(case: LoadedScenario, *, verbose: bool) -> Reply:
+    """A fault: a service has no end."""
+    sentence = "a service has no end: it has no length, and a replica that fails leaves its requests to the others"
+    place = case.place("workload.kind") or Place(case.file)
+    raise fail("C030", sentence, place, "scale --rate shows how many replicas other rates need")
+
+
+def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.commands.progress import paced
     from costmodel.estimate.serving.serving_inputs import inputs_of
+
+    asked.without_large_spaces("a scenario that serves", _SMALL)
+    if asked.pareto and asked.why_not:
+        hint = "leave --pareto out; a front has only plans that no other beats"
+        without("a scenario that serves", ["--why-not beside --pareto"], hint)
+    inputs = inputs_of(serving(case))
+    if asked.pareto:
+        from costmodel.explore.serving.pareto import front
+        from costmodel.report.terminal.serving import serving_front as report
+
+        with paced("values") as watcher:
+            points = front(inputs, asked.pareto, asked.over, watcher)
+        lines, result = lambda: report.front(points, asked.top or FRONT), lambda: report.front_json(points)
+        return Reply(lines, result, "pareto.plans", yes=bool(points.points), stopped=points.stopped, found=points)
     from costmodel.explore.serving.search_layouts import search as search_space
     from costmodel.explore.serving.search_remedies import with_search_remedies
-
-    with paced("values") as watcher:
-        found = search_space(inputs_of(serving(case)), top, over, watcher)
-    return found_reply(with_search_remedies(found), why_not=why_not)
-
-
-def found_reply(found: FoundPlans, *, why_not: bool = False) -> Reply:
-    """What a search found as an answer."""
     from costmodel.report.machine.serving_search_json import search_json
-    from costmodel.report.terminal.serving import serving_search as report
-
-    rows, forms = "refused" if why_not else "plans", pages.of_serving_search(found)
-    lines, result = lambda: report.search(found, why_not=why_not), lambda: search_json(found)
-    return Reply(lines, result, rows, yes=found.works, stopped=found.stopped, others=forms)
-
-
-def pareto(case: LoadedScenario, top: int, axes: str, over: Sequence[Axis]) -> Reply:
-    """The answer of `search --pareto`."""
-    from costmodel.commands.progress import paced
-    from costmodel.estimate.serving.serving_inputs import inputs_of
-    from costmodel.explore.serving.pareto import front
+    from costmodel.report.terminal.serving import serving_search
 
     with paced("values") as watcher:
-        found = front(inputs_of(serving(case)), axes, over, watcher)
-    return front_reply(found, top)
-
-
-def front_reply(found: ServingFront, top: int) -> Reply:
-    """A front as an answer."""
-    from costmodel.report.terminal.serving import serving_front as report
-
-    lines, result = lambda: report.front(found, top), lambda: report.front_json(found)
-    return Reply(lines, result, "pareto.plans", yes=bool(found.points), stopped=found.stopped)
+        found = search_space(inputs, asked.top or TOP, asked.over, watcher)
+    found = with_search_remedies(found)
+    rows, forms = "refused" if asked.why_not else "plans", pages.of_serving_search(found)
+    lines, result = lambda: serving_search.search(found, why_not=asked.why_not), lambda: search_json(found)
+    return Reply(lines, result, rows, yes=found.works, stopped=found.stopped, others=forms, found=found)
 
 
 _SMALL = "a search of a service takes seconds; --top 10000 -o plans.csv keeps its plans"
-_INSTEAD: dict[str, str] = {
-    **dict.fromkeys(("--into", "--keep all", "--resume", "--engine", "--workers", "--wait"), _SMALL),
-    "--why-not beside --pareto": "leave --pareto out; a front has only plans that no other beats",
-}
 
 
-def without(command: str, given: Sequence[tuple[str, bool]]) -> None:
-    """A fault for options that a command takes of training alone: one without effect is refused."""
-    names = [name for name, value in given if value]
-    if names:
-        sentence = f"{command} of a scenario that serves has no {', '.join(names)}"
-        raise fail("C030", sentence, None, _INSTEAD.get(names[0], "leave it out"))
+def report(case: LoadedScenario) -> Reply:
+    """The answer of `report`: the plan under several loads, what moves it, and its search."""
+    from costmodel.report.machine.formats import markdown_text
+    from costmodel.report.page.forms import html_form
+
+    held = serving(case)
+
+    def page() -> HtmlPage:
+        from costmodel.explore.page.serving_facts import serving_facts
+        from costmodel.report.page.serving_report import serving_report
+
+        return serving_report(serving_facts(held), pages.command_line())
+
+    def text() -> str:
+        from costmodel.explore.page.serving_facts import ServingFacts
+        from costmodel.report.terminal.serving.serving_sections import report as sections
+
+        return markdown_text(sections(ServingFacts(held, predicted(held))))
+
+    reply = estimate(case, verbose=False)
+    return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
+
+
+def figure(case: LoadedScenario, name: str) -> Reply:
+    """One figure of the plan alone."""
+    if name not in FIGURES:
+        raise pages.no_figure("a scenario that serves", name, FIGURES)
+    held = serving(case)
+    return pages.figure_alone(pages.of_serving_plan(held, predict(held), name))
+
+
+FIGURES = ("time", "memory")
+
+
+def page_facts(case: LoadedScenario) -> ServingFacts:
+    """What a page of several scenarios shows of it."""
+    from costmodel.explore.page.serving_facts import serving_facts
+
+    return serving_facts(serving(case))
+
+
+def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
+    """What sets the best layout of a search, and where it is from."""
+    from costmodel.explore.serving.best_layout import best_layout
+
+    return best_layout(serving(case), nearest=True)
+
+
+PLANS_AHEAD = True
+FORMATS = ("vllm", "sglang", "trt-llm")
+
+
+def usual_format(case: LoadedScenario) -> str:
+    """The command of the engine that serves."""
+    name = serving(case).stack.name
+    if name not in FORMATS:
+        sentence = f"the command of the engine {name} is not written"
+        raise fail("C030", sentence, Place(case.file), f"--to {' or '.join(FORMATS)}")
+    return name
+
+
+def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
+    """A plan as the command of an engine."""
+    from costmodel.explore.export_serving import export_engine
+
+    return export_engine(serving(case), to, rank)

@@ -141,7 +141,7 @@ def _put(reply: Reply, wanted: str, output: Path | None) -> None:
         _file(reply, reply.filed, output)
         return
     with working("the page" if wanted == "html" else "the answer"):
-        answer = reply.others[wanted]() if wanted in reply.others else _form(reply, wanted)
+        answer = form_of(reply, wanted)
         answer = harmless(answer) if isinstance(answer, str) else answer
         lines = [] if answer else list(laid(reply.lines(), None if output else terminal_width()))
     if output is not None:
@@ -165,10 +165,12 @@ def _write(path: Path, answer: str | bytes) -> None:
     printed([Text(f"wrote {visible(str(path))}")], stderr=True)
 
 
-def _form(reply: Reply, form: str) -> str | bytes:
+def form_of(reply: Reply, form: str) -> str | bytes:
     """The reply in a form for programs; nothing where people read it."""
     from costmodel.report.machine import formats
 
+    if form in reply.others:
+        return reply.others[form]()
     if form == AnswerFormat.JSON:
         return formats.json_text(reply.result())
     if form == AnswerFormat.CSV:

@@ -15,8 +15,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
-from costmodel.ground.counts import number_of
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
@@ -56,6 +55,7 @@ class Question:
     flags: dict[str, Any]
     assignments: tuple[str, ...]
     write: Path | None
+    held: LoadedScenario | None = None  # a case in the place of a scenario's name
 
     @property
     def is_plain(self) -> bool:
@@ -71,13 +71,6 @@ class Question:
     def is_alone(self) -> bool:
         """Whether flags are given without a scenario, and so without a plan."""
         return self.scenario is None
-
-    @property
-    def is_undecided(self) -> bool:
-        """Whether no option states that the model is trained or that it serves."""
-        deciding = [self.flags[name] for name in ("sequence", "batch", "stack")]
-        set_ = any(item.startswith(("workload", "stack", "plan")) for item in self.assignments)
-        return self.is_alone and not set_ and all(value is None for value in deciding)
 
     def with_model(self) -> Question:
         """The same where a model stands in the place of a scenario: as if --model named it."""
@@ -158,6 +151,8 @@ class Question:
 
         if self.write is not None:
             allowed(self.write, force=False)
+        if self.held is not None:
+            return self._held(self.held)
         loads = any(path.startswith("workload.") for path in varied)  # of which a scenario has one
         named = self.scenario is not None and not self.is_flags and not loads
         case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
@@ -165,6 +160,20 @@ class Question:
         if planned and self.scenario is None and "plan" not in case.original:
             case = with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
+
+    def _held(self, case: LoadedScenario) -> LoadedScenario:
+        """The case that is held, with the chance that is asked for."""
+        from costmodel.documents.reader.override_case import vary_any
+        from costmodel.documents.schemas.default_values import SAFE
+        from costmodel.explore.flag_keys import OFF, keys_of
+        from costmodel.explore.safety import preferring
+
+        others = [name for name, value in self.flags.items() if value is not None and name != "safe"]
+        if others:
+            raise TypeError(f"{', '.join(others)}: flags go with the name of a scenario; give settings to a case")
+        safe = self.flags["safe"]
+        held = case if safe in (None, OFF) else vary_any(case, [f"{keys_of(case.kind)['safe']}={safe}"])
+        return preferring(held, None if safe == OFF else SAFE)
 
     def of_change(self) -> tuple[Question, Question]:
         """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""
@@ -186,8 +195,7 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
 
     A flag that the command has an option of its own for is left to that.
     """
-    own = inspect.signature(command, eval_str=True)
-    known = inspect.signature(_flags, eval_str=True).parameters
+    own, known = inspect.signature(command, eval_str=True), flag_options()
     flags = {name: flag for name, flag in known.items() if name not in own.parameters}
     common = inspect.signature(_common, eval_str=True).parameters
     scenario, assignments, write = (common[name] for name in ("scenario", "assignments", "write"))
@@ -204,6 +212,11 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
     options.sort(key=lambda option: option.default is not option.empty)  # a signature has the required ones first
     run.__signature__ = own.replace(parameters=options)  # type: ignore[attr-defined]
     return run
+
+
+def flag_options() -> Mapping[str, inspect.Parameter]:
+    """The flags that describe a scenario, by their name."""
+    return inspect.signature(_flags, eval_str=True).parameters
 
 
 def _common(
@@ -264,17 +277,19 @@ def _flags(
 
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
-    """The case, of serving with the best plan where it has none; training finds its best when it is answered."""
-    unplanned = case.kind == "serving" and case.scenario.plan is None
-    return with_best_plan(case) if unplanned else case
+    """The case as questions about one plan take it."""
+    from costmodel.commands.wings import wing_of
+
+    return with_best_plan(case) if wing_of(case).PLANS_AHEAD and case.scenario.plan is None else case
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
+    from costmodel.commands.wings import wing_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption
 
-    found = _best_of_serving(case) if case.kind == "serving" else _best_of_training(case)
+    found = wing_of(case).best_plan(case)
     if found is None:  # the answer shows why it is invalid
         return case
     settings, origin = found
@@ -285,38 +300,6 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     origin = f"{origin}; --set plan.tp=… sets another"
     asked = replace(case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin)))
     return replace(planned, assignments=case.assignments, asked=asked)
-
-
-def _best_of_serving(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """What sets the best layout of a search, and where it is from."""
-    from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.explore.serving.best_layout import best_layout
-
-    return best_layout(serving(loaded), nearest=True)
-
-
-def _best_of_training(loaded: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
-    from costmodel.documents.reader.resolved_scenario import training
-    from costmodel.estimate.shared.reasons import REFUSALS
-    from costmodel.explore.search.search import search
-    from costmodel.report.terminal.plan.plan_settings import plan_settings
-
-    case = training(loaded)
-    found = search(case, 1, workers=1)
-    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
-    if not rows and case.scenario.plan is not None:
-        return None
-    if not rows:
-        most = found.tally.refused.most_common(1)
-        why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
-        raise fail("C004", f"no plan of the search is valid{why}", Place(case.file), _WHY)
-    which = "the nearest to fit" if not found.best else "the best" if found.is_safe else "the surest to fit"
-    origin = f"{which} of {number_of(found.tally.candidates, 'plan')} of costmodel search"
-    return plan_settings(found.inputs_of(rows[0].variant), rows[0]), origin
-
-
-_WHY = "costmodel search with the same flags and --why-not shows why"
 
 
 def write_scenario(case: LoadedScenario, path: Path) -> LoadedScenario:

@@ -69,6 +69,7 @@ def sweep(
         "points",
         yes=any(point.works for point in found.points),
         stopped=len(found.points) < found.total,
+        found=found,
     )
 
 
@@ -120,7 +121,7 @@ def scale(
         found = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
     works = any(row.found.point.works for row in found.rows)
     document, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
-    return drawn(document, result, "sizes", yes=works, stopped=found.stopped)
+    return drawn(document, result, "sizes", yes=works, stopped=found.stopped, found=found)
 
 
 @answering_in(*PAGE)
@@ -157,7 +158,7 @@ def sensitivity(
     asked = workload_of(with_plan(question.loaded()))
     with counted("figures") as pace:
         found = run(asked, named_result(of, asked.columns, "--of", of) if of else "", pace)
-    return drawn(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures")
+    return drawn(lambda: report.sensitivity(found, top), lambda: report.sensitivity_json(found), "figures", found=found)
 
 
 @answering_in(*PAGE)
@@ -198,4 +199,5 @@ def solve(
         "ranges",
         yes=bool(found.reaches),
         stopped=found.stopped,
+        found=found,
     )

@@ -6,16 +6,7 @@ The package has the name of a function of the library, `costmodel.estimate("quic
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
 
+from costmodel.ground.callable_package import CallablePackage
 
-class _Callable(ModuleType):
-    """A package that answers as the library's function of its name does."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return import_module("costmodel.library").estimate(*arguments, **options)
-
-
-sys.modules[__name__].__class__ = _Callable
+sys.modules[__name__].__class__ = CallablePackage

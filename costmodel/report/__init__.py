@@ -1,1 +1,12 @@
-"""Faces: terminal and machine output."""
+"""Faces: terminal and machine output.
+
+The package has the name of a function of the library, `costmodel.report("quickstart")`, so it can be called as well.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from costmodel.ground.callable_package import CallablePackage
+
+sys.modules[__name__].__class__ = CallablePackage

@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 450,  # the modules beside the folders
-    "commands": 5_300,
+    "commands": 5_450,  # with what each workload answers, for the library too
     "documents": 5_150,
     "documents/schemas": 5_500,
     "equations": 12_450,
@@ -31,7 +31,7 @@ BUDGETS = {
     "ground": 1_900,
     "report": 1_650,  # with the document that all faces draw
     "report/answers": 1_700,  # terminal, page and plain values of a question in one place
-    "report/page": 4_150,
+    "report/page": 3_850,
     "report/terminal": 9_200,
 }
 SLACK, STEP = 300, 50  # of budgets

@@ -27,7 +27,7 @@ from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.digest import check_seal, written_by_another
-from costmodel.documents.text.yaml_tree import Mapping, copied
+from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -212,6 +212,16 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
     tree, shown = scenario_tree(reader, name)
     asked = FlagQuestion(remarks=overruled(assignments))
     return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=asked)
+
+
+def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for the text of a scenario of any workload; faults and answers name it as it is shown."""
+    reader, assignments = DocumentReader(), tuple(assignments)
+    tree, faults = read_tree(text, shown)
+    reader.found += faults
+    reader.trees[shown] = reader.origin["scenario", shown] = tree
+    asked = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name=shown, assignments=assignments, asked=asked)
 
 
 def training(loaded: LoadedScenario) -> ResolvedScenario:

@@ -33,7 +33,7 @@ class Reply:
     `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
     only this answer takes, or takes otherwise; `stopped`: the user asked to end before the answer was whole.
     `filed` is for answers that are documents. `again` waits for a change and gives the answer anew, for a file that
-    follows it.
+    follows it. `found` is what the engine returned.
     """
 
     lines: Callable[[], Sequence[Line]]
@@ -44,6 +44,7 @@ class Reply:
     stopped: bool = False
     filed: Filed | None = None
     again: Callable[[], Reply] | None = None
+    found: object = None
 
 
 def head(schema: str) -> dict[str, str]:

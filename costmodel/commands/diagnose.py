@@ -95,9 +95,9 @@ def diagnose(
     from costmodel.report.terminal.plan.plan_lines import refusal
 
     def with_setting(setting: str) -> ResolvedScenario:
-        return replace(question, assignments=(*question.assignments, setting)).case()
+        return replace(question, assignments=(*question.assignments, setting)).case("diagnose")
 
-    asked = explained_plan(question.case())
+    asked = explained_plan(question.case("diagnose"))
     if asked.refused:
         return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
     base = of_evaluation(asked.evaluation)
@@ -108,5 +108,5 @@ def diagnose(
         read = profiled_step(trace, degrees)
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
-    found = beside(explained(asked, base, given), second_runs(question.case(), with_setting, also or []))
+    found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
     return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

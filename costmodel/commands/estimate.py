@@ -143,7 +143,7 @@ def pipeline(
     from costmodel.report.terminal.plan import pipeline as report
 
     schedules = named(schedule)
-    found = pipelines(question.case(), schedules)
+    found = pipelines(question.case("pipeline"), schedules)
     lines, result = lambda: report.pipeline(found), lambda: report.pipeline_json(found)
     yes = not (found.own.refused or found.own.broken)
     return Reply(lines, result, "schedules", yes=yes, others=pages.of_pipeline(found), found=found)

@@ -120,12 +120,11 @@ def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> F
     from costmodel.commands.wings import wing_of
     from costmodel.ground.errors import Place, fail
 
-    wing = wing_of(case)
+    wing = wing_of(case, "export")
     wanted = wing.usual_format(case) if to is None else to.value
     if wanted not in wing.FORMATS:
         does = "serves" if wanted in _ENGINES else "trains"
         sentence = f"{wanted} {does}; the workload of this scenario is {case.kind}"
-        others = ", ".join(wing.FORMATS)
-        hint = f"--to {others}" if others else "no format states it: export a scenario that trains or serves"
+        hint = f"--to {', '.join(wing.FORMATS)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
     return wing.export(case, wanted, rank)

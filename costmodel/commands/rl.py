@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.wing import TOP, SearchQuestion, without
+from costmodel.commands.wing import TOP, SearchQuestion, no_answer, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
-from costmodel.ground.errors import Place, fail
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.rl import rl_communication as communication_report
 from costmodel.report.terminal.rl import rl_estimate as estimate_report
@@ -82,9 +81,14 @@ def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
 
 
 def explain_plan(case: LoadedScenario) -> Reply:
-    """A fault: its plans are beside each other in its search."""
-    sentence = "explain compares plans of training; search ranks the splits of reinforcement learning"
-    raise fail("C003", sentence, None, f"costmodel search {case.name or 'SCENARIO'}")
+    """A fault: a search has them beside each other."""
+    raise no_answer(
+        case,
+        (
+            "explain compares plans of training; search ranks those of reinforcement learning",
+            f"costmodel search {case.name}",
+        ),
+    )
 
 
 def report(case: LoadedScenario) -> Reply:
@@ -129,16 +133,28 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = False
+WITHOUT = {
+    "pipeline": (
+        "an iteration has several phases in turn; stages are those of its trainer alone",
+        "costmodel pipeline of a scenario that trains the model",
+    ),
+    "diagnose": (
+        "an iteration is no single step: its phases are measured apart",
+        "costmodel estimate shows each phase, sensitivity what moves them",
+    ),
+    "export": (
+        "no format has both plans of an iteration, that of the trainer and that of the engines",
+        "costmodel export of a scenario that trains, or serves, the model",
+    ),
+}
 FORMATS = ()
 
 
 def usual_format(case: LoadedScenario) -> str:
-    """That of the trainer, which alone states no iteration."""
-    return "megatron"
+    """A fault: no format has both plans of an iteration."""
+    raise no_answer(case, WITHOUT["export"])
 
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
     """A fault: no format has both plans of an iteration."""
-    raise fail(
-        "C030", "no format has both plans of reinforcement learning", Place(case.file), "export its trainer alone"
-    )
+    raise no_answer(case, WITHOUT["export"])

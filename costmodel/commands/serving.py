@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.wing import FRONT, TOP, SearchQuestion, without
+from costmodel.commands.wing import FRONT, TOP, SearchQuestion, no_answer, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
@@ -108,16 +108,15 @@ def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
 
 
 def explain_plan(case: LoadedScenario) -> Reply:
-    """A fault: plans of a service are beside each other in its search."""
-    sentence = "explain compares plans of training; search ranks those of a service"
-    raise fail("C003", sentence, None, f"costmodel search {case.name or 'SCENARIO'}")
+    """A fault: a search has them beside each other."""
+    raise no_answer(
+        case, ("explain compares plans of training; search ranks those of a service", f"costmodel search {case.name}")
+    )
 
 
 def run(case: LoadedScenario, *, verbose: bool) -> Reply:
     """A fault: a service has no end."""
-    sentence = "a service has no end: it has no length, and a replica that fails leaves its requests to the others"
-    place = case.place("workload.kind") or Place(case.file)
-    raise fail("C030", sentence, place, "scale --rate shows how many replicas other rates need")
+    raise no_answer(case, WITHOUT["run"])
 
 
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
@@ -203,6 +202,20 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = True
+WITHOUT = {
+    "run": (
+        "a service has no end: it has no length, and a replica that fails leaves its requests to the others",
+        "costmodel scale --rate shows how many replicas other rates need",
+    ),
+    "pipeline": (
+        "a service has no backward pass, so it has no schedule of its stages",
+        "costmodel comm shows what they send, sweep --over plan.pp=1,2 what they cost",
+    ),
+    "diagnose": (
+        "a service has no step that ends: its times follow from its load",
+        "costmodel validate compares measured times; sensitivity shows what moves them",
+    ),
+}
 FORMATS = ("vllm", "sglang", "trt-llm")
 
 

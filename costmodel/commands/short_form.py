@@ -87,11 +87,14 @@ class Question:
             return self
         return replace(self, flags={**self.flags, "rate": values_of(doubled(rates), "--rate", rates)[0]})
 
-    def case(self, *, planned: bool = True) -> ResolvedScenario:
-        """The training scenario loaded; one in flags alone has the best plan of its search where a plan is needed."""
+    def case(self, question: str) -> ResolvedScenario:
+        """The scenario loaded for a question that only training answers; a fault with the reason for another."""
+        from costmodel.commands.wings import wing_of
         from costmodel.documents.reader.resolved_scenario import training
 
-        return training(self.loaded(planned=planned))
+        case = self.loaded()
+        wing_of(case, question)
+        return training(case)
 
     def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
         """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,

@@ -234,6 +234,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = False
+WITHOUT: dict[str, tuple[str, str]] = {}
 FORMATS = ("megatron", "bridge", "torchtitan", "deepspeed", "accelerate", "hf")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
@@ -43,6 +43,11 @@ class SearchQuestion:
         without(workload, [name for name, value in (*given, ("--wait", bool(self.wait))) if value], instead)
 
 
+def no_answer(case: LoadedScenario, why: tuple[str, str]) -> CostModelError:
+    """A fault for a question that a workload does not have: the reason, and what to ask instead."""
+    return fail("C030", why[0], case.place("workload.kind") or Place(case.file), why[1])
+
+
 def without(workload: str, names: Sequence[str], instead: str) -> None:
     """A fault for options that have no meaning for a workload."""
     if names:
@@ -51,6 +56,10 @@ def without(workload: str, names: Sequence[str], instead: str) -> None:
 
 class Wing(Protocol):
     """A workload as commands about one plan see it."""
+
+    @property
+    def WITHOUT(self) -> Mapping[str, tuple[str, str]]:  # noqa: N802
+        """Questions that have no answer, each with the reason and what to ask instead."""
 
     def estimate(self, case: LoadedScenario, *, verbose: bool) -> Reply:
         """The answer of `estimate`."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from costmodel.commands.wing import Wing
+from costmodel.commands.wing import Wing, no_answer
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
 
-def wing_of(case: LoadedScenario) -> Wing:
-    """The answers about a scenario's workload."""
-    return _OF[case.kind]()
+def wing_of(case: LoadedScenario, question: str = "") -> Wing:
+    """The answers about a scenario's workload; a fault where a question has none, with the reason."""
+    wing = _OF[case.kind]()
+    if question in wing.WITHOUT:
+        raise no_answer(case, wing.WITHOUT[question])
+    return wing
 
 
 def _training() -> Wing:

@@ -10,8 +10,8 @@ DATA = {"evidence/measured"}
 
 # Tests whose subject is no single module, by the folder of all that they touch.
 SUBJECTS = {
-    "commands": "answers every_refusal forms fuzz_imports machine_output nothing_fits prices printed_advice program "
-    "remarked_input stored",
+    "commands": "answers every_question every_refusal forms fuzz_imports machine_output nothing_fits prices "
+    "printed_advice program remarked_input stored",
     "documents": "counted fuzz fuzz_numbers fuzz_words private",
     "equations": "claims",
     "equations/serving": "dense_decoder published_claims",

@@ -1,0 +1,69 @@
+"""Every question of every workload in every form; where one has no answer, it gives the reason."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+import costmodel
+from costmodel.library import Result
+
+TRAINING, SERVING, RL = "quickstart", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
+EVERY: dict[str, dict[str, Any]] = {name: {} for name in (TRAINING, SERVING, RL)}
+USUAL = {TRAINING: "step_time", SERVING: "tpot", RL: "iteration_time"}
+ASKED: dict[str, dict[str, dict[str, Any]]] = {
+    "estimate": EVERY,
+    "memory": EVERY,
+    "comm": EVERY,
+    "run": EVERY,
+    "pipeline": EVERY,
+    "explain": {name: {"quantity": figure} for name, figure in USUAL.items()},
+    "search": {name: {"top": 2} for name in EVERY},
+    "sweep": {name: {"over": ["cluster.nodes=4,8"]} for name in EVERY},
+    "scale": {TRAINING: {"ranks": "16,32"}, SERVING: {"rate": "2,4"}, RL: {"ranks": "64,128"}},
+    "sensitivity": {name: {"top": 3} for name in EVERY},
+    "solve": {name: {"vary": "cluster.nodes=4,8", "wanted": f"{figure}<=1 d"} for name, figure in USUAL.items()},
+    "diff": {name: {"settings": ["cluster.nodes=16"]} for name in EVERY},
+    "check": EVERY,
+    "diagnose": {name: {"step": "20 s"} for name in EVERY},
+    "report": EVERY,
+    "export": EVERY,
+}
+REFUSED = {  # with the reason
+    ("run", SERVING): "a service has no end",
+    ("pipeline", SERVING): "a service has no backward pass",
+    ("pipeline", RL): "an iteration has several phases",
+    ("diagnose", SERVING): "a service has no step that ends",
+    ("diagnose", RL): "an iteration is no single step",
+    ("export", RL): "no format has both plans",
+}
+WITHOUT_ROWS = ("explain", "export")  # a tree, a document
+WITHOUT_PAGE = ("explain", "export", "diagnose")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("question", ASKED)
+def test_every_question_of_every_workload(question: str, name: str) -> None:
+    ask = getattr(costmodel, question)
+    if (question, name) in REFUSED:
+        with pytest.raises(costmodel.CostModelError, match=REFUSED[question, name]):
+            ask(name, **ASKED[question][name])
+        return
+    found: Result = ask(name, **ASKED[question][name])
+    assert len(repr(found).splitlines()) >= 2
+    result = json.loads(found.form("json"))
+    assert question == "export" or result["schema"].startswith("costmodel/")
+    if question == "report":  # its page and its text are long, and have tests of their own
+        return
+    if question not in WITHOUT_ROWS:
+        rows = list(csv.DictReader(io.StringIO(str(found.form("csv")))))
+        assert len(str(found.form("jsonl")).splitlines()) == len(found.frame())
+        assert len(rows) >= len(found.frame()) > 0
+        assert bytes(found.form("xlsx"))[:2] == b"PK"  # type: ignore[arg-type]
+    assert "|" in str(found.form("markdown")) or question in (*WITHOUT_ROWS, "check", "solve")
+    if question not in WITHOUT_PAGE:
+        assert str(found.form("html")).startswith("<!DOCTYPE html>")

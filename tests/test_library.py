@@ -92,7 +92,7 @@ def test_a_function_answers_as_its_command(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("scenario", "given"), [(SERVES, {"workers": 2}), (LEARNS, {"over": ["plan.tp=1,2"]})])
+@pytest.mark.parametrize(("scenario", "given"), [(SERVES, {"workers": 2}), (LEARNS, {"engine": "dask"})])
 def test_what_a_search_does_not_take_is_refused(scenario: str, given: dict[str, Any]) -> None:
     with pytest.raises(costmodel.CostModelError, match=f"has no --{next(iter(given))}"):
         costmodel.search(scenario, **given)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
-    from costmodel.explore.rl.search_splits import FoundSplits
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.found_plans import FoundPlans
     from costmodel.report.document import AnswerDocument
@@ -228,18 +227,3 @@ def _rl_figure(asked: RlAnswer, name: str) -> Draw | None:
     if asked.refused:
         return None
     return rl_parts.memory_figure(asked) if name == "memory" else rl_parts.phases_figure(asked)
-
-
-def of_rl_search(found: FoundSplits) -> dict[str, Form]:
-    """The page of the splits of accelerators."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import rl_page as pages
-        from costmodel.report.page import rl_parts
-
-        return (
-            lambda: pages.rl_search_page(found, command_line()),
-            lambda: rl_parts.splits_figure(found) if found.best else None,
-        )
-
-    return _late_forms(drawn)

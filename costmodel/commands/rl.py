@@ -57,15 +57,21 @@ def run(case: LoadedScenario, *, verbose: bool) -> Reply:
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.rl.search_splits import search as search_space
-    from costmodel.report.terminal.rl import rl_search as report
+    from costmodel.report.answers import rl_search as report
 
-    names = {"--pareto": asked.pareto, "--over": asked.over}
-    without("reinforcement learning", [name for name, value in names.items() if value], "leave it out")
-    asked.without_large_spaces("reinforcement learning", "leave it out")
-    found = search_space(reinforced(case), asked.top or TOP)
-    rows, forms = "refused" if asked.why_not else "plans", pages.of_rl_search(found)
-    lines, result = lambda: report.search(found, why_not=asked.why_not), lambda: report.search_json(found)
-    return Reply(lines, result, rows, yes=found.works, others=forms, found=found)
+    asked.without_large_spaces("reinforcement learning", "a search of reinforcement learning takes seconds")
+    if asked.pareto and asked.why_not:
+        without("reinforcement learning", ["--why-not beside --pareto"], "leave --pareto out")
+    found = search_space(reinforced(case), asked.top or TOP, asked.over, asked.pareto)
+    rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
+    works = bool(found.front) if asked.pareto else found.works
+    return pages.drawn(
+        lambda: report.search(found, why_not=asked.why_not),
+        lambda: report.search_json(found),
+        rows,
+        yes=works,
+        found=found,
+    )
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:

@@ -6,7 +6,7 @@ Sections hold tables whose cells have their exact value, the result that they ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.ground.record import record
@@ -75,7 +75,8 @@ class Column:
 class Table:
     """Rows under columns.
 
-    settings: what makes the scenario that of each row, for the commands that a page shows. most: rows in a terminal
+    settings: what makes the scenario that of each row, for the commands that a page shows. data: in their place all
+    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal
     """
 
     columns: Sequence[Column]
@@ -86,6 +87,8 @@ class Table:
     gap: str = "  "
     sortable: bool = False
     most: int | None = None
+    whole: bool = False
+    data: Callable[[], Mapping[str, Any]] | None = None
     face: Face = "all"
 
 

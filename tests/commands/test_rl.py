@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costmodel import library
+import costmodel
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.explore.vary import sensitivity
@@ -109,7 +109,9 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
         (["check", NAME, "--exact"], "is about a baseline"),
         (["explain", NAME, "step_time"], "'step_time' is not known"),
         (["explain", NAME, "goodput"], "is not known"),
-        (["search", NAME, "--pareto", "memory_peak,iteration_time"], "has no --pareto"),
+        (["search", NAME, "--workers", "2"], "has no --workers"),
+        (["search", NAME, "--pareto", "generation"], "is not two results"),
+        (["search", NAME, "--over", "cluster.nodes=8,2.5"], "a whole number is expected"),
         (["scale", NAME, "--rate", "1..2"], "has no --rate"),
     ],
 )
@@ -165,10 +167,10 @@ def test_sensitivity_names_what_an_iteration_waits_for(run: Any, monkeypatch: py
 
 
 def test_the_library_answers_too() -> None:
-    found = library.estimate(NAME)
+    found = costmodel.estimate(NAME)
     assert found.works
     assert found.figures["workload"] == "rl"
-    assert library.memory(NAME).works
+    assert costmodel.memory(NAME).works
     space = ["search={tp: [1], cp: [2], rollout_tp: [2], ranks: [16, 24]}"]
-    assert library.search(NAME, settings=space).frame()["rollout_ranks"].tolist() in ([24.0, 16.0], [16.0, 24.0])
-    assert len(library.sweep(NAME, ["plan.rollout.tp=1,2"]).frame()) == 2
+    assert costmodel.search(NAME, settings=space).frame()["rollout_ranks"].tolist() in ([24.0, 16.0], [16.0, 24.0])
+    assert len(costmodel.sweep(NAME, ["plan.rollout.tp=1,2"]).frame()) == 2

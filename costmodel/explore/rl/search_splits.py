@@ -10,28 +10,53 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.rl_scenario import RlCase, reinforced
+from costmodel.documents.schemas.results import COLUMNS
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.explore.safety import preferred_chance
-from costmodel.ground.errors import Place, fail
+from costmodel.explore.search.combinations import OF_A_VALUE, combinations, count_combinations, fail_without_answers
+from costmodel.explore.search.named_result import two_results
+from costmodel.explore.search.ranges import Axis, at_option
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
+MOST_SEARCHES = 200
 PARTS = 8  # of the accelerators; engines get one of them to all but one
 _PAIRS = 12  # of plans that are tried together
 
 
+@record
+class SplitsAtValue:
+    """What became of the plans at one value of each key that varies."""
+
+    values: Mapping[str, str]
+    evaluated: int = 0
+    best: RlAnswer | None = None
+    fault: Fault | None = None
+
+
 @dataclass
 class FoundSplits:
-    """What a search found: the best plan of each split, those that work first."""
+    """What a search found: the best plan of each split, those that work first.
+
+    over: the keys that vary over scenarios; at: what became of each value. axes, front: two results that are compared,
+    and of all plans tried that work those that no other beats in both
+    """
 
     case: RlCase
+    over: Sequence[Axis] = ()
+    axes: tuple[str, str] | None = None
+    at: list[SplitsAtValue] = field(default_factory=list)
+    tried: list[RlAnswer] = field(default_factory=list, repr=False)
     evaluated: int = 0
     elapsed: float = 0.0
     best: list[RlAnswer] = field(default_factory=list)
@@ -53,19 +78,45 @@ class FoundSplits:
         """Whether the best plan fits with the chance that the search prefers."""
         return self.safe is None or any(each.works and not self.is_risky(each) for each in self.best)
 
+    @property
+    def front(self) -> list[RlAnswer]:
+        """The plans that none beats in both results, best in the first one first."""
+        assert self.axes is not None
+        signs = [-1.0 if COLUMNS["rl"][name].better == "higher" else 1.0 for name in self.axes]
+        placed = [(tuple(sign * each.costs[name] for sign, name in zip(signs, self.axes, strict=True)), each)
+                  for each in self.tried]  # fmt: skip
+        kept, least = list[RlAnswer](), math.inf
+        for (x, y), each in sorted(placed, key=lambda item: item[0]):
+            if math.isfinite(x) and y < least:
+                kept.append(each)
+                least = y
+        return kept
+
+    def values_of(self, each: RlAnswer) -> dict[str, str]:
+        """What a plan's scenario has of the keys that vary."""
+        set_last = dict(item.split("=", 1) for item in each.inputs.case.assignments)
+        return {axis.path: set_last[axis.path] for axis in self.over}
+
     def is_risky(self, each: RlAnswer) -> bool:
         """Whether a plan does not fit with the chance that the search prefers."""
         return self.safe is not None and each.costs["fit_chance"] < self.safe
 
 
-def search(case: RlCase, top: int = 10) -> FoundSplits:
-    """The best plans, one for each split."""
-    since, found = time.perf_counter(), FoundSplits(case, safe=preferred_chance(case))
-    own = case.scenario.plan
-    base = own or RlPlan()
-    if own is not None:
-        found.yours = answer(case, own, found.steps)
-    ranked = [each for split in _splits(case, base) if (each := _best_of_split(found, base, split)) is not None]
+def search(case: RlCase, top: int = 10, over: Sequence[Axis] = (), pareto: str = "") -> FoundSplits:
+    """The best plans, one for each split, of the scenario or of it at every combination of values of some keys.
+
+    Raises:
+        CostModelError: a value is wrong, or no combination has a scenario
+    """
+    count_combinations(over, MOST_SEARCHES)
+    axes = two_results(pareto, COLUMNS["rl"]) if pareto else None
+    since, found = time.perf_counter(), FoundSplits(case, over, axes, safe=preferred_chance(case))
+    if case.scenario.plan is not None:
+        found.yours = answer(case, case.scenario.plan, found.steps)
+    ranked: list[RlAnswer] = []
+    for settings in combinations(over):
+        ranked += _at_values(found, settings)
+    fail_without_answers(over, [each.fault for each in found.at])
     ranked.sort(key=lambda each: _order(found, each))
     if found.yours is not None and not found.yours.refused:
         found.your_rank = 1 + sum(_order(found, each) < _order(found, found.yours) for each in ranked)
@@ -75,6 +126,23 @@ def search(case: RlCase, top: int = 10) -> FoundSplits:
         found.expected = None
     found.elapsed = time.perf_counter() - since
     return found
+
+
+def _at_values(found: FoundSplits, settings: tuple[str, ...]) -> list[RlAnswer]:
+    """The best plan of each split at one value of each key."""
+    values, before = dict(item.split("=", 1) for item in settings), found.evaluated
+    try:
+        case = reinforced(vary_any(found.case, settings)) if settings else found.case
+        base = case.scenario.plan or RlPlan()
+        tried = [_best_of_split(found, case, base, split) for split in _splits(case, base)]
+    except CostModelError as error:
+        if not settings or error.faults[0].code not in OF_A_VALUE:
+            raise at_option("--over", [axis.path for axis in found.over], error) from None
+        found.at.append(SplitsAtValue(values, fault=error.faults[0]))
+        return []
+    ranked = sorted((each for each in tried if each is not None), key=lambda each: _order(found, each))
+    found.at.append(SplitsAtValue(values, found.evaluated - before, ranked[0] if ranked else None))
+    return ranked
 
 
 def planned(case: RlCase) -> RlCase:
@@ -138,17 +206,16 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     return apart if listed else [together, *apart]
 
 
-def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAnswer | None:
+def _best_of_split(found: FoundSplits, case: RlCase, base: RlPlan, split: RolloutPlan) -> RlAnswer | None:
     """The best pair of plans of one split that works and is safe, else the surest or nearest; None if none is valid."""
-    case = found.case
     trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
     first = base.model_copy(update={"rollout": split})
-    by_engine = [_tried(found, first.model_copy(update={"rollout": each})) for each in engines]
+    by_engine = [_tried(found, case, first.model_copy(update={"rollout": each})) for each in engines]
     fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation)
     if not fast:
         return None
     rollout = fast[0].inputs.plan.rollout
-    by_trainer = [_tried(found, each.model_copy(update={"rollout": rollout})) for each in trainers]
+    by_trainer = [_tried(found, case, each.model_copy(update={"rollout": rollout})) for each in trainers]
     trained = sorted(
         (each for each in by_trainer if not each.refused), key=lambda each: number(each.iteration.training)
     )
@@ -159,7 +226,7 @@ def _best_of_split(found: FoundSplits, base: RlPlan, split: RolloutPlan) -> RlAn
     pairs = sorted(itertools.product(enumerate(trained), enumerate(fast)), key=lambda pair: pair[0][0] + pair[1][0])
     for (_, one), (place, other) in pairs[:_PAIRS]:
         plan = one.inputs.plan.model_copy(update={"rollout": other.inputs.plan.rollout})
-        tried = one if place == 0 else _tried(found, plan)
+        tried = one if place == 0 else _tried(found, case, plan)
         if tried.works:
             _expect(found, tried)
             if not found.is_risky(tried):
@@ -182,13 +249,15 @@ def _generation(each: RlAnswer) -> float:
     return each.costs["generation"]
 
 
-def _tried(found: FoundSplits, plan: RlPlan) -> RlAnswer:
+def _tried(found: FoundSplits, case: RlCase, plan: RlPlan) -> RlAnswer:
     """One plan, counted with what speaks against it; on more ranks with a micro-batch of what each has left."""
-    each = answer(found.case, plan, found.steps)
+    each = answer(case, plan, found.steps)
     if "R018" in each.refused:
         smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
-        each = answer(found.case, smaller, found.steps)
+        each = answer(case, smaller, found.steps)
     found.evaluated += 1
+    if found.axes is not None and each.works and not found.is_risky(each):
+        found.tried.append(each)
     for code in each.refused or each.broken:
         found.refused[code] += 1
         found.examples.setdefault(code, each)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from costmodel.explore.search.ranges import Axis, at_option
 from costmodel.ground.errors import CostModelError, Fault, fail
 
+OF_A_VALUE = ("D016", "C004")  # faults of a machine, an engine or a size, which other values need not have
 _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from costmodel.documents.keys.suggestions import alike
-from costmodel.documents.schemas.results import machine_name
+from costmodel.documents.schemas.results import ResultColumn, machine_name
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 
 _ENDS = ("_low", "_high")  # of a band, which is named by its result
@@ -35,6 +35,17 @@ def shown_results(columns: Iterable[str], text: str, usual: tuple[str, ...]) -> 
     known = tuple(columns)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return tuple(dict.fromkeys(named_result(part, known, "--show", text) for part in parts)) or usual
+
+
+def two_results(text: str, columns: Mapping[str, ResultColumn]) -> tuple[str, str]:
+    """The two results of --pareto, each of which is better in one direction."""
+    ranked = [name for name, column in columns.items() if column.better != "neither"]
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or parts[0] == parts[1]:
+        hint = f"for example --pareto memory_peak,{ranked[0]}"
+        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
+    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
+    return x, y
 
 
 def _labelled(word: str, named: Mapping[str, str]) -> list[str]:

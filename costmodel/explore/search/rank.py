@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.search.named_result import named_result, option_place
-from costmodel.ground.errors import fail
+from costmodel.explore.search.named_result import two_results
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
@@ -92,13 +91,7 @@ class Axes:
 
 def axes(text: str, objective: str) -> Axes:
     """The two results named by `--pareto x,y`."""
-    ranked = [name for name, column in TRAINING_COLUMNS.items() if column.better != "neither"]
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2 or parts[0] == parts[1]:
-        hint = "for example --pareto memory_peak,step_time"
-        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
-    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
-    return Axes(x, y, objective)
+    return Axes(*two_results(text, TRAINING_COLUMNS), objective)
 
 
 @dataclass

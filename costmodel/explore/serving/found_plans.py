@@ -14,7 +14,7 @@ from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.combinations import cells_at, count_combinations, values_at
+from costmodel.explore.search.combinations import OF_A_VALUE, cells_at, count_combinations, values_at
 from costmodel.explore.search.progress import Watcher
 from costmodel.explore.search.ranges import Axis, at_option
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
@@ -23,7 +23,6 @@ from costmodel.ground.record import record
 Result = TypeVar("Result")
 
 MOST_SEARCHES, MOST_HELD = 2_000, 32
-_OF_A_VALUE = ("D016", "C004")  # faults of a machine, an engine or a size, which other values need not have
 
 
 @record
@@ -111,7 +110,7 @@ class ServingVariants:
                 yield work(number, self.of(number))
             except CostModelError as error:
                 faults += 1
-                if error.faults[0].code not in _OF_A_VALUE or faults == total:
+                if error.faults[0].code not in OF_A_VALUE or faults == total:
                     raise at_option("--over", self.paths, error) from None
                 yield error.faults[0]
 

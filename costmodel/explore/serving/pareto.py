@@ -21,7 +21,7 @@ from costmodel.estimate.serving.requests_in_time import IN_TIME
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.named_result import named_result, option_place
+from costmodel.explore.search.named_result import two_results
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.serving.found_plans import (
@@ -98,20 +98,9 @@ class ServingFront(OverVariants):
         return self.safe is not None and not plan.broken and not self.is_risky(plan)
 
 
-def axes(text: str) -> tuple[str, str]:
-    """The two results named by `--pareto x,y`."""
-    ranked = [name for name, column in SERVING_RESULTS.items() if column.better != "neither"]
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 2 or parts[0] == parts[1]:
-        hint = "for example --pareto tokens_per_s_per_user,tokens_per_s_per_gpu"
-        raise fail("C006", f"'{text}' is not two results", option_place("--pareto", text), hint)
-    x, y = (named_result(part, ranked, "--pareto", text) for part in parts)
-    return x, y
-
-
 def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), watcher: Watcher = UNWATCHED) -> ServingFront:
     """Every plan of the scenario's space at loads up to the most it answers; over several scenarios if keys vary."""
-    x, y = axes(text)
+    x, y = two_results(text, SERVING_RESULTS)
     variants = varied(inputs, over)
     lacking: dict[str, list[str]] = {x: [], y: []}
 

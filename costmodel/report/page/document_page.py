@@ -47,21 +47,31 @@ def section_part(section: Section, traces: Traces) -> Part:
 
 
 def section_data(section: Section, case: LoadedScenario | None) -> dict[str, Any]:
-    """The commands that explain the rows of its table."""
-    if section.table is None or not section.table.settings or case is None:
+    """What the script of a page has of the rows of its table: all of them, or the commands that explain them."""
+    table = section.table
+    if table is None or not _has_data(table) or case is None:
         return {}
-    return {_rows_of(section.key): row_commands(case, section.table.settings)}
+    return {_rows_of(section.key): table.data() if table.data is not None else row_commands(case, table.settings)}
+
+
+def _has_data(table: Table) -> bool:
+    return bool(table.settings) or table.data is not None
 
 
 def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
     shown = [place for place, column in enumerate(table.columns) if column.face != "terminal"]
     columns = [table.columns[place] for place in shown]
     rows = [[_opened(row[place], traces) for place in shown] for row in table.rows]
-    heads = [column.head for column in columns]
-    align = "".join("r" if column.align == "r" else "l" for column in columns)
-    figures = [column.result for column in columns] if table.settings else ()
-    return PageTable(heads, rows, align, table.caption, sortable=table.sortable,
-                     rows_data=_rows_of(key) if table.settings else "", figures=figures)  # fmt: skip
+    return PageTable(
+        [column.head for column in columns],
+        rows,
+        "".join("r" if column.align == "r" else "l" for column in columns),
+        table.caption,
+        sortable=table.sortable,
+        rows_data=_rows_of(key) if _has_data(table) else "",
+        figures=[column.result for column in columns] if _has_data(table) else (),
+        whole=table.whole,
+    )
 
 
 def _rows_of(key: str) -> str:

@@ -14,19 +14,16 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
-from costmodel.explore.rl.search_splits import FoundSplits
 from costmodel.ground.units import gib, percent, rounded_percent, significant
+from costmodel.report.answers.rl_search import splits, why_section
 from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.document import Value, Verdict, chance_verdict
 from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
-from costmodel.report.page.document_page import section_part
+from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.rl_parts import (
     memory_part,
     network_part,
     phases_part,
-    splits_data,
-    splits_part,
-    why_part,
 )
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
@@ -34,7 +31,6 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.rl.rl_estimate import bound_by
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
-from costmodel.report.terminal.rl.rl_search import none_is_safe, without_safety
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
@@ -78,7 +74,8 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     *ahead, results, held = page.parts
     made = [*ahead]
     if found is not None:
-        made += [part for part in (splits_part(found), why_part(found)) if part is not None]
+        shown = [splits(found), *([why_section(found)] if found.refused else [])]
+        made += [section_part(each, traces) for each in shown]
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
     spread = facts.case.stack.spread
@@ -87,7 +84,7 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     lead += "deviations. The lengths of answers decide: state those of your own log."
     made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, traces)))
     made += [results, held, scenario_part(facts.case)]
-    data = {"trace": traces.data()} | ({"plans": splits_data(found)} if found is not None else {})
+    data = {"trace": traces.data()} | ({} if found is None else section_data(splits(found), facts.case))
     conclusion = f"{page.conclusion}{_best_words(facts)}"
     return HtmlPage(page.title, page.subtitle, conclusion, page.verdict, page.headlines, made, page.findings, commands,
                     data)  # fmt: skip
@@ -173,21 +170,3 @@ def _results(answer: RlAnswer, cell_of: CellOf) -> Part:
 def _about(case: RlCase, varied: Sequence[str] = ()) -> list[str]:
     own = [] if any(path.startswith(("workload", "stack")) for path in varied) else [iteration_words(case)]
     return [words for words in (subject_words(subject_of(case), varied), *own) if words]
-
-
-def rl_search_page(found: FoundSplits, commands: Sequence[str]) -> HtmlPage:
-    """The best plan of each split."""
-    parts = [splits_part(found)] if found.best else []
-    why = why_part(found)
-    parts += [why] if why is not None else []
-    words = "No plan is valid." if not found.best else "No plan keeps all limits."
-    if found.works:
-        best = found.best[0]
-        words = f"Best of {found.evaluated:,} plans: {both_words(best)}, "
-        words += f"{result('iteration_time', best.costs['iteration_time'])} an iteration."
-        words = f"{none}. {words}" if (none := none_is_safe(found)) else words
-        words += f" {other}." if (other := without_safety(found)) else ""
-    verdict: Verdict = "bad" if not found.works else chance_verdict(found.best[0].costs["fit_chance"])
-    data = {"plans": splits_data(found)} if found.best else {}
-    return HtmlPage(title(found.case), _about(found.case), words, verdict, [], parts,
-                    commands=commands, data=data)  # fmt: skip

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
+from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_memory import RlMemory
-from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
-from costmodel.explore.kept_answers import rl_settings
-from costmodel.explore.rl.search_splits import FoundSplits
-from costmodel.ground.units import counted, gib, percent, show, show_memory, show_time, significant, time_unit
+from costmodel.ground.units import gib, percent, show, show_memory, show_time
 from costmodel.report.document import Cell, Value
 from costmodel.report.page.content import CellOf, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.network_part import transfer_value
-from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
-from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import seconds
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_estimate import bound_by, of_generation
-from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
+from costmodel.report.terminal.rl.rl_formatting import NAMES
 
 _TEN_MINUTES = 600.0
 _ROLES = {
@@ -150,86 +144,3 @@ def network_part(answer: RlAnswer, traces: Traces) -> Part:
 
 
 # ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def splits_part(found: FoundSplits) -> Part:
-    """The best plan of each split, to sort and to filter."""
-    heads = ("#", "train", "generate", "tp", "cp", "engine tp", "iteration s", "generation s", "training s", "GiB",
-             "breaks")  # fmt: skip
-    rows = []
-    for place, each in enumerate(found.best, 1):
-        split, plan = each.inputs.split, each.inputs.plan
-        rows.append((
-            str(place), f"{split.trainer.ranks:.0f}", "in turns" if split.colocated else f"{split.rollout.ranks:.0f}",
-            f"{plan.tp:.0f}", f"{plan.cp:.0f}", f"{plan.rollout.tp:.0f}",
-            significant(each.costs["iteration_time"], 4), significant(each.costs["generation"], 4),
-            significant(number(each.iteration.training), 4), gib(each.costs["memory_peak"]), " ".join(each.broken),
-        ))  # fmt: skip
-    words = f"{counted(found.evaluated)} plans were tried; the best of each split of the accelerators is here."
-    table = PageTable(heads, rows, "rrlrrrrrrrl", sortable=True, rows_data="plans", whole=True,
-                      figures=[*[""] * 6, "iteration_time", "generation", "", "memory_peak", ""])  # fmt: skip
-    return Part("plans", "How to divide the accelerators", words, [splits_figure(found)], [table])
-
-
-def splits_figure(found: FoundSplits) -> Plot:
-    """Generation against training of the best plan of each split."""
-    points = []
-    for place, each in enumerate(found.best, 1):
-        x, y = number(each.iteration.training), each.costs["generation"]
-        split = each.inputs.split
-        words = "in turns" if split.colocated else f"{split.rollout.ranks:.0f} generate"
-        tip = f"{words}: {result('iteration_time', each.costs['iteration_time'])}"
-        label = "best" if place == 1 else "in turns" if split.colocated else ""
-        points.append(PlotPoint(x, y, "second" if each.broken else "first", tip, words, label, 5))
-    legend = [("first", "works"), ("second", "breaks a limit")]
-    seen = {point.role for point in points}
-    words = f"{len(points)} splits; down and left is better."
-    training = _time_axis("training", [point.x for point in points])
-    generation = _time_axis("generation", [point.y for point in points])
-    return Plot("plans", "Splits: training and generation", words, training, generation, points,
-                legend=[entry for entry in legend if entry[0] in seen])  # fmt: skip
-
-
-def _time_axis(words: str, values: list[float]) -> PlotAxis:
-    """An axis of time, round in the unit that its values are shown in."""
-    return PlotAxis(f"{words} time", seconds, unit=time_unit(max(values, default=1.0)))
-
-
-def splits_data(found: FoundSplits) -> dict[str, Any]:
-    """Each split whole, and the command that shows it."""
-    best = found.best
-    names = [name for name in RL_COLUMNS if all(name in each.costs for each in best)]
-    columns = [
-        {"name": machine_name(name), "label": NAMES.get(name, name), "unit": RL_COLUMNS[name].unit,
-         "figure": name, "values": [_known(each.costs[name]) for each in best]}
-        for name in names
-    ]  # fmt: skip
-    notes = [_why_not(found, each) for each in best]
-    return {"columns": columns, **row_commands(found.case, [rl_settings(each) for each in best]), "notes": notes}
-
-
-def _why_not(found: FoundSplits, each: RlAnswer) -> list[str]:
-    """What a split breaks, and the phases in which it loses against the best."""
-    stated, best = [f"{code} {REFUSALS[code].title}: {reason(each, code)}" for code in each.broken], found.best[0]
-    if each is best:
-        return stated
-    moved = [(each.costs[name] - best.costs[name], NAMES[name]) for name in PHASES]
-    moved.append((best.costs["overlapped"] - each.costs["overlapped"], "hidden"))
-    shown = sorted((item for item in moved if item[0]), key=lambda item: -abs(item[0]))[:3]
-    terms = ", ".join(f"{words} {'+' if value >= 0 else '−'}{seconds(abs(value))}" for value, words in shown)
-    gap = each.costs["iteration_time"] - best.costs["iteration_time"]
-    return [f"Against plan 1: {'+' if gap >= 0 else '−'}{seconds(abs(gap))} an iteration: {terms}.", *stated]
-
-
-def _known(value: float) -> float | None:
-    return value if value == value else None
-
-
-def why_part(found: FoundSplits) -> Part | None:
-    """Every reason against a plan, with an example."""
-    rows = [
-        (code, REFUSALS[code].title, counted(count), reason(found.examples[code], code), REFUSALS[code].meaning)
-        for code, count in found.refused.most_common()
-    ]
-    heads = ("code", "why", "plans", "for example", "what it means")
-    return Part("why-not", "Why not the others", tables=[PageTable(heads, rows, "llrll")]) if rows else None

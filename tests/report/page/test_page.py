@@ -150,7 +150,8 @@ def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) ->
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
     page, without = Reader(pages[name]), ("check", "refused", "unsolved", "diff", "changed")
     assert page.unexplained == []
-    assert page.packed.keys() & {"trace", "plans", "sweep-rows", "scale-rows", "ends-rows"} or name in without
+    of_rows = {f"{key}-rows" for key in ("plans", "sweep", "scale", "ends")}
+    assert page.packed.keys() & {"trace", "plans", *of_rows} or name in without
     if name in ("estimate", "serving", "rl"):
         assert any(key.startswith("transfers.") for key in page.numbers)
 
@@ -173,7 +174,7 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
     ("name", "rows", "figure", "place"),
     [("search", "plans", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1), ("scale", "scale-rows", "memory_peak", 2),
      ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
-     ("splits", "plans", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "scale-rows", "tail", 1),
+     ("splits", "plans-rows", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "scale-rows", "tail", 1),
      ("solve", "ends-rows", "ttft", 1)],
 )  # fmt: skip
 def test_a_command_explains_a_figure_of_another_plan(
@@ -280,7 +281,7 @@ def test_the_report_of_reinforcement_learning_is_whole(run: Any, monkeypatch: py
     assert len(out.encode()) < MOST_BYTES
     parts = {"time", "memory", "network", "plans", "sensitivity", "measured", "results", "inputs", "scenario"}
     assert parts <= set(page.ids)
-    assert page.packed["plans"]["notes"][1][0].startswith("Against plan 1: +")
+    assert page.packed["plans-rows"]["notes"][1][0].startswith("Against plan 1: +")
 
 
 def test_a_page_of_a_thousand_plans_stays_small(run: Any) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from costmodel.explore.page.rl_facts import RlFacts
+from costmodel.report.answers import rl_search
 from costmodel.report.answers.sensitivity import sensitivity
-from costmodel.report.terminal.rl import rl_estimate, rl_memory_lines, rl_search
+from costmodel.report.terminal.rl import rl_estimate, rl_memory_lines
 from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.sections import with_sections
@@ -25,6 +26,6 @@ def _sections(facts: RlFacts) -> Iterator[tuple[str, list[Line]]]:
         yield "Where the memory goes", rl_memory_lines.memory(facts.answer)
     if facts.found is not None:
         found = replace(facts.found, best=facts.found.best[:_PLANS])
-        yield "The best plans", rl_search.search(found, why_not=True)
+        yield "The best plans", document_lines(rl_search.search(found, why_not=True))
     if facts.sensitive is not None and facts.sensitive.knobs:
         yield "What moves the time of an iteration", document_lines(sensitivity(facts.sensitive, _FIGURES))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
-    from costmodel.estimate.evaluate.predict import predict
     from costmodel.library import CostModelError, Result, diff, figure, load
 
     _Question = Callable[..., Result]
@@ -66,7 +65,6 @@ __all__ = [
     "measure",
     "memory",
     "pipeline",
-    "predict",
     "report",
     "run",
     "scale",
@@ -78,8 +76,6 @@ __all__ = [
     "sweep",
     "validate",
 ]
-
-_ROOMS = {"predict": "costmodel.estimate.evaluate.predict"}
 
 
 def _config(text: str, file: str) -> foreign_readers.Foreign:
@@ -96,7 +92,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'costmodel' has no attribute '{name}'")
     if name in ("estimate", "report"):  # packages, which can be called as well
         return import_module(f"costmodel.{name}")
-    library = import_module(_ROOMS.get(name, "costmodel.library"))
+    library = import_module("costmodel.library")
     return getattr(library, name) if hasattr(library, name) else library.function(name)
 
 

@@ -8,28 +8,37 @@ scenario file, or a case that `load` returned; or flags describe it: `model="lla
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from costmodel.commands.command_table import COMMANDS
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, load_any, load_text
+from costmodel.documents.schemas.default_values import SAFE
+from costmodel.explore.safety import preferring
 from costmodel.ground.errors import CostModelError as CostModelError
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from costmodel.commands.short_form import Question
+
 NAMES = {"import": "import_file", "list": "list_documents"}  # words that Python has itself
 FUNCTIONS = {NAMES.get(name, name): name for name in COMMANDS}
 _WIDTH = 110  # columns of an answer in a notebook
 _HTML = "<pre style='line-height:1.25'>{code}</pre>"
 
-Scenario = str | Mapping[str, Any] | LoadedScenario
+Scenario = str | os.PathLike[str] | Mapping[str, Any] | LoadedScenario
+Settings = Iterable[str] | Mapping[str, Any]
 
 
 @record
@@ -65,7 +74,8 @@ class Result:
         return pandas.json_normalize(machine(rows_of(self.reply)) if self.reply.rows else [self.figures])
 
     def form(self, name: str) -> str | bytes:
-        """The answer in a format of `--format`: json, csv, markdown, and html, svg, png or xlsx where it has them.
+        """The answer in a format of `--format`: table, json, csv, markdown, and html, svg, png, xlsx or yaml where it
+        has them.
 
         Raises:
             CostModelError: the answer does not have that form
@@ -74,14 +84,30 @@ class Result:
         from costmodel.commands.shared import form_of
 
         with quiet():
-            return form_of(self.reply, name)
+            if name == "yaml" and self.reply.filed is not None:
+                return self.reply.filed.text(Path("answer.yaml"))
+            answer = form_of(self.reply, name)
+        if not answer and name != "table":
+            raise fail("C007", f"this answer has no {name}", None, "take json, csv, markdown or table")
+        return answer or f"{self!r}\n"
 
     def __repr__(self) -> str:
         from costmodel.report.terminal.style.layout import laid
 
+        if self._is_figure:
+            return "a figure: form('svg') or form('png')"
         return "\n".join(line.plain for line in laid(self.reply.lines(), _WIDTH))
 
-    def _repr_html_(self) -> str:
+    @property
+    def _is_figure(self) -> bool:
+        return not self.reply.rows and "svg" in self.reply.others
+
+    def _repr_svg_(self) -> str | None:
+        return str(self.form("svg")) if self._is_figure else None
+
+    def _repr_html_(self) -> str | None:
+        if self._is_figure:
+            return None
         from rich.console import Console
 
         from costmodel.report.terminal.style.layout import laid
@@ -109,30 +135,61 @@ class Drawn:
         return self.svg
 
 
-def load(scenario: Scenario, settings: Iterable[str] = ()) -> LoadedScenario:
+def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     """A scenario with settings as `--set` writes them, and every document that it names.
 
     Raises:
         CostModelError: with every fault that was found
+        TypeError: the scenario is no name, path, mapping or case, or settings are one text
 
     Example:
         >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
         4.0
     """
-    if isinstance(scenario, str):
-        return load_any(scenario, settings)
-    if isinstance(scenario, Mapping):
-        written = {"schema": "costmodel/scenario/v1", "title": "scenario", **scenario}
-        return load_text(json.dumps(written, default=str), "scenario.yaml", settings)
     from costmodel.documents.reader.override_case import vary_any
 
-    return vary_any(scenario, settings) if settings else scenario
+    changes = _assignments("load", settings)
+    named = _scenario("load", scenario)
+    if isinstance(named, str):
+        return load_any(named, changes)
+    if isinstance(named, Mapping):
+        digest = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:6]
+        written = {"schema": "costmodel/scenario/v1", "title": f"scenario {digest}", **named}
+        return load_text(json.dumps(written, default=str, indent=1), "<mapping>", changes)
+    if named is None:
+        raise TypeError("load: a scenario is missing")
+    return vary_any(named, changes) if changes else named
 
 
-def diff(before: Scenario, after: Scenario | None = None, *, settings: Iterable[str] = (), plans: str = "") -> Result:
+def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedScenario | None:
+    """A scenario as it was given, a path as text; an error for anything else."""
+    if isinstance(scenario, os.PathLike):
+        return str(Path(scenario))
+    if scenario is None or isinstance(scenario, str | Mapping) or hasattr(scenario, "asked"):
+        return cast("str | Mapping[str, Any] | LoadedScenario | None", scenario)
+    words = "a name, a path, a mapping or a case of load"
+    raise TypeError(f"{name}: a scenario is {words}, not {type(scenario).__name__}")
+
+
+def _assignments(name: str, settings: object) -> tuple[str, ...]:
+    """Settings as path=value; a mapping has one entry for each key."""
+    if isinstance(settings, Mapping):
+        return tuple(f"{path}={value}" for path, value in settings.items())
+    if settings is None or isinstance(settings, str) or not isinstance(settings, Iterable):
+        raise TypeError(f"{name}: settings are a list such as ['plan.tp=4'], or a mapping")
+    changes = tuple(settings)
+    if not all(isinstance(each, str) for each in changes):
+        raise TypeError(f"{name}: each of the settings is a text such as 'plan.tp=4'")
+    return changes
+
+
+def diff(
+    before: Scenario, after: Scenario | None = None, *, settings: Settings = (), plans: str = "", safe: bool = True
+) -> Result:
     """What differs between two scenarios, or from one to the same with settings: inputs, and every figure that moved.
 
-    It works where nothing differs.
+    It works where nothing differs. plans: two ranks of their searches, as `--plans 1,2`; safe: whether these prefer
+    plans that fit with a chance of 90 %
 
     Example:
         >>> diff("quickstart", settings=["plan.recompute=full"]).works
@@ -141,17 +198,20 @@ def diff(before: Scenario, after: Scenario | None = None, *, settings: Iterable[
     from costmodel.commands.diff import compared, ranks_of
     from costmodel.commands.progress import quiet
 
-    cases = load(before), load(before if after is None else after, settings)
+    if after is None and not _assignments("diff", settings) and not plans:
+        raise TypeError("diff: there is nothing to compare with: give another scenario, settings or plans")
+    loaded = load(before), load(before if after is None else after, settings)
+    cases = [preferring(case, SAFE if safe else None) for case in loaded]
     names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
     with quiet():
         sides = [*zip(names, cases, strict=True)]
-        ranks = ranks_of(plans) if plans else None
+        ranks = ranks_of(str(plans)) if plans else None
         return Result(compared(sides, " → ".join(names), ranks, changed=True, exit_code=True))
 
 
 @functools.cache
 def function(name: str) -> Callable[..., Result]:
-    """The function of a command: its arguments and options; those that are true or false, settings and flags by name.
+    """The function of a command: its arguments and options; booleans, settings and flags are keyword-only.
 
     >>> function("sweep")("quickstart", ["plan.micro_batch=1,2"], "mfu").frame()["mfu"].size
     2
@@ -163,38 +223,19 @@ def function(name: str) -> Callable[..., Result]:
     command = inspect.unwrap(COMMANDS[FUNCTIONS[name]].load())
     written = [*inspect.signature(command, eval_str=True).parameters.values()]
     asks = bool(written) and written[0].annotation is Question
-    own = [*map(_by_name, written[1:] if asks else written)]
-    flags = flag_options() if asks else {}
-    common = [_plain(each).replace(kind=_NAMED) for flag, each in flags.items() if flag not in _names(own)]
-    first = [_SCENARIO] if asks else []
-    options = sorted([*first, *own, *([_SETTINGS, *common] if asks else [])], key=lambda each: each.kind)
-    signature = inspect.Signature(options, return_annotation=Result)
+    own = {each.name: each for each in (written[1:] if asks else written)}
+    flags = {flag: each for flag, each in flag_options().items() if flag not in own} if asks else {}
+    signature = _signature(own, flags, asks=asks)
 
     def answered(*given: Any, **named: Any) -> Result:
         from costmodel.commands.progress import quiet
 
-        try:
-            bound = signature.bind(*given, **named).arguments
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
-        missing = [each.name for each in written if each.name in _names(own) - {*bound} and each.default is each.empty]
-        if missing:
-            raise TypeError(f"{name}: {', '.join(missing)} is missing")
-        values = {each.name: _taken(name, each, bound.get(each.name, each.default)) for each in own}
-        if not asks:
-            with quiet():
-                return Result(command(**values))
-        stated = {each.name: _taken(name, each, bound.get(each.name)) for each in common}
-        scenario, settings = bound.get("scenario"), tuple(bound.get("settings", ()))
-        held = None if scenario is None or isinstance(scenario, str) else load(scenario, settings)
-        flagged = {**dict.fromkeys(flags), **stated}
-        question = (
-            Question(scenario, flagged, settings, None)
-            if held is None
-            else Question(held.name, flagged, (), None, held)
-        )
+        bound = _bound(name, signature, own, given, named)
+        if "assignments" in own and "settings" in bound:
+            bound["assignments"] = [*_assignments(name, bound.pop("settings"))]
+        values = {each: _value(name, option, bound.get(each, option.default)) for each, option in own.items()}
         with quiet():
-            return Result(command(question, **values))
+            return Result(command(_question(name, bound, flags), **values) if asks else command(**values))
 
     answered.__name__ = answered.__qualname__ = name
     answered.__doc__ = inspect.getdoc(command)
@@ -202,37 +243,76 @@ def function(name: str) -> Callable[..., Result]:
     return answered
 
 
-_NAMED = inspect.Parameter.KEYWORD_ONLY
-_SCENARIO = inspect.Parameter(
-    "scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Scenario | None
-)
-_SETTINGS = inspect.Parameter("settings", _NAMED, default=(), annotation=Iterable[str])
+def _signature(
+    own: Mapping[str, inspect.Parameter], flags: Mapping[str, inspect.Parameter], *, asks: bool
+) -> inspect.Signature:
+    """The signature of a function: the scenario, the options of the command, settings, flags."""
+    scenario = inspect.Parameter("scenario", _BY_PLACE, default=None, annotation=Scenario | None)
+    settings = inspect.Parameter("settings", _BY_NAME, default=(), annotation=Settings)
+    options = [_plain(each) for each in own.values() if each.name != "assignments"]
+    common = [_plain(each).replace(kind=_BY_NAME) for each in flags.values()]
+    ahead, behind = [scenario] if asks else [], [settings] if asks or "assignments" in own else []
+    return inspect.Signature(
+        sorted([*ahead, *options, *behind, *common], key=lambda each: each.kind), return_annotation=Result
+    )
 
 
-def _names(options: Iterable[inspect.Parameter]) -> set[str]:
-    return {each.name for each in options}
+def _bound(
+    name: str,
+    signature: inspect.Signature,
+    own: Mapping[str, inspect.Parameter],
+    given: tuple[Any, ...],
+    named: dict[str, Any],
+) -> dict[str, Any]:
+    """The arguments of a call by name; an error that names the function."""
+    try:
+        bound = dict(signature.bind(*given, **named).arguments)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    missing = [each for each, option in own.items() if option.default is option.empty and each not in bound]
+    if missing:
+        raise TypeError(f"{name}: {', '.join(missing)} is missing")
+    return bound
+
+
+def _question(name: str, bound: Mapping[str, Any], flags: Mapping[str, inspect.Parameter]) -> Question:
+    """What a command is asked about."""
+    from costmodel.commands.short_form import Question, flag_options
+
+    scenario, settings = _scenario(name, bound.get("scenario")), _assignments(name, bound.get("settings", ()))
+    stated = {flag: _value(name, option, bound.get(flag)) for flag, option in flags.items()}
+    held = None if scenario is None or isinstance(scenario, str) else load(scenario)
+    named = scenario if held is None else held.name
+    return Question(cast("str | None", named), {**dict.fromkeys(flag_options()), **stated}, settings, None, held)
+
+
+_BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 def _plain(option: inspect.Parameter) -> inspect.Parameter:
-    """An option without what a terminal shows of it."""
-    annotation = option.annotation
-    return option.replace(annotation=get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation)
+    """An option as a function has it; booleans are keyword-only, so that nothing else is used as one."""
+    annotation, kind = option.annotation, _BY_NAME if isinstance(option.default, bool) else option.kind
+    annotation = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    default = None if option.default is option.empty else option.default
+    return option.replace(annotation=annotation, kind=kind, default=default)
 
 
-def _by_name(option: inspect.Parameter) -> inspect.Parameter:
-    """An option of a function: what is true or false is given by name, so that nothing else is taken for it."""
-    kind = _NAMED if isinstance(option.default, bool) else option.kind
-    return _plain(option).replace(kind=kind, default=None if option.default is option.empty else option.default)
+def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
+    """The value of an option within its range, as the command has it; an error for one of another type."""
+    from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-
-def _taken(command: str, option: inspect.Parameter, value: Any) -> Any:
-    """The value of an option, as its command has it; an error for one of another type."""
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-    if value is option.default:
+    if value is option.default or (value is None and option.default is option.empty):
         return value
+    kind, *stated = get_args(option.annotation) if get_origin(option.annotation) is Annotated else (option.annotation,)
+    limits = stated[0] if stated else None
+    parser, least, most = (getattr(limits, name, None) for name in ("parser", "min", "max"))
+    if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+        raise TypeError(f"{command}: {option.name}: a boolean is not a value of it")
+    if parser is not None and isinstance(value, str):
+        return parser(value)
+    ranged: Any = Annotated[kind, Field(ge=least, le=most)] if least is not None or most is not None else kind
     try:
-        return TypeAdapter(option.annotation, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
+        return TypeAdapter(ranged, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
     except ValidationError as error:
         (first, *_) = error.errors()
         raise TypeError(f"{command}: {option.name}: {first['msg']}") from None
@@ -248,5 +328,5 @@ def figure(scenario: Scenario, name: str = "time") -> Drawn:
     """
     from costmodel.commands.wings import wing_of
 
-    case = load(scenario)
+    case = preferring(load(scenario), SAFE)
     return Drawn(cast(str, Result(wing_of(case).figure(case, name)).form("svg")))

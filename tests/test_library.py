@@ -123,6 +123,14 @@ def test_every_command_is_a_function_with_its_options() -> None:
         (lambda: costmodel.sweep("quickstart", "plan.tp=1,2"), "sweep: over: Input should be a valid list"),
         (lambda: costmodel.memory("quickstart", nodes=4), "memory: got an unexpected keyword argument 'nodes'"),
         (lambda: costmodel.estimate(costmodel.load("quickstart"), gpu="h200"), "gpu: flags go with the name"),
+        (lambda: costmodel.estimate(3), "estimate: a scenario is a name, a path, a mapping or a case"),
+        (lambda: costmodel.estimate("quickstart", settings="plan.tp=4"), "estimate: settings are a list"),
+        (lambda: costmodel.load("quickstart", [4]), "load: each of the settings is a text"),
+        (lambda: costmodel.search("quickstart", 0), "search: top: Input should be greater than or equal to 1"),
+        (lambda: costmodel.export("quickstart", rank=-1), "export: rank: Input should be greater"),
+        (lambda: costmodel.explain("ring-all-reduce", ranks=1), "explain: ranks: Input should be greater"),
+        (lambda: costmodel.memory("quickstart", gpus=True), "memory: gpus: a boolean is not a value"),
+        (lambda: costmodel.diff("quickstart"), "diff: there is nothing to compare with"),
     ],
 )
 def test_what_a_function_does_not_take_is_an_error(ask: Any, words: str) -> None:
@@ -150,6 +158,54 @@ def test_a_scenario_may_be_a_mapping_a_case_or_flags() -> None:
     with pytest.raises(costmodel.CostModelError) as caught:
         costmodel.estimate({**job, "modle": "llama-3-8b"})
     assert "modle" in str(caught.value.faults[0])
+
+
+def test_other_scenarios_beside_a_case_are_their_own() -> None:
+    case = costmodel.load("quickstart", ["plan.tp=2"])
+    checked = costmodel.check(case, [SERVES]).figures["scenarios"]
+    assert [each["workload"] for each in checked] == ["training", "serving"]
+    shown = costmodel.report(case, ["megatron-22b-8"]).frame()
+    assert shown["gpus"].tolist() == [32, 8]
+
+
+def test_a_mapping_is_named_by_its_title_or_its_contents(tmp_path: Any) -> None:
+    """Two mappings without a title are two entries of a baseline."""
+    base = tmp_path / "b.json"
+    job = {"model": "llama-3-8b", "cluster": {"node": "dgx-h100", "nodes": 8}, "plan": {"tp": 2, "micro_batch": 1}}
+    work = {"kind": "training", "sequence": 8192, "global_batch": 128, "precision": "bf16"}
+    first, second = {**job, "workload": work}, {**job, "workload": {**work, "global_batch": 256}}
+    for each in (first, second):
+        assert costmodel.check(each, against=base, update=True).works
+    assert len(json.loads(base.read_text())["scenarios"]) == 2
+    assert all(costmodel.check(each, against=base).works for each in (first, second))
+    with pytest.raises(costmodel.CostModelError) as caught:
+        costmodel.estimate({**first, "plan": None})
+    assert caught.value.faults[0].place.file == "<mapping>"  # type: ignore[union-attr]
+
+
+def test_settings_may_be_a_mapping_and_a_scenario_a_path() -> None:
+    by_list = costmodel.estimate("quickstart", settings=["plan.tp=2", "workload.global_batch=256"])
+    path = library.Path(__file__).parents[1] / "scenarios/quickstart.yaml"
+    by_mapping = costmodel.estimate(path, settings={"plan.tp": 2, "workload.global_batch": 256})
+    assert by_list.figures["plans"] == by_mapping.figures["plans"]
+
+
+def test_a_setting_that_a_sweep_varies_is_remarked() -> None:
+    for asked in (
+        costmodel.sweep("quickstart", ["plan.tp=1,2"], settings=["plan.tp=4"]),
+        costmodel.sweep(costmodel.load("quickstart"), ["plan.tp=1,2"], settings=["plan.tp=4"]),
+        costmodel.sweep(costmodel.load("quickstart", ["plan.tp=4"]), ["plan.tp=1,2"]),
+    ):
+        assert "plan.tp=4 has no effect" in repr(asked)
+
+
+def test_every_form_is_there_or_refused() -> None:
+    found = costmodel.memory("quickstart")
+    assert found.form("table") == f"{found!r}\n"
+    with pytest.raises(costmodel.CostModelError, match="has no nonsense"):
+        found.form("nonsense")
+    assert costmodel.report("quickstart", figure="roofline")._repr_svg_().startswith("<svg")  # type: ignore[union-attr]
+    assert "figure" in repr(costmodel.report("quickstart", figure="roofline"))
 
 
 def test_the_library_leaves_signals_and_threads_alone() -> None:

@@ -109,7 +109,7 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
 
     found: dict[str, LoadedScenario] = {}
     faults: list[Fault] = []
-    for asked in (question, *(replace(question, scenario=name, write=None) for name in others)):
+    for asked in (question, *(replace(question, scenario=name, write=None, held=None) for name in others)):
         try:
             case = with_plan(preferring(asked.loaded(), None))  # a given baseline or limit rules, not a preference
             key = key_of(asked.scenario, case)

@@ -76,7 +76,7 @@ def explain(
     from costmodel.explore.explain.pages import page_or_nearest
     from costmodel.report.terminal.documents import tree
 
-    what = question.scenario or ""
+    what = "-" if question.held is not None else question.scenario or ""
     if ranks is not None or message or bandwidth or latency:
         return _ring(what, ranks, message, bandwidth, latency)
     if question.is_flags and not _is_scenario(what):

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from rich.text import Text
 
+from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.theme import console
 
@@ -21,6 +22,8 @@ _OTHER_FORMATS = {".parquet", ".html", ".svg", ".png", ".xlsx", ".pdf"}
 
 def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
     """Print to standard output or error. A reader that closes the pipe early still gets the exit code."""
+    if stderr and is_quiet():
+        return
     stream = sys.stderr if stderr else sys.stdout
     try:
         if isinstance(answer, str):

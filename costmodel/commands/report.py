@@ -62,7 +62,7 @@ def report(
 
     Next: costmodel search SCENARIO -o plans.html
     """
-    questions = [question, *(replace(question, scenario=name, write=None) for name in others or ())]
+    questions = [question, *(replace(question, scenario=name, write=None, held=None) for name in others or ())]
     if watch:
         return _watched(question, _only_file(questions), figure)
     return _reply(questions, figure)

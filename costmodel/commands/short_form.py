@@ -143,7 +143,8 @@ class Question:
         yield from (
             (f"--{name} {self.flags[name]}", path) for name, path in keys.items() if self.flags[name] is not None
         )
-        yield from ((f"--set {item}", path_of(item)) for item in self.assignments)
+        before = () if self.held is None else self.held.assignments
+        yield from ((f"--set {item}", path_of(item)) for item in (*before, *self.assignments))
 
     def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
@@ -174,9 +175,9 @@ class Question:
         others = [name for name, value in self.flags.items() if value is not None and name != "safe"]
         if others:
             raise TypeError(f"{', '.join(others)}: flags go with the name of a scenario; give settings to a case")
-        safe = self.flags["safe"]
-        held = case if safe in (None, OFF) else vary_any(case, [f"{keys_of(case.kind)['safe']}={safe}"])
-        return preferring(held, None if safe == OFF else SAFE)
+        safe, changes = self.flags["safe"], [*self.assignments]
+        changes += [] if safe in (None, OFF) else [f"{keys_of(case.kind)['safe']}={safe}"]
+        return preferring(vary_any(case, changes) if changes else case, None if safe == OFF else SAFE)
 
     def of_change(self) -> tuple[Question, Question]:
         """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""

@@ -20,7 +20,7 @@ _SHIPPED = (_PACKAGE / "_shipped" if (_PACKAGE / "_shipped").is_dir() else _PACK
 _PROJECT = 'name = "llm-costmodel"'  # a line of its pyproject.toml
 
 _SHOWN = 60  # letters of a folder in a sentence
-NO_FILES = ("<stdin>", "-", "command line")
+NO_FILES = ("<stdin>", "<mapping>", "-", "command line")
 SUFFIXES = (".yaml", ".yml", ".json")  # of files that a document can be read from
 
 FOLDER_OF = {

@@ -7,6 +7,7 @@ writes the named document out first.
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
@@ -215,13 +216,14 @@ def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
 
 
 def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedScenario:
-    """The same for the text of a scenario of any workload; faults and answers name it as it is shown."""
+    """The same for the text of a scenario of any workload, as if it were piped in; faults name it as it is shown."""
     reader, assignments = DocumentReader(), tuple(assignments)
+    reader.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
     tree, faults = read_tree(text, shown)
     reader.found += faults
     reader.trees[shown] = reader.origin["scenario", shown] = tree
     asked = FlagQuestion(remarks=overruled(assignments))
-    return replace(any_from(reader, tree, shown, assignments), name=shown, assignments=assignments, asked=asked)
+    return replace(any_from(reader, tree, shown, assignments), name="-", assignments=assignments, asked=asked)
 
 
 def training(loaded: LoadedScenario) -> ResolvedScenario:

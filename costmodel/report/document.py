@@ -81,7 +81,6 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
-    caption: str = ""
     settings: Sequence[Mapping[str, str]] = ()
     headed: bool = True
     gap: str = "  "
@@ -94,10 +93,11 @@ class Table:
 
 @record
 class Section:
-    """What it shows in a sentence, figures of a page, a table, and lines ahead of it and beneath it.
+    """A part of an answer: what it shows in a sentence, figures of a page, a table, and lines.
 
-    key: what a page calls it. figures: each makes one. folded: whether the table stands behind the figure. apart:
-    whether an empty line of the terminal stands ahead
+    key: its name on a page. figures: each makes one. ahead: lines ahead of the table, in a terminal alone; beneath:
+    lines beneath it, on a page too; cut: further ones in a terminal alone. folded: whether the table stands behind the
+    figure on a page. apart: whether an empty line stands ahead of it in a terminal
     """
 
     key: str
@@ -107,6 +107,7 @@ class Section:
     ahead: Sequence[Line] = ()
     table: Table | None = None
     beneath: Sequence[Line] = ()
+    cut: Sequence[Line] = ()
     folded: bool = False
     apart: bool = True
     face: Face = "all"
@@ -116,8 +117,8 @@ class Section:
 class AnswerDocument:
     """One answer.
 
-    head: what it is about. conclusion: what it comes to, on a page. remarks: what there is to remark, on a page by its
-    codes. closing: the last lines of a terminal
+    head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
+    has by their codes. closing: the last lines of a terminal
     """
 
     case: LoadedScenario | None

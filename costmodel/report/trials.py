@@ -89,9 +89,11 @@ def best_chance(asked: Workload, trials: Iterable[Trial]) -> Verdict:
     return chance_verdict(max(chances)) if chances else "bad"
 
 
-def codes_of(trials: Iterable[Trial]) -> list[str]:
-    """What there is to remark on any of them."""
-    return list(dict.fromkeys(code for trial in trials for code in trial.remarked))
+def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
+    """What there is to remark on any of the trials with an answer, but for codes that the rows show."""
+    found = [trial for trial in trials if trial.costs]
+    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in found) else {*shown, _NO_EFFECT}
+    return list(dict.fromkeys(code for trial in found for code in trial.remarked if code not in without))
 
 
 def known_results(asked: Workload) -> list[str]:
@@ -148,12 +150,11 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
 
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
-    """What there is to remark on trials with an answer, but for codes that the rows show."""
-    found = [trial for trial in trials if trial.costs]
-    without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in found) else {*shown, _NO_EFFECT}
-    codes = [[code for code in trial.remarked if code not in without] for trial in found]
+    """The same in lines, each with how many trials it is about."""
+    found, codes = [trial for trial in trials if trial.costs], codes_of(trials, *shown)
+    each = [[code for code in trial.remarked if code in codes] for trial in found]
     nodes = [trial.about.node.name for trial in found if trial.about is not None]
-    return remarks(codes, [trial.costs for trial in found], nodes)
+    return remarks(each, [trial.costs for trial in found], nodes)
 
 
 def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
+from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
-from costmodel.report.answers.compare import figures_json, inputs, inputs_json, terms
-from costmodel.report.document import AnswerDocument, Column, Draw, Section, Table, Verdict
+from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
+from costmodel.report.document import AnswerDocument, Column, Draw, Section, Table, Verdict, chance_verdict
 from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
@@ -47,8 +48,10 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
     if not wrote or any(checked.findings for checked in found):
         last.append(styled(total, "" if kept == len(found) else BAD))
     last += [styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else []
-    words = f"{kept} of {len(found)} scenarios keep all that they are held to: {total}".rstrip(".")
-    verdict: Verdict = "good" if kept == len(found) else "bad"
+    words = f"{kept} of {number_of(len(found), 'scenario')} meet everything that is checked: {total}".rstrip(".")
+    words = words if any(checked.findings for checked in found) else total
+    chances = [chance for chance in map(_chance_of, found) if not math.isnan(chance)]
+    verdict: Verdict = "bad" if kept < len(found) else chance_verdict(min(chances, default=1.0))
     return AnswerDocument(None, "Limits", [], f"{words}.", verdict, sections, closing=last)
 
 
@@ -70,7 +73,7 @@ def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Sect
     named = styled(checked.name, HEAD)
     ahead: list[Line] = [*job_lines(checked.asked.case.asked.assumed), named]
     ahead += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
-    brief, beneath = checked.kept and not verbose, list[Line]()
+    brief, beneath = checked.kept and not (verbose and checked.findings), list[Line]()
     if brief:
         beneath.append(Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked)))
         if any(finding.kind == "known" for finding in checked.findings):
@@ -82,7 +85,7 @@ def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Sect
         Column("name", "l"),
         Column("is", "l"),
         Column("held to", "l"),
-        Column("written", "l"),
+        Column("", "l"),
     ]
     rows = [_row(checked, finding) for finding in checked.findings]
     table = Table(columns, rows, headed=False, gap=" ", face="page" if brief else "all") if rows else None
@@ -114,14 +117,15 @@ def why(checked: CheckedScenario, key: str) -> list[Section]:
         for name, room in rooms.items()
     ]
     made = [inputs(checked.inputs)] if checked.inputs else []
-    made += terms(checked.moved, [*_others(checked.moved), *lines], apart=False)
+    kind = checked.asked.case.kind
+    made += moved(kind, checked.moved, [*_others(kind, checked.moved), *lines], apart=False)
     return [replace(each, key=f"{key}-{each.key}", title=f"{checked.name}: {each.title.lower()}") for each in made]
 
 
-def _others(moves: Sequence[MovedFigure]) -> Iterator[Line]:
+def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
     """Figures that diff has no room for."""
     shown = {plan_in_words(move.name) for move in moves}
-    columns = COLUMNS["training"]
+    columns = COLUMNS[kind] if "step_time" in COLUMNS[kind] else {}
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
     fresh = sorted(plan_in_words(move.name) for move in moves if move.before is None or move.after is None)
     if fresh:
@@ -193,7 +197,7 @@ def _figure_text(checked: CheckedScenario, finding: CheckResult, value: float | 
 
 def _aside(checked: CheckedScenario, finding: CheckResult) -> str:
     """Where a limit is written; by how much a figure worsened, and how much is allowed."""
-    if finding.kind == "regression" and finding.value is not None and finding.bound:
+    if finding.kind == "regression" and finding.bound and finding.value is not None and not math.isnan(finding.value):
         change = finding.value / finding.bound - 1
         return _change(change, finding, checked.asked.columns[finding.name].better)
     place = finding.place

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from costmodel.documents.schemas.results import COLUMNS, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Side
@@ -57,12 +59,14 @@ def diff(found: Difference, name: str) -> AnswerDocument:
     sections += [] if found.same or refused else [*_moved(found)]
     adds_up = not found.same and not refused and _adds_up(found)
     words = "Nothing differs." if found.same else conclusion(found)
-    verdict: Verdict = "bad" if refused else "plain"
+    words = refused[0].plain.strip().removeprefix("✗ ") + "." if refused else words
+    fails = bool(refused or found.after.overload) or found.after.figures.get("memory_share", 0.0) > 1
+    verdict: Verdict = "bad" if fails else "plain"
     last = [styled(words)] if adds_up else []
     return AnswerDocument(None, name, about, words, verdict, sections, closing=last)
 
 
-def _refused(found: Difference) -> Iterator[Line]:
+def _refused(found: Difference) -> Iterator[Text]:
     """Why a side has no figures."""
     for side, other in ((found.before, "before"), (found.after, "after")):
         if side.refused:
@@ -77,18 +81,25 @@ def _adds_up(found: Difference) -> bool:
 
 def _moved(found: Difference) -> list[Section]:
     """Results with their terms, where these add up to them; else results with their bands."""
-    if _adds_up(found):
-        return terms(found.figures, [*_overloaded(found)])
+    return moved(found.before.kind, found.figures, [*_overloaded(found)])
+
+
+def moved(
+    kind: str, figures: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True
+) -> list[Section]:
+    """The same of figures of a workload."""
+    if "step_time" in COLUMNS[kind]:
+        return terms(figures, beneath, apart=apart)
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
                Column("P10 – P90 after", drop=2), Column("change"), Column("", "k")]  # fmt: skip
-    rows = [*_results(found)]
-    return [Section("moved", "What moved", table=Table(columns, rows) if rows else None, beneath=[*_overloaded(found)])]
+    rows = [*_results(kind, figures)]
+    return [Section("moved", "What moved", table=Table(columns, rows) if rows else None, beneath=beneath, apart=apart)]
 
 
-def _results(found: Difference) -> Iterator[tuple[str, ...]]:
+def _results(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
     """Results that moved, in the order of the columns."""
-    words, named = words_of(found.before.kind), {plan_in_words(move.name): move for move in found.figures}
-    for name, column in COLUMNS[found.before.kind].items():
+    words, named = words_of(kind), {plan_in_words(move.name): move for move in figures}
+    for name, column in COLUMNS[kind].items():
         move = named.get(name)
         if move is None or move.before is None or move.after is None:
             continue
@@ -205,7 +216,7 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
         shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
         table = Table(columns, _beneath(shown), headed=False)
         made.append(Section("communication", "Communication", ahead=[styled("  communication", HEAD)], table=table))
-    return [*made, *([Section("more", "", beneath=beneath, apart=False)] if beneath else [])]
+    return [*made, *([Section("further", "Further", beneath=beneath, apart=False)] if beneath else [])]
 
 
 def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:

@@ -9,7 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.schemas.results import is_money
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.vary.scale import Scaled, ScaledSize
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known, notes
@@ -25,7 +27,6 @@ from costmodel.report.trials import (
     aside_lines,
     best_chance,
     codes_of,
-    figure_words,
     known_results,
     missed_lines,
     remark_lines,
@@ -51,6 +52,7 @@ def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
     remarks: list[Line] = [*remark_lines(points, "N003")]
     remarks += [Text(), *assumed_of_all(row.found.assumed for row in found.rows)] if verbose else []
     bends = [styled(bend(found))] if scaling.time or not found.known else []
+    sized = words.sized(found)
     verdict = best_chance(asked, points)
     return AnswerDocument(
         asked.case,
@@ -58,10 +60,9 @@ def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
         about,
         _conclusion(found),
         "warn" if verdict != "bad" and found.bend else verdict,
-        [sizes(found)],
+        [sizes(found), *([Section("needs", "What it takes", ahead=bends, beneath=sized)] if bends or sized else [])],
         remarks,
-        codes_of(points),
-        [*bends, *words.sized(found)],
+        codes_of(points, "N003"),
     )
 
 
@@ -134,8 +135,9 @@ def _conclusion(found: Scaled) -> str:
         works = [row for row in found.rows if row.found.point.works]
         if not works:
             return "No rate keeps every limit."
-        gpus = figure_words(found.asked, works[-1].found.point, "gpus")
-        return f"{gpus} GPUs keep every limit at {works[-1].found.text}."
+        gpus, limited = works[-1].found.point.costs["gpus"], any(stated_limits(found.asked.case.scenario.limits))
+        does = "meet every limit" if limited else "answer all requests"
+        return f"{number_of(gpus, 'GPU')} {does} at {works[-1].found.text}."
     compared = [row for row in found.known if row.efficiency >= 0]
     if found.bend is not None or len(compared) < 2:
         return bend(found)

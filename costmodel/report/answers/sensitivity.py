@@ -62,13 +62,13 @@ def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
         )
         row: list[Cell] = [settable(knob), knob.text, turned_words(knob)]
         rows.append([*row, down, two_sided(knob.low, knob.high, widest), up])
-    beneath: list[Line] = []
+    cut, beneath = list[Line](), list[Line]()
     if len(found.knobs) > shown:
-        beneath.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+        cut.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
     if any(knob.kind == "fitted" for knob in found.knobs[:shown]):
         beneath.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
     result = f"{found.result} {words_of(found.asked.case.kind).result(found.result, found.value)}"
-    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found)[:2])}"
+    lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found))}"
     return Section(
         "sensitivity",
         f"What moves {found.result}",
@@ -77,6 +77,7 @@ def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
         [styled(result, HEAD)],
         Table(columns, rows, most=shown),
         beneath,
+        cut,
         folded=True,
     )
 

@@ -64,7 +64,7 @@ def solve(found: SolveResult) -> AnswerDocument:
         last = [typed("Next:", command(asked.case, verb, settings=settings))]
     words = next((line.plain.strip().rstrip(".") for line in answer if isinstance(line, Text)), "Nothing was tried")
     words = f"To have {wanted}: {words}" if found.reaches else words
-    sections = [Section("reached", wanted, ahead=answer, apart=False), *_at_both_ends(found)]
+    sections = [Section("reached", wanted, ahead=answer[:1], beneath=answer[1:], apart=False), *_at_both_ends(found)]
     verdict: Verdict = "bad" if not found.reaches else "good" if found.is_safe else "warn"
     return AnswerDocument(asked.case, title(asked.case), about, f"{words}.", verdict, sections, closing=last)
 

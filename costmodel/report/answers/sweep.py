@@ -60,10 +60,10 @@ def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
         title(found.asked.case),
         about,
         _conclusion(found),
-        best_chance(found.asked, found.points),
+        best_chance(found.asked, [best] if (best := _best(found)) is not None else found.points),
         [combinations(found)],
         remark_lines(found.points, "N003", "N023"),
-        codes_of(found.points),
+        codes_of(found.points, "N003", "N023"),
         [*last, styled(f"{counted}; each is {made} with its --set.", DIM)],
     )
 
@@ -100,18 +100,25 @@ def _figure(found: Swept) -> Draw:
     return sweep_figure(found)
 
 
+def _best(found: Swept) -> Trial | None:
+    """The combination that works and has the best of the first result; None where all are alike or none is better."""
+    name, better = found.shown[0], found.asked.columns[found.shown[0]].better
+    known = [point for point in found.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
+    values = {point.costs[name] for point in known}
+    if better == "neither" or (len(known) > 1 and len(values) == 1):
+        return None
+    return min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0), default=None)
+
+
 def _conclusion(found: Swept) -> str:
     """How many combinations work, and which of them is best."""
-    asked, name, works = found.asked, found.shown[0], [point for point in found.points if point.works]
-    better = asked.columns[name].better
-    known = [point for point in works if math.isfinite(point.costs.get(name, math.nan))]
-    words = f"{len(works)} of {len(found.points)} combinations work."
-    if not known or better == "neither":
+    works, best = sum(point.works for point in found.points), _best(found)
+    words = f"{works} of {number_of(len(found.points), 'combination')} work{'s' if works == 1 else ''}."
+    if best is None:
         return words
-    best = min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0))
-    pairs = zip(map(short_path, found.paths), best.written, strict=True)
-    settings = ", ".join(f"{path} {value}" for path, value in pairs)
-    return f"{words} The {better.removesuffix('er')}est {name}, {figure_words(asked, best, name)}, is at {settings}."
+    name, pairs = found.shown[0], zip(map(short_path, found.paths), best.written, strict=True)
+    most, settings = found.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
+    return f"{words} The {most}est {name}, {figure_words(found.asked, best, name)}, is at {settings}."
 
 
 def _bar(point: Trial, name: str, most: float) -> str:

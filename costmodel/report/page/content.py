@@ -49,6 +49,7 @@ class Part:
     figures_as_table: PageTable | None = None
     zoom: bool = False
     note: str = ""
+    notes: Sequence[str] = ()
     sliders: bool = False
     screen_only: bool = False
     plain: str = ""  # text as it is written, such as a document

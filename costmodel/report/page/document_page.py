@@ -23,7 +23,8 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
     parts = [section_part(section, traces) for section in shown]
     data = {key: value for section in shown for key, value in section_data(section, document.case).items()}
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
-    about, findings = list(_words(document.head)), list(remark_findings(document.remarked))
+    about = [words for words in _words(document.head) if words not in (document.title, document.conclusion)]
+    findings = list(remark_findings(document.remarked))
     return HtmlPage(document.title, about, document.conclusion, document.verdict, [], parts, findings, commands, data)
 
 
@@ -42,7 +43,7 @@ def section_part(section: Section, traces: Traces) -> Part:
         [make() for make in section.figures],
         tables=[table] if table is not None and not section.folded else [],
         figures_as_table=table if section.folded else None,
-        note=" · ".join(_words((*section.ahead, *section.beneath))),
+        notes=list(_words(section.beneath)),
     )
 
 
@@ -66,7 +67,6 @@ def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
         [column.head for column in columns],
         rows,
         "".join("r" if column.align == "r" else "l" for column in columns),
-        table.caption,
         sortable=table.sortable,
         rows_data=_rows_of(key) if _has_data(table) else "",
         figures=[column.result for column in columns] if _has_data(table) else (),

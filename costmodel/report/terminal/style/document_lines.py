@@ -26,6 +26,7 @@ def section_lines(section: Section) -> Iterator[Line]:
     yield from section.ahead
     if section.table is not None and section.table.face != "page":
         yield table_lines(section.table)
+    yield from section.cut
     yield from section.beneath
 
 

@@ -16,7 +16,6 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.check import CheckedScenario, CheckResult
 from costmodel.explore.compare.compare import MovedFigure
 from costmodel.explore.compare.plan_figures import plan_in_words
-from costmodel.ground.counts import number_of
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
@@ -48,7 +47,9 @@ def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str
     if not wrote or any(checked.findings for checked in found):
         last.append(styled(total, "" if kept == len(found) else BAD))
     last += [styled(f"{wrote} holds today's figures of {len(found)}.")] if wrote else []
-    words = f"{kept} of {number_of(len(found), 'scenario')} meet everything that is checked: {total}".rstrip(".")
+    one = "The scenario meets" if kept else "The scenario does not meet"
+    some = f"{kept} of {len(found)} scenarios meet" if len(found) > 1 else one
+    words = f"{some} everything that is checked: {total}".rstrip(".")
     words = words if any(checked.findings for checked in found) else total
     chances = [chance for chance in map(_chance_of, found) if not math.isnan(chance)]
     verdict: Verdict = "bad" if kept < len(found) else chance_verdict(min(chances, default=1.0))

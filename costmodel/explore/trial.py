@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -66,15 +66,20 @@ class Trial:
 
 
 def tried(
-    asked: Workload, settings: Sequence[str], *, best: bool = False, result: str = "", paths: Sequence[str] = ()
+    asked: Workload,
+    settings: Sequence[str],
+    *,
+    best: bool = False,
+    results: Collection[str] = (),
+    paths: Sequence[str] = (),
 ) -> Trial:
     """A scenario with some settings; best: with its best plan there.
 
-    result: the only one that is looked at. paths: keys whose values are kept
+    results: those that are looked at, or else all. paths: keys whose values are kept
     """
     try:
         varied = asked.of(vary_any(asked.case, settings))
-        return trial_of(varied, settings, varied.answer(result, best=best), paths)
+        return trial_of(varied, settings, varied.answer(results, best=best), paths)
     except CostModelError as error:
         return Trial(tuple(settings), fault=error.faults[0])
 

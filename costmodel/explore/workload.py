@@ -129,10 +129,10 @@ class Workload(Protocol):
     def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
         """Keys of the plan that a search holds because --set gave them, and what it could not hold."""
 
-    def answer(self, result: str = "", *, best: bool = False) -> PlanAnswer:
+    def answer(self, results: Collection[str] = (), *, best: bool = False) -> PlanAnswer:
         """The answer about its plan, or about its best one.
 
-        result: the only one that is looked at, where others may be left out
+        results: those that are looked at, where others may be left out
 
         Raises:
             CostModelError: the scenario has no plan, or asks for what is not modelled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -11,6 +11,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
@@ -136,11 +137,13 @@ class TrainingWorkload(_Usual):
         held = self.case.held
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
 
-    def answer(self, result: str = "", *, best: bool = False) -> Answer:
-        """One plan, or the nearest to one that works."""
+    def answer(self, results: Collection[str] = (), *, best: bool = False) -> Answer:
+        """One plan, or the nearest to one that works; without bands and remarks where these are not looked at."""
         from costmodel.explore.compare.select_plan import answered
 
-        return answered(self.case, best=best)
+        looked_at = (*results, *(limit.column for limit in stated_limits(self.case.scenario.limits)))
+        bands = not results or any(name == self.chance or name.endswith(("_low", "_high")) for name in looked_at)
+        return answered(self.case, best=best, bands=bands)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -228,8 +231,6 @@ class ServingWorkload(_Usual):
     @property
     def aim(self) -> str:
         """To meet limits, or else to answer what arrives."""
-        from costmodel.estimate.shared.limits import stated_limits
-
         return "to meet all limits" if [*stated_limits(self.case.scenario.limits)] else "to answer all that arrives"
 
     @property
@@ -257,16 +258,20 @@ class ServingWorkload(_Usual):
 
         return by_search(self.case, best=best)
 
-    def answer(self, result: str = "", *, best: bool = False) -> ServingAnswer:
-        """One plan under its load; its bands are left out where they are not looked at."""
+    def answer(self, results: Collection[str] = (), *, best: bool = False) -> ServingAnswer:
+        """One plan under its load; without bands, and what it answers within limits, where these are not looked at."""
         from costmodel.documents.reader.serving_scenario import serving
         from costmodel.estimate.serving.figure_bands import is_of_bands
+        from costmodel.estimate.serving.limits_chance import OWN
         from costmodel.estimate.serving.predict_serving import predict
         from costmodel.explore.serving.best_layout import with_best_layout
 
         best = best or self.case.scenario.plan is None
         held = serving(with_best_layout(self.case)) if best else self.case
-        return predict(held, bands=not result or is_of_bands(result))
+        looked_at = (*results, *(limit.column for limit in stated_limits(held.scenario.limits) if limit.column != OWN))
+        limited = not results or any(name.removesuffix("_low").removesuffix("_high") in self.within_limits
+                                     for name in looked_at)  # fmt: skip
+        return predict(held, bands=not results or any(map(is_of_bands, results)), limited=limited)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -394,7 +399,7 @@ class RlWorkload(_Usual):
         is_open = self.case.scenario.plan is None and not any(path.startswith("plan.") for path in paths)
         return best or alone or is_open
 
-    def answer(self, result: str = "", *, best: bool = False) -> RlAnswer:
+    def answer(self, results: Collection[str] = (), *, best: bool = False) -> RlAnswer:
         """One plan of an iteration."""
         from costmodel.estimate.rl.predict_rl import predict
         from costmodel.explore.rl.search_splits import best_answer

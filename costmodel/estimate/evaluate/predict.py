@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -187,12 +188,19 @@ def own_plan(inputs: TrainingInputs) -> Plan:
     return plan
 
 
-def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
-    """One plan, checked and evaluated. The figures of an invalid plan are meaningless and may be NaN."""
+def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
+    """One plan, checked and evaluated. The figures of an invalid plan are meaningless and may be NaN.
+
+    bands: whether these are looked at, and remarks and assumptions; without them an answer takes two thirds of the time
+    """
     block, assumed = plan_block(inputs, plan)
     refused = refusals(inputs, block)
     with np.errstate(all="ignore") if refused else nullcontext():
-        evaluation = banded(inputs, evaluate(inputs, block))
+        evaluation = evaluate(inputs, block)
+        evaluation = banded(inputs, evaluation) if bands else evaluation
+    if not bands:
+        against = tuple(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
+        return Answer(inputs, plan, _without_withheld(evaluation, against), (), refused, against, ())
     remarked = tuple(code for code, mask in remarks(inputs, block) if mask.any())
     costs = evaluation.costs.row()
     if verdict(costs["memory_share"]) == "tight":
@@ -220,9 +228,13 @@ def answer(inputs: TrainingInputs, plan: Plan) -> Answer:
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
     counting = (*idle, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
+
+
+def _without_withheld(evaluation: Evaluation, broken: Collection[str]) -> Evaluation:
+    """An evaluation without results that a plan with these reasons against it does not have."""
     columns = withheld(evaluation.costs.columns, broken)
-    evaluation = replace(evaluation, costs=replace(evaluation.costs, columns=columns))
-    return Answer(inputs, plan, evaluation, counting, refused, tuple(broken), remarked)
+    return replace(evaluation, costs=replace(evaluation.costs, columns=columns))
 
 
 def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
@@ -230,7 +242,7 @@ def _of_foreign(case: ResolvedScenario) -> tuple[Assumption, ...]:
     return tuple(item for foreign in case.foreign.values() for item in foreign.assumed)
 
 
-def predict(case: ResolvedScenario) -> Answer:
+def predict(case: ResolvedScenario, *, bands: bool = True) -> Answer:
     """Time, memory, communication and cost of the scenario's own plan.
 
     If `refused` names reasons, the plan is invalid and its figures are meaningless. `broken` names the limits that the
@@ -240,4 +252,4 @@ def predict(case: ResolvedScenario) -> Answer:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = training_inputs(case)
-    return answer(inputs, own_plan(inputs))
+    return answer(inputs, own_plan(inputs), bands=bands)

@@ -116,7 +116,7 @@ def evaluate(
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     found = _conversing(inputs, layout)
-    if inputs.case.scenario.workload.rate is None or not counted:
+    if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited):
         return found
     return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
 
@@ -173,7 +173,8 @@ def _evaluated(
     each = capacity_of(inputs, layout) if capacity is None else capacity
     of_plans = each.kinds.of_plans
     memory, bounds, most = of_plans((each.memory, each.engines.bounds, each.most))
-    within, steps = of_plans(each.within_limits(inputs)), of_plans(each.quick.steps)
+    within = of_plans(each.within_limits(inputs)) if inputs.is_limited else np.full(len(layout), np.nan)
+    steps = of_plans(each.quick.steps)
     exact = ExactSteps(inputs, layout, of_plans(each.exact.one))
     quick = Engines(inputs, layout.bare(), steps, bounds)
     many = in_flight(quick)

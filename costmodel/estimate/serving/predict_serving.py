@@ -323,11 +323,13 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N050"
 
 
-def predict(case: ServingCase, *, bands: bool = True) -> ServingAnswer:
+def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
     """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
+
+    limited: whether it is looked at how much the plan answers within the limits
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = inputs_of(case)
-    return answer(inputs, own_plan(inputs), bands=bands)
+    return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands)

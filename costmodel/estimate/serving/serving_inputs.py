@@ -94,6 +94,7 @@ class ServingInputs(Machine):
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
+    is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
 

@@ -14,14 +14,14 @@ from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.plan_sizes import SIZES
 
 
-def answered(case: ResolvedScenario, *, best: bool = False) -> Answer:
+def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:
     """The scenario's own plan; its best one when asked for, or when it has none.
 
     Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
     that needs the least memory.
     """
     if not best and case.scenario.plan is not None:
-        return predict(case)
+        return predict(case, bands=bands)
     found = search(case, 1, workers=1)
     rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
     if not rows:

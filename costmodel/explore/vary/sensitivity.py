@@ -57,7 +57,7 @@ def sensitivity(asked: Workload, result: str = "", pace: Watcher = UNWATCHED) ->
         raise fail("C004", f"there is no {result} to move: {reason}", Place(asked.case.file), hint or _SHOWS)
 
     def looked(case: LoadedScenario) -> float:
-        return float(held.of(case).answer(result).costs[result])
+        return float(held.of(case).answer([result]).costs[result])
 
     found = (*_figures(held.case, value, looked, pace), *_chosen(held, value, looked))
     moving = (knob for knob in found if knob.swing > 1e-9)

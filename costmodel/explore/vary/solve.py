@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -138,14 +139,14 @@ def _solved(
     goal, case = _goal(asked, wanted, safety), asked.case
     _known(case, path)
     now, written = leaves(case).get(path), stated or asked.values_of(path)
-    looked_at = "" if safety.share is not None else goal.column
+    ends = (f"{goal.column}_low", f"{goal.column}_high", asked.chance) if safety.share is not None else ()
     seen: dict[str, Trial] = {}
 
     def at(text: str) -> Trial:
         if text not in seen:
             pace.go(len(seen), max(len(seen) + 1, expected))
             settings = [f"{path}={text}", *safety.demand]
-            seen[text] = tried(asked, settings, best=best, result=looked_at)
+            seen[text] = tried(asked, settings, best=best, results=(goal.column, *ends))
         return seen[text]
 
     searched = _counted(span(written, path) if written else _around(case, path, now))
@@ -368,7 +369,7 @@ def _explain(found: SolveResult, seen: Mapping[str, Trial], safety: Safety, valu
     if found.stopped:
         return
     whole = partial(_whole_answer, found, safety)
-    full = partial(_full, found, safety) if safety.share is None else seen.__getitem__
+    full = functools.cache(partial(_full, found, safety))
     found.ends = [(full(reach.low), full(reach.high)) for reach in found.reaches]
     if found.reaches and not values and not found.reaches[-1].open_high:
         high = _number(found.reaches[-1].high)

@@ -56,9 +56,9 @@ def _stream(text: str) -> dict[str, Any]:
 
 
 def _shown(value: object) -> dict[str, list[str]]:
-    """A value in every form it has."""
+    """A value in every form it has, which is None where this one lacks it, as Jupyter takes it."""
     forms = {kind: getattr(value, name)() for kind, name in _FORMS.items() if hasattr(value, name)}
-    return {kind: _lines(text) for kind, text in {**forms, "text/plain": repr(value)}.items()}
+    return {kind: _lines(text) for kind, text in {**forms, "text/plain": repr(value)}.items() if text is not None}
 
 
 def _lines(text: str) -> list[str]:

@@ -234,8 +234,8 @@ def training(loaded: LoadedScenario) -> ResolvedScenario:
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
 
 
-_OF_BOTH = "estimate, memory, comm, search, sweep, scale, sensitivity, diff, check, explain and report"
-UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving solve too, of rl run"
+_OF_BOTH = "estimate, memory, comm, search, sweep, scale, sensitivity, solve, diff, check, explain and report"
+UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving export too, of rl run"
 
 
 def case_from(

@@ -60,9 +60,10 @@ def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
         about,
         _conclusion(found),
         "warn" if verdict != "bad" and found.bend else verdict,
-        [sizes(found), *([Section("needs", "What it takes", ahead=bends, beneath=sized)] if bends or sized else [])],
+        [sizes(found), *([Section("needs", "What it takes", beneath=sized, face="page")] if sized else [])],
         remarks,
         codes_of(points, "N003"),
+        [*bends, *sized],
     )
 
 

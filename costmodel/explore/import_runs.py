@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
@@ -13,6 +13,7 @@ from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
+from costmodel.evidence.validate.row_settings import BETWEEN
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
@@ -21,7 +22,6 @@ from costmodel.exchange.tables.csv_cells import row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
-from costmodel.explore.run_settings import settings_cell
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
@@ -180,3 +180,47 @@ def _shape(model: Model) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return round(value) if isinstance(value, float) and value == round(value) else value
+
+
+_IN_COLUMNS = {
+    "workload": ("kind", "sequence", "global_batch", "precision"),
+    "plan": (
+        *("dp", "tp", "pp", "vpp", "cp", "ep", "etp", "zero", "sequence_parallel", "micro_batch", "schedule"),
+        *("recompute", "recompute_layers"),
+    ),
+    "stack": ("schema", "name", "title", "like", "source", "sources"),
+    "model": ("schema", "name", "title", "source", "sources", "vocab", "hidden", "tied", "layers"),
+    "cluster": ("nodes",),
+}
+_OF_NO_STEP = ("tokens", "critical_batch", "learning_rate", "price", "server_price")  # of the whole run, or of its cost
+
+
+def settings_cell(scenario: Mapping[str, Any]) -> str | None:
+    """The keys of a scenario that columns do not have; none where they have all."""
+    found = list(_settings(scenario))
+    return BETWEEN.join(f"{path}={_text(value)}" for path, value in found) or None
+
+
+def _settings(scenario: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for part in ("model", "cluster", "workload", "stack", "plan", "assume"):
+        held, left_out = scenario.get(part), (*_IN_COLUMNS.get(part, ()), *_OF_NO_STEP)
+        if part == "model" and isinstance(held, str):
+            yield part, held
+        for key, value in held.items() if isinstance(held, Mapping) else ():
+            if key not in left_out:
+                yield from _leaves(f"{part}.{key}", value)
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}", inner)
+    else:
+        yield path, value
+
+
+def _text(value: Any) -> str:
+    """A value as --set takes it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)

@@ -15,8 +15,7 @@ from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, row_of
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_file import GivenBesideFile, import_file
-from costmodel.explore.import_runs import import_run, layout_cells, unlike
-from costmodel.explore.run_settings import settings_cell
+from costmodel.explore.import_runs import import_run, layout_cells, settings_cell, unlike
 from costmodel.ground.errors import Place
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
 
@@ -22,7 +22,6 @@ from costmodel.documents.reader.folders import result_name
 from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
 from costmodel.documents.reader.foreign_readers import Foreign
 from costmodel.documents.reader.library import UNMEASURED, DocumentReader, FoundDocument, accelerator_of, efficiency_of
-from costmodel.documents.reader.node_groups import node_groups
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Cluster, Fabric, Node
@@ -386,3 +385,26 @@ def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, 
             faults.append(Fault("D010", f"{fabric.name} is a {fabric.kind} fabric", place, hint))
     if faults:
         raise CostModelError(*faults)
+
+
+C = TypeVar("C", bound=Any)
+
+
+def node_groups(
+    scenario: Scenario, tree: dict[str, Any], loaded: Callable[[Scenario], C]
+) -> tuple[tuple[float, C], ...]:
+    """The nodes of each kind with the case in which all nodes are of it; none where all are of one kind."""
+    groups = scenario.cluster.groups or []
+    kinds = {str(group.node): group.node for group in groups}
+    if len(kinds) < 2:
+        return ()
+    found = []
+    for name, node in kinds.items():
+        cluster = scenario.cluster.model_copy(update={"node": node, "groups": None, "between": None})
+        count = sum(float(group.nodes) for group in groups if str(group.node) == name)
+        found.append((count, loaded(scenario.model_copy(update={"cluster": cluster}))))
+    if len({case.node.accelerators for _, case in found}) > 1:
+        sentence = "nodes of all groups need the same number of accelerators"
+        hint = "write a node out with fewer accelerators of those it is built with"
+        raise fail("D010", sentence, place_at(tree, "cluster.groups"), hint)
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from costmodel.equations.run.economics import share, token_cost
 from costmodel.equations.serving.load.steady_state import interference_share
 from costmodel.equations.serving.memory.prefix_reuse import residency_time
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
+from costmodel.equations.serving.speculation import speculation_speedup
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
@@ -28,6 +29,7 @@ from costmodel.estimate.serving.load import (
     BINDING,
     COMPUTE_BOUND,
     Bounds,
+    Column,
     Engines,
     in_flight,
     most_requests_held,
@@ -35,22 +37,30 @@ from costmodel.estimate.serving.load import (
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
-from costmodel.estimate.serving.operating_point import FEWEST, ExactSteps, OperatingPoint, micro_batch, operating_point
+from costmodel.estimate.serving.operating_point import (
+    FEWEST,
+    ExactSteps,
+    OperatingPoint,
+    Steps,
+    micro_batch,
+    operating_point,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.rate_within_limits import chance_of_limits
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
-from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.estimate.serving.speculation_gain import speculation_columns
+from costmodel.estimate.serving.serving_inputs import ServingInputs, without_speculation
 from costmodel.estimate.serving.steady_state import SteadyState, prompts_between, replica_rate, steady_state
+from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.serving.token_energy import busy_share, energy_per_token
 from costmodel.estimate.serving.token_tail import token_p99
 from costmodel.estimate.serving.worst_gap import worst_gap
 from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
+from costmodel.ground.solvers import last_within
 
 BLOCKED = 0.01  # share of the time in which a prompt waits for answers, from which on it is remarked
 OF_HALVES = (  # results of plans whose prefill and decode are apart
@@ -323,3 +333,45 @@ def _money(
             longer = share(batch.makespan, batch.full)
             prompts, answers = longer * prompts, longer * answers
     return {"cost_per_minput": prompts, "cost_per_moutput": answers, "cost_per_mtoken": every}
+
+
+def speculation_columns(
+    inputs: ServingInputs,
+    layout: PlanColumns,
+    steps: Steps,
+    bounds: Bounds,
+    tpot: Number,
+    tpot_of: Callable[[ServingInputs, PlanColumns], Number],
+) -> dict[str, Number]:
+    """Tokens a step, the time per token without drafts over that with them, and the break-even; unknown without."""
+    if inputs.draft is None and inputs.load.verified == 1:
+        return {"accepted_tokens": 1.0, "speculation_gain": np.nan, "speculation_break_even": np.nan}
+    plain = without_speculation(inputs)
+    with untraced():
+        before = np.asarray(tpot_of(plain, layout), dtype=np.float64)
+        most = _break_even(inputs, layout, steps, bounds)
+    return {
+        "accepted_tokens": inputs.load.accepted,
+        "speculation_gain": share(before, tpot),
+        "speculation_break_even": most,
+    }
+
+
+def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds: Bounds) -> Column:
+    """Sequences in flight from which a token takes longer than without drafts; 0 where it always does, without end
+    where it never does within the bounds.
+    """
+    without = step_table(without_speculation(inputs), layout)
+
+    def added_time(many: Column) -> Column:
+        micro = micro_batch(layout, many)
+        verified = share(steps.decode(micro), without.decode(micro))  # its drafts too
+        speedup = speculation_speedup(inputs.load.accepted, verified, inputs.load.verified - 1.0, 0.0)
+        return -np.log(np.asarray(speedup, dtype=np.float64))
+
+    most = np.maximum(np.broadcast_to(bounds.sequences, (len(layout),)), 1.0)
+    with np.errstate(all="ignore"):
+        found = np.exp(last_within(lambda log: added_time(np.exp(log)), np.zeros(len(layout)), np.log(most)))
+    ever = added_time(np.ones(len(layout))) <= 0
+    always = added_time(most) <= 0
+    return np.where(always, np.inf, np.where(ever, found, 0.0))

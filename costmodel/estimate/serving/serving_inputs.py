@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,21 +16,49 @@ from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Lengths
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
+from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
 from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
-from costmodel.estimate.serving.service_power import ServicePower, service_power
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-from costmodel.ground.units import Figure, gib, show
+from costmodel.ground.units import Figure, gib, percent, show
+
+
+@record
+class ServicePower:
+    """Power of an accelerator and its share of the node that serves, and the share of it without requests."""
+
+    drawn: Number
+    idle_share: Number
+
+
+def service_power(case: ServingCase, log: AssumptionLog) -> ServicePower:
+    """The stated power, or the practice's, which is recorded; not a number where no rating is known."""
+    practice, stated = case.practice, case.scenario.assume.power
+    if practice is None:
+        return ServicePower(math.nan, 1.0)
+    with term("beside accelerators"):
+        over_part = practice.draw.part * practice.serving.rated / practice.draw.rated
+    drawn = usual_power(case.node, case.accelerator, practice.serving.rated, over_part, None)
+    with term("without requests"):
+        idle = share(practice.idle.share * practice.draw.rated, practice.serving.rated)
+    if stated is not None:
+        return ServicePower(stated, idle)
+    if not math.isnan(float(drawn)):
+        rating = f"{percent(practice.serving.rated)} of the node's rating"
+        known = rating if case.node.power is not None else "of the accelerator's, for the node has no rating"
+        log.note("assume.power", show(float(drawn), "J/s"), f"{known}, practices/{practice.name}")
+    return ServicePower(drawn, idle)
 
 
 @record

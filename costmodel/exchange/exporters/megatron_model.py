@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from costmodel.documents.schemas.feed_forward import Experts, Mlp
 from costmodel.documents.schemas.mixers import Attention, LatentAttention
-from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.model import Layers, Model
 from costmodel.exchange.exporters.job import TrainingRemarks
-from costmodel.exchange.exporters.layer_order import layers_in_order, pattern
 
 _POSITIONS = {"rotary": "rope", "learned": "learned_absolute"}
 _NORMS = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
@@ -219,3 +218,37 @@ def _experts(part: Experts, model: Model) -> Iterator[str]:
     if part.groups is not None and part.group_limit is not None:
         yield f"--moe-router-num-groups {part.groups:.0f}"
         yield f"--moe-router-group-topk {part.group_limit:.0f}"
+
+
+def layers_in_order(model: Model) -> list[Layers]:
+    """One entry for each layer: leading ones first, all other kinds mixed evenly, as a model document means it."""
+    lead = [model.layers[0]] * round(model.layers[0].count) if model.layers[0].leading else []
+    kinds = [kind for kind in model.layers if not kind.leading]
+    counts = [round(kind.count) for kind in kinds]
+    total, taken = sum(counts), [0] * len(kinds)
+    mixed = []
+    for index in range(total):
+        behind = [count * (index + 1) / total - done for count, done in zip(counts, taken, strict=True)]
+        chosen = max(range(len(kinds)), key=lambda kind: (behind[kind], -kind))
+        taken[chosen] += 1
+        mixed.append(kinds[chosen])
+    return lead + mixed
+
+
+def pattern(marks: Sequence[bool]) -> str:
+    """Marks as the list expression that Megatron-LM reads.
+
+    >>> pattern([False] * 3 + [True] * 5), pattern([True, False] * 4)
+    ('[0]*3+[1]*5', '[1,0]*4')
+    """
+    bits = [int(mark) for mark in marks]
+    for period in range(1, len(bits) // 2 + 1):
+        if len(bits) % period == 0 and bits == bits[:period] * (len(bits) // period):
+            return f"[{','.join(map(str, bits[:period]))}]*{len(bits) // period}"
+    runs: list[list[int]] = []
+    for bit in bits:
+        if runs and runs[-1][0] == bit:
+            runs[-1][1] += 1
+        else:
+            runs.append([bit, 1])
+    return "+".join(f"[{bit}]*{often}" for bit, often in runs)

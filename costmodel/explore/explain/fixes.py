@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.paths import changed
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, memory_of
@@ -21,15 +23,17 @@ from costmodel.estimate.shared.plan_batch import rows_of
 from costmodel.estimate.training.constraints.plan_constraints import refusals, valid_rows
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.explain.fix_values import LAYOUT, OF_RUN, OTHERS, paths, values
-from costmodel.explore.explain.host_figures import host_figures
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.changes import Remedy, has_chance, of_quality, of_the_scenario, of_what_is_learnt, safest
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+    from costmodel.documents.schemas.hardware import Node
+    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.estimate.shared.plan_batch import Block, Structure
 
 _MOST_VALUES, _MOST_PATHS, _MOST_OF_TIME, _MOST_NODES, _MOST_NODES_TRIED = 3, 3, 4, 2, 6
@@ -280,3 +284,39 @@ def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool 
             return ("M001",), {"memory_share": share}
     costs = evaluate(inputs, block).costs
     return tuple(dict.fromkeys(code for code, mask in unacceptable(inputs, costs) if mask.any())), costs.row()
+
+
+SOURCE = "own-figures"
+_GROUPS = {"memory": ("capacity", "bandwidth"), "drives": ("capacity", "read", "write")}
+
+
+def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
+    """Settings for the missing figures of the host, and the node they are from; none where no node has them all."""
+    host, structure = answer.inputs.host, answer.evaluation.block.structure
+    groups = ["memory"] if math.isnan(host.capacity) else []
+    groups += ["drives"] if structure.offload_to == "nvme" and math.isnan(host.drives) else []
+    linked = not math.isnan(host.link)
+    for node in _alike(answer):
+        if all(getattr(node, group) is not None for group in groups) and (linked or isinstance(node.host, str)):
+            link = () if linked else (f"cluster.node.host={node.host}",)
+            return (*link, *(_setting(node, group) for group in groups)), f"figures of {node.name}: put your own"
+    return (), ""
+
+
+def _alike(answer: Answer) -> Iterator[Node]:
+    """Shipped nodes with the same accelerator, then the others by the memory of their hosts."""
+    found = []
+    for name in names("node"):
+        try:
+            node: Node = read("node", name)
+        except CostModelError:
+            continue
+        if node.memory is not None:
+            found.append((node.accelerator != answer.inputs.case.accelerator.name, node.memory.capacity, name, node))
+    yield from (node for *_, node in sorted(found, key=lambda each: each[:3]))
+
+
+def _setting(node: Node, group: str) -> str:
+    held, units = getattr(node, group), {"capacity": "B"}
+    figures = (f"{name}: {show(float(getattr(held, name)), units.get(name, 'B/s'))}" for name in _GROUPS[group])
+    return f"cluster.node.{group}={{{', '.join(figures)}, source: {SOURCE}, check: known}}"

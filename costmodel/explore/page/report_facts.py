@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.evidence.validate.validate import Compared
+from costmodel.evidence.validate.validate import Compared, compared
 from costmodel.explore.compare.select_plan import planned
-from costmodel.explore.page.measured_runs import runs_on
 from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
 from costmodel.explore.page.reachable_plans import reachable
 from costmodel.explore.search.rank import Ranked
@@ -74,3 +74,11 @@ def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensi
     except CostModelError:
         return None
     return replace(found, asked=workload_of(asked))
+
+
+def runs_on(accelerator: str) -> list[Compared]:
+    """Every shipped run on that accelerator that is modelled, beside its prediction: step times, then FLOP rates."""
+    tables = [read("measured", name) for name in names("measured")]
+    found = [figure for table in tables for figure in compared(table, "time", accelerator)]
+    modelled = [figure for figure in found if figure.error is not None]
+    return sorted(modelled, key=lambda figure: figure.quantity != "step_time")

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.library import names
+from costmodel.documents.reader.proxy_node import proxy_node
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, replica_ranks
 from costmodel.explore.search.changes import Remedy, safest
 from costmodel.explore.serving.best_layout import has_assumed_plan
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.fleet_remedies import fleet_remedies, narrower, without
 from costmodel.explore.serving.fleets import more_replicas
-from costmodel.explore.serving.larger_memory import larger_memory
 from costmodel.explore.serving.remedy_trials import Enough, Kind, RemedyTrials, Settings, works
 
 DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -132,3 +135,20 @@ def _shorter(answer: ServingAnswer) -> Iterator[Settings]:
         if tokens < prompt and tokens >= 1:
             digits = 10.0 ** (math.floor(math.log10(tokens)) - 1)
             yield (f"workload.prompt={math.floor(tokens / digits) * digits:.0f}",)
+
+
+def larger_memory(case: ServingCase) -> Iterator[tuple[str, ...]]:
+    """What sets the usual node of each accelerator of the same maker with more memory, the smallest of these first."""
+    shelf, own = CachedReader(), case.accelerator
+    found = []
+    for name in names("accelerator"):
+        other = shelf.document("accelerator", name)
+        if other.vendor == own.vendor and other.memory.capacity > own.memory.capacity:
+            found.append((float(other.memory.capacity), name))
+    for _, name in sorted(found):
+        stand = proxy_node(shelf, name)
+        if stand is None:
+            continue
+        node = shelf.document("node", stand.node)
+        if node.accelerator == name and float(node.accelerators) >= float(case.node.accelerators):
+            yield (f"cluster.node={stand.node}",)

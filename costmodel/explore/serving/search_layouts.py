@@ -18,9 +18,10 @@ from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
-from costmodel.estimate.serving.plan_columns import PlanColumns, sizes_of
+from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, sizes_of
 from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
 from costmodel.estimate.serving.reason_codes import OVERLOAD
+from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -41,7 +42,6 @@ from costmodel.explore.serving.found_plans import (
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import columns_of, with_bands
-from costmodel.explore.serving.plan_twins import alike_without_ep
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
@@ -567,3 +567,24 @@ def _count(part: VariantPlans, code: str, mask: Mask, layout: PlanColumns) -> No
     if mask.any() and code not in part.examples:
         row = int(np.argmax(mask))
         part.examples[code] = sizes_of(layout, row)
+
+
+_FIGURES = ("rate_within_slo_per_s", "saturation_per_s", "tpot", "ttft_p99", "memory_peak", "memory_share")
+_SAME = 1e-9  # of a figure, by which it may differ
+
+
+def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
+    """Rows with ep whose figures a row with less of it has too, that has the same other sizes."""
+    halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, ApartEvaluation) else [])]
+    _, which = distinct([np.asarray(getattr(half, size)) for half in halves for size in SIZES if size != "ep"])
+    order = np.lexsort((np.sum([half.ep for half in halves], axis=0), which))
+    kinds, figures = which[order], [evaluation.results.column(name)[order] for name in _FIGURES]
+    alike = np.zeros(len(order), dtype=bool)
+    for step in range(1, len(order)):
+        later = np.flatnonzero(kinds[step:] == kinds[:-step]) + step
+        if not len(later):
+            break
+        for figure in figures:
+            later = later[np.isclose(figure[later], figure[later - step], rtol=_SAME, atol=0.0, equal_nan=True)]
+        alike[order[later]] = True
+    return alike

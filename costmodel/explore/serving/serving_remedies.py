@@ -19,13 +19,13 @@ from costmodel.explore.serving.fleet_remedies import (
     with_room,
 )
 from costmodel.explore.serving.fleets import counts_of, more_replicas
-from costmodel.explore.serving.instance_levers import faster_links, together
 from costmodel.explore.serving.limit_levers import limit_levers
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
 from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials
 from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts
 from costmodel.explore.serving.user_levers import for_users
 from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.ground.units import significant
 
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),
          "L058": ("pp",), "L059": ("pp",), "L063": ("dcp", "tp"), "L064": ("dcp", "tp"), "L065": ("dcp",),
@@ -126,3 +126,24 @@ def _loads(trials: RemedyTrials) -> Iterator[Kind]:
         yield from ((_MOST, each) for each in for_users(answer))
     if answer.plan.prefill is None:
         yield _MOST, ((f"plan.tp={value}",) for value in DEGREES if value != float(answer.plan.tp))
+
+
+_GBIT, _PORT = 1e9 / 8, "cluster.fabric.bandwidth"  # bytes a second of a port
+_FASTER = (2, 4, 8, 16, 32, 64)  # times as fast
+
+
+def faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Ports of the network that carry more between instances apart, which are no remedy inside one domain."""
+    if answer.costs["gpus"] > float(answer.inputs.domain):
+        port = float(answer.inputs.case.scale_out.bandwidth) / _GBIT
+        yield from ((f"{_PORT}={significant(factor * port)}Gbit/s",) for factor in _FASTER)
+
+
+def together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Replicas that do both, in the layout of either kind of instance: no cache moves between them."""
+    room, names, found = float(answer.inputs.ranks), ("tp", "ep", "dp_attention", "dcp"), []
+    for half in filter(None, (answer.plan.decode, answer.plan.prefill)):
+        degrees = [f"{name}: {getattr(half, name):.0f}" for name in names if getattr(half, name) > 1 or name == "tp"]
+        count = room // float(half.tp * half.dp_attention)
+        found.append(f"plan={{{', '.join([*degrees, f'replicas: {count:.0f}'])}}}")
+    yield from ((setting,) for setting in dict.fromkeys(found))

@@ -13,7 +13,7 @@ from costmodel.estimate.model.shards import matmuls, shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
 from costmodel.estimate.training.memory.activations import layer_activations
-from costmodel.estimate.training.memory.logits import loss_bytes
+from costmodel.estimate.training.memory.breakdown import loss_bytes
 from estimate import cases
 
 HIDDEN, TOKENS, STREAMS, RANK, VOCAB = 2048, 2048, 4, 64, 262400

@@ -15,7 +15,7 @@ import pytest
 
 from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
-from costmodel.explore.page.measured_runs import runs_on
+from costmodel.explore.page.report_facts import runs_on
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.report.page.content import HtmlPage

@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.library import UNMEASURED
+from costmodel.documents.schemas.compression import codec_of
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
-from costmodel.documents.schemas.sync import USUAL
-from costmodel.equations.parallelism.counts import micro_batches_per_step, world_ranks
+from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.sync import USUAL, sync_of
+from costmodel.equations.parallelism.counts import kv_heads_per_rank, micro_batches_per_step, world_ranks
+from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.machine.node_in_use import held_by_host_link
-from costmodel.estimate.machine.price import odd_price
+from costmodel.estimate.machine.price import odd_price, servers_of
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.masks import Mask, all_if, any_of, leaves_rest, none
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, SPLIT, memoized
-from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence
-from costmodel.estimate.training.constraints.compression_constraints import (
-    compression_not_offered,
-    not_scattered,
-    nothing_to_compress,
-)
+from costmodel.estimate.shared.plan_batch import Block, Structure, local_sequence, single_rank
 from costmodel.estimate.training.constraints.group_constraints import shares_without_groups, spans_kinds
 from costmodel.estimate.training.constraints.recompute_offload import (
     assumed_host,
@@ -35,15 +33,6 @@ from costmodel.estimate.training.constraints.recompute_offload import (
     wrong_offload,
     wrong_step,
 )
-from costmodel.estimate.training.constraints.run_constraints import (
-    deep_cap,
-    idle_cap,
-    not_resharded,
-    nothing_can_leave,
-    price_without_servers,
-)
-from costmodel.estimate.training.constraints.sharding_constraints import adapters, heads, kv_heads, tied_layers, widths
-from costmodel.estimate.training.constraints.sync_constraints import not_asynchronous, not_served, speed_alone
 from costmodel.estimate.training.constraints.workload_remarks import (
     counted_as_gpt,
     odd_batch,
@@ -54,27 +43,223 @@ from costmodel.estimate.training.constraints.workload_remarks import (
     rounded,
     under_a_step,
 )
-from costmodel.estimate.training.parallelism.context.context_constraints import (
-    chunked_sequence,
-    context_not_offered,
-    heads_exchanged,
-    indexer_not_gathered,
-    selective_scans,
-    shard_replicas,
-)
-from costmodel.estimate.training.parallelism.expert.expert_constraints import (
-    expert_ranks,
-    expert_widths,
-    no_experts,
-    whole_experts,
-    whole_sequences,
-)
+from costmodel.estimate.training.failed_node import continues, most_replicas_lost, whole_replicas
+from costmodel.estimate.training.parallelism.data.codecs import SCATTERED, compressed_bytes
 from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, spread_as_fitting, unequal_chunks
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import Zero
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record
+
+
+def whole_experts(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where ep does not divide the experts."""
+    found = none(block)
+    for kind in inputs.model.kinds:
+        if kind.experts is not None:
+            found = found | leaves_rest(kind.experts.count, block.ep)
+    return found
+
+
+def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where etp does not divide an expert's inner width."""
+    found = none(block)
+    for kind in inputs.model.kinds:
+        if kind.experts is not None:
+            found = found | leaves_rest(kind.experts.ffn_hidden, block.etp)
+    return found
+
+
+def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where the ranks of a stage, within one replica of the shards, are not a whole number of expert groups."""
+    ranks = block.dp * block.tp * block.cp
+    experts = block.ep * block.etp
+    if inputs.experts is not None:
+        experts = experts * block.dp_replicate
+    return leaves_rest(ranks, experts)
+
+
+def whole_sequences(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where all ranks of tp would send the same tokens to the experts."""
+    if inputs.experts is None or block.structure.sequence_parallel:
+        return none(block)
+    return np.asarray(block.tp > 1)
+
+
+def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows that shard experts of a model without experts."""
+    if inputs.experts is not None:
+        return none(block)
+    return np.asarray((block.ep > 1) | (block.etp > 1))
+
+
+def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where the chunks of ranks would be unequal."""
+    if single_rank(block.cp):
+        return none(block)
+    chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
+    return (block.cp > 1) & leaves_rest(inputs.layer_sequence, chunks * block.cp)
+
+
+def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where an exchange of heads for tokens (a2a, and always in mixers that scan) would split a head."""
+    found = none(block)
+    if single_rank(block.cp):
+        return found
+    for kind in inputs.model.layers:
+        found = found | _not_whole(kind, block)
+    return (block.cp > 1) & found
+
+
+def _not_whole(kind: Layers, block: Block) -> Mask:
+    every = block.structure.cp_type == "a2a"
+    counts = kind.head_counts if every else kind.scan_heads
+    found = any_of(leaves_rest(heads, block.tp * block.cp) for heads in counts)
+    if kind.attention is None or not every:
+        return found
+    return found | leaves_rest(kv_heads_per_rank(kind.attention.kv_heads, block.tp), block.cp)
+
+
+def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with a cp_type that the stack does not support."""
+    return (block.cp > 1) & (block.structure.cp_type not in inputs.stack.context_parallel)
+
+
+def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where a ring or an exchange of heads would hide tokens from an indexer, or entries from their queries."""
+    picks = any(kind.needs_all_tokens for kind in inputs.model.layers)
+    return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
+
+
+def selective_scans(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows that cut the sequence of a selective scan, which no training software does."""
+    return (block.cp > 1) & any(kind.selective_scan is not None for kind in inputs.model.layers)
+
+
+def shard_replicas(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with shard replicas that do not divide dp, or without sharded states."""
+    if single_rank(block.dp_replicate):
+        return none(block)
+    return (block.dp_replicate > 1) & (leaves_rest(block.dp, block.dp_replicate) | (block.structure.zero == 0))
+
+
+STALE = ("async", "stale")
+
+
+def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
+    """Replicas that cannot continue without each other."""
+    structure = block.structure
+    if sync_of(structure.sync).way not in STALE:
+        return none(block)
+    law = inputs.case.scenario.workload.critical_batch is not None
+    return np.asarray((block.pp > 1) | (block.dp == 1) | (structure.zero > 0) | law)
+
+
+def not_served(inputs: TrainingInputs, block: Block) -> Mask:
+    """Gradients that servers cannot sum, and more replicas to wait for than there are."""
+    structure = block.structure
+    sync, method = sync_of(structure.sync), codec_of(structure.compression).method
+    if structure.sync == USUAL:
+        return none(block)
+    coded = method != "none" and method not in SCATTERED
+    awaited = sync.number > block.dp if sync.way == "first" else none(block)
+    sharded = sync.way not in STALE and structure.zero > 0
+    return np.asarray(awaited | coded | sharded)
+
+
+def speed_alone(block: Block) -> Mask:
+    """Plans that may need more steps; by how many is not modelled."""
+    return all_if(block, sync_of(block.structure.sync).way in (*STALE, "first"))
+
+
+def heads(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows that would split a head, or a channel that counts as one."""
+    return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.cut_kinds for heads in kind.head_counts)
+
+
+def kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where some ranks would have more key and value heads than others."""
+    counts = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
+    return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
+
+
+def adapters(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows where the inner width of an adapter is sharded and not divisible."""
+    tuning = inputs.tuning
+    if tuning is None or not inputs.stack.split_adapters:
+        return none(block)
+    found = leaves_rest(tuning.rank, block.tp)
+    return found | leaves_rest(tuning.rank, block.etp) if tuning.experts else found
+
+
+def widths(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows that would split the stream or an MLP unevenly."""
+    widths = {
+        inputs.model.hidden,
+        *(kind.dense.ffn_hidden for kind in inputs.model.cut_kinds if kind.dense is not None),
+    }
+    return any_of(leaves_rest(width, block.tp) for width in widths)
+
+
+def tied_layers(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows whose pipeline would part layers from what they read of others."""
+    return (block.pp > 1) & inputs.model.on_one_stage
+
+
+LEAST_CAP = 0.7  # of the rating; under it power no longer falls with the cube of the clock
+
+
+def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
+    """Elastic runs in which a failed node leaves no replica of all states."""
+    if inputs.run is None or inputs.run.elastic is None:
+        return none(block)
+    return np.asarray(whole_replicas(block) <= most_replicas_lost(inputs, block))
+
+
+def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
+    """Ranks after an interruption that are not whole replicas on the whole nodes that are left."""
+    if inputs.run is None or inputs.run.restart.ranks is None:
+        return none(block)
+    return ~continues(inputs, block, inputs.run.restart.ranks)
+
+
+def idle_cap(inputs: TrainingInputs) -> bool:
+    """Whether a cap on power has no effect."""
+    return 1 <= cap_over_rating(inputs.case) < np.inf
+
+
+def deep_cap(inputs: TrainingInputs) -> bool:
+    """Whether a cap on power is lower than the law of its effect holds."""
+    return cap_over_rating(inputs.case) < LEAST_CAP
+
+
+def price_without_servers(inputs: TrainingInputs, block: Block) -> Mask:
+    """A price of servers where none sums gradients."""
+    stated = inputs.case.scenario.assume.server_price is not None
+    return all_if(block, stated and not servers_of(block.structure.sync))
+
+
+def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Compression that needs whole gradients where they are sharded."""
+    structure = block.structure
+    if structure.compression == "none" or codec_of(structure.compression).method in SCATTERED:
+        return none(block)
+    sharded = structure.zero >= 2 or (structure.zero >= 1 and inputs.stack.states.sharded_master)
+    return np.asarray(block.dp_replicate > 1) | sharded
+
+
+def nothing_to_compress(inputs: TrainingInputs, block: Block) -> Mask:
+    """Compression of what is not sent, or no smaller than what is."""
+    if block.structure.compression == "none":
+        return none(block)
+    return np.asarray((block.shards == 1) & (block.dp_replicate == 1)) | (compressed_bytes(inputs, block) >= 1)
+
+
+def compression_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
+    """Compression that the stack does not come with."""
+    method = codec_of(block.structure.compression).method
+    return all_if(block, method != "none" and method not in inputs.stack.compression)
 
 
 @memoized()

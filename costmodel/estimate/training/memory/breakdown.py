@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.memory.activations import mask_bytes
+from costmodel.equations.memory.activations import head_activations, logit_bytes, mask_bytes
 from costmodel.equations.memory.states import (
+    gradient_traffic,
     overhead_bytes,
     reserved_bytes,
 )
 from costmodel.equations.parallelism.layer_split import mirrored_layers
+from costmodel.estimate.model.residual_streams import stream_head_activations
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import Shard, shard
 from costmodel.estimate.shared.memoize import OFFLOAD, RECOMPUTE, memoized
@@ -23,28 +25,30 @@ from costmodel.estimate.training.memory.activations import (
     mean_activations,
     whole_activations,
 )
-from costmodel.estimate.training.memory.feedback_memory import with_memories
-from costmodel.estimate.training.memory.logits import loss_bytes, waiting_bytes
 from costmodel.estimate.training.memory.offload import (
     moved_activations,
     paged_states,
+    shard_of,
     used_capacity,
 )
 from costmodel.estimate.training.memory.rank_states import RankParameters, all_states, moment_bytes, updating_bytes
 from costmodel.estimate.training.memory.temporary_buffers import gathered, live_buckets
 from costmodel.estimate.training.parallelism.context.context_traffic import context_buffers
+from costmodel.estimate.training.parallelism.data.codecs import FP32, remembered
+from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_data
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     forwards_first,
     head_holder,
     holds_embedding_and_head,
     live,
+    stepped,
     weight_replication,
 )
 from costmodel.estimate.training.recompute.recomputed_work import dropped
 from costmodel.estimate.training.recompute.savings import reached, together
-from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.stage_parameters import StageParameters, head_tokens, local_tokens, vocab_per_rank
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES, TrainingInputs
 from costmodel.estimate.training.vision_front import front_memory
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
@@ -268,3 +272,54 @@ def _context(inputs: TrainingInputs, block: Block) -> Number:
     for kind in inputs.model.layers:
         held = np.maximum(held, context_buffers(inputs, block, shard(inputs.model, kind, block.tp)))
     return held
+
+
+OUTER = 2.0  # weights of the last exchange, and their momentum
+
+
+def with_memories(
+    inputs: TrainingInputs, block: Block, column: dict[str, Number], trained: Number, routed: Number
+) -> dict[str, Number]:
+    """The lines of a stage, with error feedback under gradients and an outer optimizer under the optimizer."""
+    found = dict(column)
+    if block.structure.compression != "none":
+        copies = 1.0 if inputs.experts is None else expert_data(inputs, block)
+        found["gradients"] = found["gradients"] + remembered(inputs, block, trained, routed, copies)
+    if inputs.sites is not None:
+        with term("outer optimizer"):
+            experts = 0.0 if inputs.experts is None else stepped(block, routed)
+            updated = shard_of(inputs, block, stepped(block, trained), experts)
+            found["optimizer"] = found["optimizer"] + OUTER * gradient_traffic(updated, FP32)
+    return found
+
+
+@memoized(*RECOMPUTE, "sequence_parallel", "cp_type")
+def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
+    """Bytes saved by the head and the loss for the micro-batch in backward."""
+    tokens = head_tokens(inputs, block)
+    logits = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), inputs.stack.buckets.loss)
+    once = logits + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+    if inputs.model.residual_streams is not None:
+        with term("streams"):
+            wide = stream_head_activations(inputs.model, tokens, inputs.widths.element)
+            once = once + wide / block.sequence_ranks
+    ahead = inputs.model.prediction
+    if ahead is None:
+        return once
+    with term("multi-token prediction"):
+        part = shard(inputs.model, ahead.layer, block.tp, block.ep, block.etp)
+        joined = head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+        each = layer_activations(inputs, block, part) + joined + once
+    return once + ahead.depth * each
+
+
+def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
+    """Bytes saved by the losses of the other micro-batches, where backward waits for every forward of a pipeline.
+
+    They are the softmax, and the inputs of the head and of the norm before it.
+    """
+    tokens, width = head_tokens(inputs, block), min(inputs.stack.buckets.loss, ELEMENT_BYTES["fp32"])
+    with term("losses that wait"):
+        softmax = logit_bytes(tokens, vocab_per_rank(inputs, block.tp), width)
+        each = softmax + head_activations(tokens, inputs.model.hidden, inputs.widths.element, block.sequence_ranks)
+        return np.where(block.pp == 1, 0.0, micro_batches - 1.0) * each

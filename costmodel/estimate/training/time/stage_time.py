@@ -10,9 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.model import Model, TokenPrediction
+from costmodel.equations.kernels.memory_traffic import embedding_traffic, loss_traffic
 from costmodel.estimate.machine.process_groups import Exchange
 from costmodel.estimate.model.mixers.mixer import Matmul
-from costmodel.estimate.model.residual_streams import stream_width
+from costmodel.estimate.model.residual_streams import stream_head, stream_width
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import RECOMPUTE, memoized
 from costmodel.estimate.shared.per_stage import PerStage, same_on_all_stages
 from costmodel.estimate.shared.plan_batch import Block
@@ -21,9 +23,8 @@ from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLa
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, is_later
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic, ends_traffic
 from costmodel.estimate.training.recompute.savings import partial, reached
-from costmodel.estimate.training.stage_parameters import local_tokens
-from costmodel.estimate.training.time.ends_kernels import embedding_pass, head_pass
-from costmodel.estimate.training.time.layer_kernels import plain_product
+from costmodel.estimate.training.stage_parameters import head_tokens, local_tokens, vocab_per_rank
+from costmodel.estimate.training.time.layer_kernels import plain_product, stream
 from costmodel.estimate.training.time.layer_time import LayerWork, layer_work
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.estimate.training.vision_front import front_work
@@ -141,3 +142,37 @@ def _prediction(
         joined = Matmul("projection", hidden / block.tp, hidden + stream_width(inputs.model))
         each = work.both + plain_product(inputs, tokens, joined, trained=inputs.tuning is None) + head
         return each.each(functools.partial(operator.mul, ahead.depth))
+
+
+@memoized()
+def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
+    """The head and the loss."""
+    tokens = head_tokens(inputs, block)
+    vocab = vocab_per_rank(inputs, block.tp)
+    with term("head"):
+        table = Matmul("head", vocab, inputs.model.hidden)
+        head = plain_product(inputs, tokens, table, trained=inputs.tuning is None)
+        if inputs.model.head_transform:
+            square = Matmul("head transform", inputs.model.hidden / block.tp, inputs.model.hidden, block.tp)
+            head = head + plain_product(inputs, tokens, square, trained=inputs.tuning is None)
+        for matrix in stream_head(inputs.model, block.tp):
+            head = head + plain_product(inputs, tokens, matrix, trained=inputs.tuning is None)
+        fused = inputs.stack.kernels.streams == "fused"
+        loss = stream(inputs, loss_traffic(tokens, vocab, inputs.widths.element, fused=fused))
+    return head + ForwardBackward(TimeByCategory(memory_bound=loss), TimeByCategory())
+
+
+@memoized()
+def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
+    """The lookup and its gradient."""
+    tokens = local_tokens(inputs, block)
+    with term("embedding"):
+        nbytes = embedding_traffic(tokens, inputs.model.hidden, inputs.widths.element)
+        if inputs.model.layer_embedding is not None:
+            entries = layer_count(inputs.model) * inputs.model.layer_embedding.width
+            nbytes = nbytes + embedding_traffic(tokens, entries, inputs.widths.element)
+        lookup = stream(inputs, nbytes)
+    return ForwardBackward(
+        TimeByCategory(memory_bound=lookup),
+        TimeByCategory(memory_bound=lookup) if inputs.tuning is None else TimeByCategory(),
+    )

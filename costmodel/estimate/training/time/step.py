@@ -12,7 +12,8 @@ from costmodel.equations.kernels.memory_traffic import optimizer_traffic
 from costmodel.equations.kernels.roofline import matmul_time, stream_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import activation_message
-from costmodel.estimate.machine.collective_time import collective_time
+from costmodel.equations.network.overlap import exposed_sends, sends_of_rank
+from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.process_groups import (
     Group,
     Groups,
@@ -43,7 +44,6 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     stepped,
     weight_replication,
 )
-from costmodel.estimate.training.parallelism.pipeline.stage_traffic import PipelineTraffic, pipeline_traffic
 from costmodel.estimate.training.parallelism.tensor.tensor_traffic import EndsTraffic
 from costmodel.estimate.training.stage_parameters import StageParameters, local_tokens
 from costmodel.estimate.training.time.stage_time import Stages, stages
@@ -269,3 +269,23 @@ def _ends(
         most = largest(*boundary_parameters(block.structure.schedule, item.embedding, head))
         each = np.where(block.pp == 1, head + item.embedding, most) * micro_batches
         yield Transfer(tp, item.operation, traffic.message, item.time, np.where(block.tp > 1, each, 0.0))
+
+
+@record
+class PipelineTraffic:
+    """Sends between stages."""
+
+    exposed: Number
+    transfers: tuple[Transfer, ...]
+
+
+def pipeline_traffic(
+    inputs: TrainingInputs, block: Block, pp: Group, message: Number, micro_batches: Number
+) -> PipelineTraffic:
+    """Activations and their gradients over each stage boundary; every tp rank sends its own part."""
+    with term("pp send"):
+        part = message / (block.tp if inputs.stack.split_sends else block.sequence_ranks)
+        time = send_time(inputs, part, pp)
+    count = sends_of_rank(block.pp, micro_batches, block.vpp, 2.0 if block.structure.schedule in FOLDED else 1.0)
+    exposed = exposed_sends(block.pp, count, block.vpp, time, inputs.overlap.pp)
+    return PipelineTraffic(exposed, (Transfer(pp, "send", part, time, count),))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, is_money
 from costmodel.estimate.evaluate.evaluate_plans import missing_input, verdict
+from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -28,10 +29,9 @@ from costmodel.report.terminal.search.order_lines import none_is_safe, roomier, 
 from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
 from costmodel.report.terminal.search.refusals import reason, reason_of
 from costmodel.report.terminal.search.remedies import remedy_lines
-from costmodel.report.terminal.search.search_prices import prices_of, shows_cost
 from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.formatting import result, spaced
-from costmodel.report.terminal.style.head import head_of
+from costmodel.report.terminal.style.head import head_of, price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks
@@ -342,3 +342,17 @@ def _nothing_fits(found: SearchResult) -> list[Line]:
     missed = (reason_of(inputs, one_row(structure, **sizes), costs, code) for code in ("M002", "T001"))
     lines += [styled(f"  misses    {stated}") for stated in missed if stated and closest]
     return [*lines, *remedy_lines(found.remedies, indent="  ")]
+
+
+def shows_cost(found: SearchResult) -> bool:
+    """Whether plans are ranked by what they cost, or weighed by it."""
+    front = found.tally.front
+    weighed = () if front is None else (front.axes.x, front.axes.y)
+    return any(map(is_money, (found.inputs.case.scenario.objective, *weighed)))
+
+
+def prices_of(found: SearchResult, plans: Iterable[Ranked]) -> list[Text]:
+    """The prices of plans whose scenarios have their own, each once, where costs are shown."""
+    if not shows_cost(found) or not price_varies([axis.path for axis in found.variants.over]):
+        return []
+    return prices(price_of(found.case_of(variant)) for variant in dict.fromkeys(plan.variant for plan in plans))

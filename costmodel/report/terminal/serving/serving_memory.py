@@ -13,7 +13,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
-from costmodel.report.terminal.serving.cache_table import cache_table
+from costmodel.report.terminal.plan.cache_rows import cache_rows
 from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -205,3 +205,12 @@ def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[s
 
 def _pool(tokens: float) -> str:
     return f"{significant(tokens / 1e3, 4)} k tokens of a replica" if tokens else "does not fit"
+
+
+def cache_table(answer: ServingAnswer) -> list[Line]:
+    """One row of each kind of layers, and their sum; of a rank, but of all heads a token's."""
+    kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
+    if not kinds:
+        return []
+    titles = ("a token", f"set aside for {answer.inputs.load.longest:,.0f}", "mean request")
+    return [Text(), cache_rows(kinds, titles)]

@@ -13,7 +13,7 @@ from costmodel.estimate.model.mixers.table import mixer, mixer_activations, mixe
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.training.flop_count import forward_flop
-from costmodel.estimate.training.memory.logits import loss_bytes
+from costmodel.estimate.training.memory.breakdown import loss_bytes
 from costmodel.estimate.training.stage_parameters import local_tokens
 from costmodel.estimate.training.time.layer_kernels import attention_pass
 from costmodel.ground.errors import CostModelError

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.documents.schemas.sync import USUAL
+from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.gradient_compression import codec_traffic
+from costmodel.equations.data_parallel.parameter_server import parameter_server_time, parameter_server_wire
 from costmodel.equations.kernels.roofline import stream_time
-from costmodel.equations.network.collectives import Operation
-from costmodel.estimate.machine.collective_time import collective_time
-from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.equations.network.collectives import Operation, group_latency
+from costmodel.equations.network.topology import two_level_time
+from costmodel.estimate.machine.collective_time import collective_time, inside_time
+from costmodel.estimate.machine.links import network_rate
+from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.codecs import SCATTERED, compressed_bytes, practice_of
-from costmodel.estimate.training.parallelism.data.server_sum import by_servers
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
@@ -59,3 +61,28 @@ def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: 
         share = compressed_bytes(inputs, block)
         nbytes = codec_traffic(parameters, inputs.widths.reduced, practice.passes, practice.feedback, share, restored)
         return times * stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+
+
+def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
+    """A sum of gradients: inside each domain first, then pushed to the servers and pulled from them."""
+    sync = sync_of(block.structure.sync)
+    servers = sync.number if sync.way == "parameter-server" else 0.0
+    message, group = raw.message, raw.group
+    if block.structure.compression != "none":
+        message = compressed_bytes(inputs, block) * message
+    with term("parameter server"):
+        time = np.where(raw.count > 0, _time(inputs, message, group, servers), 0.0)
+        further = servers * inputs.case.node.accelerators
+        sent = parameter_server_wire(message, group.ranks, further)
+    return replace(raw, message=message, time=time, sent=sent)
+
+
+def _time(inputs: TrainingInputs, message: Number, group: Group, servers: float) -> Number:
+    inside = inside_time(inputs, message, group, "all_reduce")
+    if np.all(group.domains == 1):
+        return inside
+    with term("between machines"):
+        rate = network_rate(inputs, inputs.network_share, group, "all_reduce")
+        across = parameter_server_time(message / group.fewest, group.domains, servers, rate)
+        across = across + group_latency(group.domains, inputs.network.start, 0.0)
+    return np.where(group.domains > 1, two_level_time(inside, across, inputs.network.serial_share), inside)

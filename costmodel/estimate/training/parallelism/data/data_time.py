@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.equations.network.overlap import passes_beside
 from costmodel.equations.parallelism.recompute import mixed
-from costmodel.estimate.machine.process_groups import Groups
+from costmodel.estimate.machine.process_groups import Group, Groups, group, merged_group, strides
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
@@ -20,11 +20,9 @@ from costmodel.estimate.training.parallelism.data.data_traffic import (
     sharded_gradients,
     sharded_weights,
 )
-from costmodel.estimate.training.parallelism.expert.expert_data_traffic import expert_data_traffic, together
 from costmodel.estimate.training.parallelism.expert.expert_traffic import expert_groups
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers
-from costmodel.estimate.training.parallelism.pipeline.mirrored_stages import replicas_both_ways
-from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.stage_parameters import LargestRankParameters, StageParameters
 from costmodel.estimate.training.time.stage_time import Stages
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -148,3 +146,53 @@ def _units(
     ahead = 0.0 if inputs.model.prediction is None else 1.0
     reduced = replace(units, layer=own.layer, table=own.head, tables=ahead)
     return replace(units, adapters=own.layer), reduced
+
+
+def replicas_both_ways(inputs: TrainingInputs, block: Block, holders: Group) -> Group:
+    """Ranks with the same weights; in a bidirectional pipeline also the ranks of the mirrored stage."""
+    if weight_replication(block.structure.schedule) == 1:
+        return holders
+    with term("mirrored stages"):
+        apart = block.pp * strides(block)["pp"] / 2.0
+        pair = group(inputs, "mirrored", np.where(block.pp > 1, 2.0, 1.0), apart)
+    return merged_group(inputs, holders.name, holders, pair)
+
+
+def expert_data_traffic(
+    inputs: TrainingInputs,
+    block: Block,
+    placed: Groups,
+    edp: Group,
+    held: Number,
+    trained: Number,
+    units: FsdpUnits,
+    compute: tuple[Number, Number],
+    rest: DataTraffic,
+) -> DataTraffic:
+    """Collectives of the trained parameters of experts. They hide behind the compute that other data-parallel traffic
+    leaves: of a layer if they are moved with each layer, else of the whole pass.
+    """
+    zero, placed = block.structure.zero, replace(placed, dp=edp)
+    beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
+    with term("experts"):
+        if zero < 2:
+            return replicated_traffic(inputs, block, placed, trained, 0.0, beside)
+        routed = replace(units, layer=held / units.layers, table=0.0, tables=0.0, adapters=0.0)
+        reduced = routed
+        if trained is not held:
+            reduced = replace(routed, layer=trained / units.layers)
+            routed = replace(routed, adapters=reduced.layer)
+        if zero == 3 or inputs.stack.states.sharded_master:
+            return sharded_weights(inputs, block, placed, routed, reduced, beside)
+        return sharded_gradients(inputs, block, placed, trained, 0.0, reduced, beside)
+
+
+def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
+    """Two transfers, one after the other."""
+    return DataTraffic(
+        one.exposed + other.exposed,
+        one.layer_forward + other.layer_forward,
+        one.layer_backward + other.layer_backward,
+        (one.taken[0] + other.taken[0], one.taken[1] + other.taken[1]),
+        (*one.transfers, *other.transfers),
+    )

@@ -84,10 +84,10 @@ def diagnose(
     Next: costmodel sensitivity SCENARIO
     """
     from costmodel.exchange.logs.profiler_trace import profiled_step
+    from costmodel.explore.diagnose.diagnose import beside, second_runs
     from costmodel.explore.diagnose.diagnose import diagnose as explained
     from costmodel.explore.diagnose.measured import MeasuredStep, measured
     from costmodel.explore.diagnose.prediction import of_evaluation
-    from costmodel.explore.diagnose.second_run import beside, second_runs
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.ground.plan_sizes import EXCHANGING
     from costmodel.report.answers import diagnose as report

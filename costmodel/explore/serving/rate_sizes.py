@@ -20,14 +20,49 @@ from costmodel.explore.safety import demand_of, preferred_chance
 from costmodel.explore.scaling import SizedTrial
 from costmodel.explore.search.progress import Watcher
 from costmodel.explore.search.ranges import doubled_to_end, rates_of, values_of
-from costmodel.explore.serving.best_layout import by_search, with_best_layout
+from costmodel.explore.serving.best_layout import by_search, plan_settings, with_best_layout
 from costmodel.explore.serving.fleets import counts_needed, gpus_of, settings_of
-from costmodel.explore.serving.vary_serving import ServingTrial, tried, without_load
+from costmodel.explore.serving.remedy_trials import ServingTrial, tried, without_load
+from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.trial import Trial, trial_of
 from costmodel.explore.workload import Workload
 from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import significant
+
+_EVERY, _TRIED = 100_000, 3  # plans, of which so many with the fewest accelerators are tried
+
+
+@record
+class FewerGpus:
+    """Settings of a plan, and what it takes at a rate."""
+
+    settings: dict[str, str]
+    trial: ServingTrial
+
+
+def fewer_gpus(case: ServingCase, trials: Sequence[ServingTrial]) -> FewerGpus | None:
+    """A plan of a search that keeps every limit at the highest rate with fewer accelerators than the one scaled."""
+    kept = next((trial for trial in reversed(trials) if trial.works), None)
+    if kept is None or kept.answer is None or kept.answer.plan.prefill is not None:
+        return None
+    try:
+        found = search(inputs_of(serving(vary_any(case, kept.settings[:1]))), _EVERY, bands=False)
+    except CostModelError:
+        return None
+    most = kept.answer.costs["gpus"]
+    fewer = [plan for plan in found.best if plan.prefill is None and plan.costs["gpus_needed"] < most]
+    rate = kept.settings[0].partition("=")[2]
+    for plan in sorted(fewer, key=lambda each: each.costs["gpus_needed"])[:_TRIED]:
+        settings = {path: value for path, value in plan_settings(found, plan).items() if path != "plan.replicas"}
+        if not settings or not math.isfinite(plan.costs["gpus_needed"]):
+            continue
+        held = serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()]))
+        trial = at_rate(held, rate)
+        if trial.works and trial.answer is not None and trial.answer.costs["gpus"] < most:
+            return FewerGpus(settings, trial)
+    return None
+
 
 RATE = "workload.rate"
 _FOUND_WITHIN = 1e-4  # of the highest rate that keeps the limits, which is found between points of a table
@@ -94,7 +129,6 @@ class RateSizes:
 
     def more(self, rows: Sequence[SizedTrial]) -> object:
         """Another plan that takes fewer accelerators, unless the best is used at each rate."""
-        from costmodel.explore.serving.fewer_gpus import fewer_gpus
 
         trials = [row.more for row in rows if isinstance(row.more, ServingTrial)]
         return None if self.best else fewer_gpus(serving(self.asked.case), trials)

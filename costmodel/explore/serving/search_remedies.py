@@ -20,9 +20,9 @@ from costmodel.explore.serving.best_layout import asked_case, plan_settings
 from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, with_room, without
 from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy, ServingVariants
 from costmodel.explore.serving.limit_misses import limit_misses
+from costmodel.explore.serving.remedy_trials import unloaded
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.smallest_cluster import search_remedy, smaller_fleet, smallest_cluster, with_both_sizes
-from costmodel.explore.serving.vary_serving import unloaded
 from costmodel.ground.errors import CostModelError
 
 _EVERY = 100_000  # plans, of which the nearest to the limits is taken

@@ -21,10 +21,9 @@ from costmodel.explore.serving.fleet_remedies import (
 from costmodel.explore.serving.fleets import counts_of, more_replicas
 from costmodel.explore.serving.limit_levers import limit_levers
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
-from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials
+from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials, ServingTrial
 from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts
 from costmodel.explore.serving.user_levers import for_users
-from costmodel.explore.serving.vary_serving import ServingTrial
 from costmodel.ground.units import significant
 
 _KEYS = {"L050": ("replicas", "tp", "pp"), "L055": ("pp",), "L056": ("ep", "tp"), "L057": ("ep", "dp_attention"),

@@ -19,8 +19,7 @@ from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
 from costmodel.report.terminal.plan.effect_lines import with_effects
-from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.search.remedies import remedies_json
+from costmodel.report.terminal.search.refusals import reason, remedies_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, title, with_facts
 

@@ -7,7 +7,7 @@ from costmodel.ground.units import gib, percent, show_memory
 from costmodel.report.page.content import PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.values import TERM_WORDS, Figures, memory_role, seconds, term_role
-from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
+from costmodel.report.terminal.plan.memory_breakdown import ledger_label, ledger_note
 
 _LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 

@@ -20,7 +20,7 @@ from costmodel.report.page.plan_page import (
 from costmodel.report.page.search_parts import choices_data, front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.search.own_plan import ordinal
+from costmodel.report.terminal.search.ranking import ordinal
 
 
 def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:

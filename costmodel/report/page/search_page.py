@@ -15,7 +15,7 @@ from costmodel.report.page.content import Headline, HtmlPage
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds
-from costmodel.report.terminal.search.order_lines import without_safety
+from costmodel.report.terminal.search.ranking import without_safety
 from costmodel.report.terminal.style.head import head_of, title
 
 

@@ -22,7 +22,7 @@ from costmodel.report.page.plots import Plot, PlotAxis, PlotPoint
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings
 from costmodel.report.page.values import seconds
-from costmodel.report.terminal.search.own_plan import ordinal
+from costmodel.report.terminal.search.ranking import ordinal
 from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_search import degree_words, none_is_safe, other_rule
 from costmodel.report.terminal.serving.serving_variants import value_table, varied_cells, varied_heads

@@ -20,7 +20,7 @@ from costmodel.explore.explain.fixes import remedies
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.changes import Remedy, safest
 from costmodel.explore.search.search import search, with_remedies
-from costmodel.report.terminal.search.remedies import remedy_lines
+from costmodel.report.terminal.search.refusals import remedy_lines
 
 PRICES = ["", "time", "quality", "money"]
 EIGHT_B: dict[str, Any] = {

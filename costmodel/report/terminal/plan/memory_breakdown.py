@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
-from costmodel.ground.units import gib, percent
-from costmodel.report.terminal.plan.cache_rows import cache_rows
-from costmodel.report.terminal.plan.memory_notes import ledger_label, ledger_note
+from costmodel.estimate.training.memory.rank_states import kept_gradient
+from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
+from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
+from costmodel.explore.structure_words import choice_words, tuning_notes
+from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
@@ -26,6 +31,7 @@ from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, bar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
 
@@ -154,3 +160,102 @@ def _left_out(facts: Alone, verbose: bool) -> list[Line]:
 def _ranked(facts: Alone) -> str:
     """The command that ranks plans for this model."""
     return shlex.join(["costmodel", "search", "--model", facts.named])
+
+
+def cache_rows(kinds: Sequence[CacheKind], columns: Sequence[str]) -> CellTable:
+    """A row of each kind, and of several their sum; kinds without a share in a column have a dash there."""
+    shown = list(kinds)
+    if len(kinds) > 1:
+        sums = tuple(map(sum, zip(*(kind.held for kind in kinds), strict=True)))
+        shown.append(CacheKind("all", sum(kind.layers for kind in kinds), sums))
+    rows = [(kind.name, counted(kind.layers), *map(_held, kind.held)) for kind in shown]
+    return CellTable(("cache by layers", "layers", *columns), rows, "lr" + "r" * len(columns), indent="  ")
+
+
+def _held(nbytes: float) -> str:
+    return show_memory(nbytes) if nbytes else "—"
+
+
+_NOTES = {
+    "gathered": "unsharded units in flight",
+    "buckets": "reduce buckets",
+    "context": "keys and values of other ranks",
+    "recompute": "what one layer holds while it is recomputed",
+    "logits": "logits, loss, last norm",
+    "update": "temporary memory of the optimizer step beyond backward",
+    "fragmentation": "held back by the caching allocator (assumed)",
+    "runtime": "context and communicators (assumed)",
+}
+
+
+def ledger_label(answer: Answer, name: str) -> str:
+    """A line of the ledger; what is called gathered are copies where no rank gathers from another."""
+    gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
+    return "copies" if name == "gathered" and not gathers else name
+
+
+def _shards(answer: Answer) -> bool:
+    """Whether several ranks hold the states of each other."""
+    return number(answer.evaluation.block.shards) > 1
+
+
+def ledger_note(answer: Answer, name: str) -> str:
+    """What a line holds."""
+    inputs, structure = answer.inputs, answer.evaluation.block.structure
+    states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.3g} B a parameter"
+    notes = {
+        "weights": _weights(answer),
+        "gradients": _gradients(answer),
+        "optimizer": f"{optimizer}, {_sharded(answer)}" if _zero(answer) >= 1 else optimizer,
+        "activations": choice_words(structure)[0],
+    }
+    if ledger_label(answer, "gathered") == "copies":
+        unpacked = "4-bit weights, unpacked for use"
+        notes["gathered"] = unpacked if inputs.packed else "16-bit copies of what is used, and their gradients"
+    if inputs.ranks == 1:
+        notes["runtime"] = "context (assumed)"
+    if states.cast and inputs.tuning is None:
+        notes["gathered"] = f"{states.compute:.0f} B a parameter that matmuls read, autocast's copies"
+    notes |= tuning_notes(inputs)
+    if structure.recompute_modules is not None:
+        notes["recompute"] = "recomputed modules of one layer"
+    return notes.get(name, _NOTES.get(name, ""))
+
+
+def _zero(answer: Answer) -> int:
+    """The ZeRO stage that shards something; one rank alone shards nothing."""
+    return answer.evaluation.block.structure.zero if _shards(answer) else 0
+
+
+def _sharded(answer: Answer) -> str:
+    replicas = float(answer.evaluation.block.dp_replicate[0])
+    return "sharded over dp" if replicas == 1 else "sharded over dp / dp_replicate"
+
+
+def _weights(answer: Answer) -> str:
+    inputs, structure = answer.inputs, answer.evaluation.block.structure
+    states, narrow, zero = inputs.stack.states, inputs.narrow, _zero(answer)
+    kept = 0.0 if narrow and narrow.primary else states.weights
+    copies = f" + {inputs.recipe.copies:.3g} {inputs.recipe.name}" if narrow and narrow.cached else ""
+    words = f"{kept:.0f}{copies} B a parameter"
+    words += ", once for each direction" if weight_replication(structure.schedule) > 1 else ""
+    if zero == 3:
+        return f"{words}, {_sharded(answer)}"
+    whole = states.sharded_master and zero > 0
+    return f"{words}, {_sharded(answer)}, and {states.compute:.0f} B whole" if whole else words
+
+
+def _gradients(answer: Answer) -> str:
+    inputs, block = answer.inputs, answer.evaluation.block
+    zero, offload, width = _zero(answer), block.structure.offload, inputs.widths.gradient
+    late = bool(np.any(summed_once(inputs, block)))
+    words = f"{width:.0f} B a parameter"
+    if "optimizer" in offload and zero >= 2 and not late and inputs.stack.offload and inputs.stack.offload.gradients:
+        return f"{words}, in pieces on their way to the host"
+    if inputs.stack.states.gradient_copies and zero <= 1 and "optimizer" not in offload:
+        wide = width == ELEMENT_BYTES["fp32"]
+        return f"{words}, and {width / 2:.0f} B of backward" if wide else f"{words}, and {2 * width:.0f} B of the shard"
+    if zero < 2:
+        return words
+    kept = kept_gradient(inputs.stack.states, width, zero=zero)
+    return f"{words}, whole until the last micro-batch" if late else f"{kept:.0f} B a parameter, {_sharded(answer)}"

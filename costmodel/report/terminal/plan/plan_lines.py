@@ -14,8 +14,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.report.terminal.plan.plan_words import plan_words
-from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.search.remedies import remedy_lines
+from costmodel.report.terminal.search.refusals import reason, remedy_lines
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import Line, WidthDrawing, typed
 from costmodel.report.terminal.style.next_command import command

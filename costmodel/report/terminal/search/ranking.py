@@ -14,7 +14,11 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.plan_figures import plan_in_words
+from costmodel.explore.kept_answers import brief_words
+from costmodel.explore.search.bands import SCORED, unsure
 from costmodel.explore.search.rank import Front, Ranked
 from costmodel.explore.search.refusals import Example
 from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
@@ -22,15 +26,13 @@ from costmodel.explore.structure_words import CHOICES, choice_words, short_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, WAYS
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
+from costmodel.report.answers.compare import difference, figure_row
 from costmodel.report.terminal.plan.plan_lines import searched
 from costmodel.report.terminal.plan.plan_settings import plan_settings
 from costmodel.report.terminal.plan.plan_words import plan_words
-from costmodel.report.terminal.search.order_lines import none_is_safe, roomier, unsure_order, without_safety
-from costmodel.report.terminal.search.own_plan import beaten, gain, ordinal
-from costmodel.report.terminal.search.refusals import reason, reason_of
-from costmodel.report.terminal.search.remedies import remedy_lines
+from costmodel.report.terminal.search.refusals import reason, reason_of, remedy_lines
 from costmodel.report.terminal.search.varied_keys import few, headings
-from costmodel.report.terminal.style.formatting import result, spaced
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
 from costmodel.report.terminal.style.head import head_of, price_varies, prices
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
@@ -356,3 +358,98 @@ def prices_of(found: SearchResult, plans: Iterable[Ranked]) -> list[Text]:
     if not shows_cost(found) or not price_varies([axis.path for axis in found.variants.over]):
         return []
     return prices(price_of(found.case_of(variant)) for variant in dict.fromkeys(plan.variant for plan in plans))
+
+
+_TELLING = 0.005
+
+
+def beaten(found: SearchResult) -> bool:
+    """Whether the user's own plan, outside what was searched, is better than all in it."""
+    own = found.yours
+    return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
+
+
+def gain(found: SearchResult, step_time: float) -> Line:
+    """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
+    named = {plan_in_words(move.name): move for move in advantage(found)}
+    terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
+    telling = [(move, title) for move, title in terms if abs(difference(move)) > _TELLING * step_time]
+    telling.sort(key=lambda item: difference(item[0]))
+    shown = [(named["step_time"], "step time"), *telling]
+    shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
+    rows = [figure_row(move, title, share=not title.startswith(" "))[:4] for move, title in shown]
+    return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
+
+
+def ordinal(number: int) -> str:
+    """A rank as people write it.
+
+    >>> ordinal(1), ordinal(12), ordinal(1023)
+    ('1st', '12th', '1,023rd')
+    """
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{suffix}"
+
+
+_ALIKE = 0.01  # share below which two plans count as equal
+
+
+def unsure_order(found: SearchResult, shown: int) -> list[Line]:
+    """How many of the plans shown may be the fastest, with the chances that the first one is."""
+    chances = found.chances[:shown]
+    count = unsure(chances)
+    if count < 2:
+        return []
+    stated = f"these {count}" if count == len(chances) else f"the first {count}"
+    last = f", than {count} with {chances[count - 1]:.0%}" if count > 2 else ""
+    return [styled(f"any of {stated} may be fastest: 1 is faster than 2 with a chance of {chances[1]:.0%}{last}")]
+
+
+def roomier(found: SearchResult) -> Iterator[Line]:
+    """The first plan that surely fits behind one at risk, or behind one that is tight and hardly faster."""
+    winner, *others = found.best
+    alike = [plan for plan in others if plan.variant == winner.variant]
+    if "N023" in winner.remarked:
+        yield _behind_risk(found, winner, [plan for plan in alike if "N023" not in plan.remarked])
+        return
+    free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
+    if verdict(winner.costs["memory_share"]) != "tight" or not free:
+        return
+    slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
+    if 0 <= slower < _ALIKE:
+        room = gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"])
+        yield styled(
+            f"  1 is tight: {found.best.index(free[0]) + 1} takes {percent(slower)} longer and {room} GiB less", DIM
+        )
+
+
+def _behind_risk(found: SearchResult, winner: Ranked, safe: Sequence[Ranked]) -> Line:
+    """What surely fits costs over the first plan, which may not fit."""
+    risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
+    if not safe:
+        return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
+    slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1
+    more = f"takes {percent(slower)} longer" if slower >= 0 else f"is {percent(-slower)} faster"
+    return styled(f"{risk}; {found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
+
+
+def none_is_safe(found: SearchResult) -> str:
+    """That no plan has the chance to fit that the search prefers, and which is the surest; empty where one has."""
+    if found.is_safe or found.safe is None or not found.best:
+        return ""
+    surest = rounded_percent(found.best[0].costs["fit_chance"])
+    return f"No plan fits with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}; surest first."
+
+
+def without_safety(found: SearchResult) -> str:
+    """The best plan whatever its chance to fit, what that gains, and its chance; empty where it is the best one."""
+    other = found.expected
+    if found.safe is None or other is None:
+        return ""
+    best, objective = found.best[0], found.inputs.case.scenario.objective
+    words = brief_words(one_row(other.structure, **other.sizes))
+    timed = objective in SCORED
+    ratio = best.costs["step_time" if timed else objective] / other.costs["step_time" if timed else objective]
+    gained = f"{percent(abs(ratio - 1), 2)} {'faster' if timed else f'less {objective}'}"
+    chance = rounded_percent(other.costs["fit_chance"])
+    return f"Without --safe: {words}: {gained}, fits with a chance of {chance} (--safe off)"

@@ -17,9 +17,8 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
 from costmodel.report.machine.answer_fields import assumed_json, notes
 from costmodel.report.machine.serving_json import frame, plan
-from costmodel.report.terminal.serving.search_key import apart_words
 from costmodel.report.terminal.serving.serving_formatting import chance_of, result
-from costmodel.report.terminal.serving.serving_search import degree_words
+from costmodel.report.terminal.serving.serving_search import apart_words, degree_words
 from costmodel.report.terminal.serving.serving_variants import (
     stopped_lines,
     title_lines,

@@ -15,8 +15,8 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.serving.fewer_gpus import FewerGpus
-from costmodel.explore.serving.vary_serving import ServingTrial
+from costmodel.explore.serving.rate_sizes import FewerGpus
+from costmodel.explore.serving.remedy_trials import ServingTrial
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, rounded_dollars, significant

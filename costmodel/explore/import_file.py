@@ -8,28 +8,29 @@ from dataclasses import field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from costmodel.documents.keys.overrides import Assignment, assign
 from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
-from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.resolved_scenario import any_from
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.formats import CONFIG, MEGATRON
-from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.importers.megatron import read_options
 from costmodel.exchange.importers.serving.container_manifest import is_manifest, selected_accelerators
-from costmodel.exchange.machines.machine_shape import TOOLS, machine_shape
+from costmodel.exchange.machines.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.models import imported_model, worded
-from costmodel.exchange.values.foreign_values import document_name
+from costmodel.exchange.values.foreign_values import document_name, shown
 from costmodel.exchange.values.placed_values import placed
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
-from costmodel.explore.import_machine import imported_machine
-from costmodel.explore.import_node import GivenNode, given_node, other_selected, selected_node
 from costmodel.explore.import_serving import invalid_plan, is_served, served
+from costmodel.explore.node_of_gpu import node_of_gpu
 from costmodel.explore.typed_commands import refuse_unquoted
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
@@ -244,3 +245,152 @@ def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
         for part in path.split("."):
             here = here[int(part)] if isinstance(here, list) else here[part]
         yield path, here, origin
+
+
+# Fabrics by how many links an accelerator has in all, which is what a switch shows between any two.
+_FABRICS = {
+    "nvlink2": 6, "nvlink2-2": 2, "nvlink3": 12, "nvlink3-4": 4, "nvlink3-8": 8, "nvlink4": 18, "nvlink4-8": 8,
+    "nvlink5": 18, "nvlink6": 36,
+}  # fmt: skip
+
+
+def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelerator: str) -> Imported:
+    """The cluster of a shape; without a node's name the only one that it can be, else a fault that lists them."""
+    part = _part(shape, accelerator)
+    fitting = [each for each in _library() if _fits(each, shape, part)]
+    how_many = nodes or shape.nodes
+    origin = Origin("file", shape.words, shape.place)
+    if node:
+        _check(read("node", node), shape, part)
+        chosen = OriginValue(node, Origin("assumed", "--node, given beside the file"))
+    elif len(fitting) == 1:
+        chosen = OriginValue(
+            fitting[0].name, Origin("derived", f"the only one of this shape: {shape.words}", shape.place)
+        )
+    else:
+        raise CostModelError(_choice(shape, fitting, part))
+    count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))
+    document, origins = placed({"cluster": {"node": chosen, "nodes": count}}, Place(shape.place.file))
+    loss = Loss("not expressible", "the network between nodes is not stated: it is that of the node named", shape.place)
+    return Imported(shape.format, document, origins, (loss,), (), {})
+
+
+def _part(shape: MachineShape, accelerator: str) -> str:
+    """The accelerator that is given or named; empty where neither is known."""
+    stated = accelerator or shape.product
+    found = accelerator_named(stated) if stated else ""
+    if accelerator and not found:
+        raise fail("D009", f"there is no accelerator named '{accelerator}'", None, "costmodel list accelerators")
+    return found
+
+
+def _library() -> Iterator[Node]:
+    for name in names("node"):
+        node: Node = read("node", name)
+        yield node
+
+
+def _fits(node: Node, shape: MachineShape, part: str) -> bool:
+    """Whether a node has as many accelerators, of that part, with as many links; interfaces may be fewer."""
+    if node.accelerators != shape.accelerators or (part and node.accelerator != part):
+        return False
+    if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric)) != shape.links:
+        return False
+    return not shape.nics or node.scale_out is None or node.scale_out.nics <= shape.nics
+
+
+def _check(node: Node, shape: MachineShape, part: str) -> None:
+    """A fault where the node that is named has another shape."""
+    if node.accelerators != shape.accelerators:
+        sentence = f"{node.name} has {node.accelerators:g} accelerators, and the text shows {shape.accelerators}"
+        raise fail("X004", sentence, shape.place, "costmodel list nodes shows the others")
+    if part and node.accelerator != part:
+        raise fail("X004", f"{node.name} has {node.accelerator}, and the text shows {part}", shape.place)
+    if shape.links is not None and _FABRICS.get(str(node.scale_up.fabric), shape.links) != shape.links:
+        sentence = f"{node.name} has {node.scale_up.fabric}, and the text shows {shape.links} links"
+        raise fail("X004", sentence, shape.place)
+
+
+def _choice(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
+    listed = ", ".join(node.name for node in fitting)
+    if not fitting:
+        hint = "costmodel init node writes one of your own" if part else "--gpu states the part"
+        return Fault("X002", f"{shape.words}: no node of the library has this shape", shape.place, hint)
+    more = "" if part else "; --accelerator h100-sxm, for example, leaves fewer"
+    return Fault("X002", f"{shape.words}: which node is it?", shape.place, f"--node with one of {listed}{more}")
+
+
+@record
+class GivenNode:
+    """A node of the library, what of it is another's, and which option states it."""
+
+    node: Node
+    origin: Origin
+    changes: tuple[Assignment, ...] = ()
+
+    @property
+    def name(self) -> OriginValue:
+        """The name of the node, as a document states it."""
+        return OriginValue(self.node.name, self.origin)
+
+    @property
+    def accelerator(self) -> str:
+        """The name of its accelerator."""
+        changed = [str(change.value) for change in self.changes if change.path == "cluster.node.accelerator"]
+        own = self.node.accelerator
+        return changed[-1] if changed else own if isinstance(own, str) else own.name
+
+    def written_into(self, document: Mapping, origins: dict[str, Origin]) -> None:
+        """Writes the node out in a document that names it, where its accelerator or links are others'."""
+        if not self.changes:
+            return
+        reader = DocumentReader()
+        assign(document, self.changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+        del origins["cluster.node"]
+        origins |= dict.fromkeys((change.path for change in self.changes), self.origin)
+
+
+def given_node(name: str, gpu: str) -> GivenNode | None:
+    """The node of --node, or the usual one of --gpu; a node that is named too has to hold that accelerator."""
+    if not gpu:
+        return GivenNode(read("node", name), _beside("--node")) if name else None
+    changes, assumed = node_of_gpu(gpu, name or None)
+    node: Node = read("node", name or assumed[0].value)
+    needed = (change for change in changes if change.path != "cluster.node" and change.value != node.accelerator)
+    words = "--node and --gpu, given beside the file" if name else f"--gpu {gpu}: {assumed[0].origin}"
+    return GivenNode(node, Origin("assumed", words), tuple(needed))
+
+
+def selected_node(stated: Sequence[OriginValue]) -> GivenNode | None:
+    """The usual node of the accelerator that a manifest selects; none where it selects none, or several."""
+    parts = {accelerator_named(str(each.value)): each for each in stated}
+    if len(parts) != 1 or "" in parts:
+        return None
+    ((part, named),) = parts.items()
+    given = given_node("", part)
+    assert given is not None
+    words = f"{named.origin.text}: {named.value}, in its usual node; --node names another"
+    return replace(given, origin=Origin("derived", words, named.place))
+
+
+def other_selected(given: GivenNode | None, stated: Sequence[OriginValue]) -> list[Fault]:
+    """A warning for each selector of a manifest that asks for another accelerator than that of --gpu or --node."""
+    if given is None or given.origin.kind != "assumed":
+        return []
+    known = [accelerator_named(str(each.value)) for each in stated]
+    if given.accelerator in known:
+        return []
+    option = given.origin.text.partition(",")[0].partition(":")[0]
+    return [
+        Fault(
+            "X004",
+            f"the manifest selects {shown(each.value)}, and the scenario has {given.accelerator}, by {option}",
+            each.place,
+            "select the same in the manifest, or leave --gpu and --node out",
+        )
+        for each in stated
+    ]
+
+
+def _beside(option: str) -> Origin:
+    return Origin("assumed", f"{option}, given beside the file")

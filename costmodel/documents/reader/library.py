@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,6 @@ from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
 from costmodel.documents.reader.foreign_readers import Foreign, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
-from costmodel.documents.reader.parent_document import with_parent, written_out
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
 from costmodel.documents.reader.sources import glossary as glossary
@@ -35,11 +34,70 @@ from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.text.files import file_text
-from costmodel.documents.text.yaml_tree import WORTH_KEEPING, copied, read_tree
+from costmodel.documents.text.yaml_tree import WORTH_KEEPING, Mapping, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.hardware import Accelerator, Fabric
+
+
+TextOf = Callable[[str, Place | None], tuple[str, str]]
+_DEEPEST = 4
+
+
+def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
+    """The tree with what it leaves out taken from the stack under `like`, section by section."""
+    parent = tree.get("like") if isinstance(tree, Mapping) else None
+    if not isinstance(parent, str):
+        return tree
+    place = getattr(parent, "place", None)
+    if depth == _DEEPEST:
+        raise fail("D013", f"stacks that are like one another end at {parent}", place, "write one of them out")
+    text, shown = text_of(parent, place)
+    whole, _ = read_tree(text, shown)
+    return _over(with_parent(whole, text_of, depth + 1), tree)
+
+
+def written_out(tree: Any, text_of: TextOf) -> Any:
+    """The same of a stack that a scenario writes out: its own name is a label, and may not be that of another stack.
+
+    One that states all keys, as scenarios of results do, takes nothing from its parent.
+    """
+    whole = with_parent(tree, text_of)
+    if whole is not tree and _leaves(whole) > _leaves(tree):
+        _check_name(tree)
+    return whole
+
+
+def _leaves(tree: Any) -> int:
+    """How many values a tree holds."""
+    return sum(map(_leaves, tree.values())) if isinstance(tree, Mapping) else 1
+
+
+def _check_name(tree: Mapping) -> None:
+    """A fault where a stack has the name of another one than it takes its keys from."""
+    name, parent = tree.get("name"), tree["like"]
+    try:
+        other = isinstance(name, str) and find("stack", name) != find("stack", parent)
+    except CostModelError:
+        return  # a label of the user
+    if other:
+        sentence = f"this stack has the name of {name} and takes nothing from it; its keys are those of {parent}"
+        raise fail("C033", sentence, place_at(tree, "name"), f"like: {name}, or a name of your own")
+
+
+def _over(parent: Any, child: Any) -> Any:
+    """The child's values over the parent's; lists are the child's alone."""
+    if not (isinstance(parent, Mapping) and isinstance(child, Mapping)):
+        return child
+    found = copied(child)
+    for key, value in parent.items():
+        if key not in child:
+            found[key] = value
+        else:
+            found[key] = _over(value, child[key])
+    return found
+
 
 UNMEASURED = "unmeasured"  # the efficiency of everything that has none
 

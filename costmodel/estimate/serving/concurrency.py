@@ -5,20 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.load.closed_loop import burst_first_token_time, surplus_wait
+from costmodel.equations.serving.load.first_token import prompt_room, prompt_service_time
+from costmodel.equations.serving.load.loop_steps import (
+    crowded_first_token_time,
+    loop_first_token_time,
+    loop_first_token_variance,
+    loop_token_time,
+    of_others,
+    requests_per_step,
+    steps_in_line,
+    steps_of_a_request,
+    tokens_beside,
+)
+from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.load.steady_state import mixed_step_time
 from costmodel.estimate.serving.host_loading import loading_time
-from costmodel.estimate.serving.loop import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import TAIL, SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import whole_budget
-from costmodel.estimate.serving.whole_prompts import steps_with_prompt
-from costmodel.ground.equation import Number, term
+from costmodel.estimate.serving.whole_prompts import filled_room, steps_with_prompt, whole_prompts_decoded
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.record import record
+from costmodel.ground.solvers import last_within
 
 CROWDED = 0.5  # share of users who wait for a slot, from which on they are counted
 _ROUNDS = 4  # each leaves a tenth of the distance or less, as loads are a small part of an answer
@@ -124,3 +139,122 @@ def first_token_time(
     prompt = load.computed * point.gamma
     ahead = first * share(point.together, point.gamma)
     return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, ahead)
+
+
+MISSED = 0.5  # of a step of others: a request comes at any time of it
+LEAST = 1e-12  # requests of a step
+
+Column = NDArray[np.float64]
+
+
+@record
+class LoopTimes:
+    """Times of a request: to the first token, mean and p99, and of a step for each later one."""
+
+    first: Number
+    first_p99: Number
+    token: Number
+
+
+@record
+class _Passed:
+    """What a request passes where steps answer so many of the others: its steps, and the room of each for prompts."""
+
+    room: Number
+    line: Number
+    own_room: Number  # of the attention group of one prompt
+    ridden: Number
+    steps: Number
+
+
+def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
+    """So many users on one replica, all of whom the engine admits; the budget is that of all attention groups."""
+    passed = _passed(load, layout, users, _answered(load, layout, users))
+    answered = _most(load, layout, users, passed)
+    others = of_others(answered, users)
+    with term("prompts of others"):
+        arriving = others * load.computed
+    missed = _missed(users)
+    mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
+    with term("of others"):
+        beside = mixed_step_time(step, 0.0, 0.0, point.gamma, arriving)
+        parts = (load.computed, passed.room, passed.line, passed.ridden, arriving)
+        tokens = load.computed + tokens_beside(*parts, in_parts=not load.whole)
+        steps = passed.line + passed.ridden
+    with term("other stages"):
+        passing = load.computed * (point.whole - point.gamma)  # while each of them serves others
+    first = loop_first_token_time(missed, beside, steps, step, point.beta, point.gamma, tokens) + passing
+    later = _later(load)
+    with term("own sequence"):
+        least = beside + point.beta
+    token = loop_token_time(passed.steps, mean, first, later, least)
+    first = crowded_first_token_time(first, share(users, answered), mean, later, token)
+    with term("alone"):
+        ridden = steps_with_prompt(load, passed.own_room, 0.0)
+        alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.gamma, load.computed) + passing
+    with term("behind others"):
+        service = prompt_service_time(load.computed, point.filled, step, passed.room)
+        variance = loop_first_token_variance(first, alone, service, users, load.prompt_spread)
+    far = lognormal_percentile(step, first, variance, normal_quantile(TAIL))
+    return LoopTimes(first, far, token)
+
+
+def _missed(users: Number) -> Number:
+    """Steps that begin before a request is there; none does where it is the only one."""
+    with term("missed"):
+        return MISSED * np.clip(users - 1.0, 0.0, 1.0)
+
+
+def _later(load: Load) -> Number:
+    """Steps that generate an answer but for its first token."""
+    with term("later tokens"):
+        return (load.output - 1.0) / load.accepted
+
+
+def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
+    """Requests of a step at which what users pass takes as many of them as there are."""
+
+    def excess(answered: Column) -> Column:
+        over: Column = np.log(answered * np.asarray(_passed(load, layout, users, answered).steps) / users)
+        return over
+
+    with untraced(), np.errstate(all="ignore"):
+        most: Column = np.asarray(_most(load, layout, users, None), dtype=np.float64).view(np.ndarray)
+        return last_within(excess, LEAST, most)
+
+
+def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _Passed:
+    with term("line of prompts"):
+        others = of_others(answered, users)
+        decoding = load.verified * (others * load.steps)
+        each = prompt_room(layout.budget, decoding / layout.pp)
+        room = layout.pp * filled_room(load, each, layout.dp_attention)
+        used = share(others * load.computed, np.maximum(room, LEAST))
+        line = steps_in_line(load.computed, room, used, load.prompt_spread)
+        own = room / layout.dp_attention
+        ridden = steps_with_prompt(load, own, used)
+    return _Passed(room, line, own, ridden, steps_of_a_request(line, ridden, _later(load), _missed(users)))
+
+
+def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
+    """Requests of a step, where users pass so many steps, or none but those of their tokens."""
+    with term("answered"):
+        steps = 1.0 + _later(load) if passed is None else passed.steps
+        tokens = load.computed + load.verified * load.steps
+        return requests_per_step(users, steps, _whole_steps(load, layout, tokens), tokens)
+
+
+def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
+    """Tokens of the steps of all micro-batches where users send as much as these hold."""
+    if not load.whole:
+        return layout.pp * layout.budget
+    decoded = whole_prompts_decoded(load, layout.budget / layout.dp_attention, layout.pp * layout.dp_attention)
+    with term("whole prompts"):
+        return decoded * share(tokens, load.steps)
+
+
+def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
+    """Mean time of a step that answers so many requests, or of one without prompts beside as many sequences."""
+    with term("mean step" if prompts else "without prompts"):
+        tokens = answered * load.computed if prompts else 0.0
+        return mixed_step_time(point.alpha, point.beta, answered * load.steps, point.gamma, tokens)

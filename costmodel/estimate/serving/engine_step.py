@@ -11,11 +11,13 @@ from dataclasses import fields, replace
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import embedding_traffic, mlp_traffic, norm_traffic
-from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
+from costmodel.equations.kernels.roofline import attention_forward_time, matmul_time, stream_time
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.network.topology import carried_over
+from costmodel.equations.serving.step.decode_step import weight_product_bytes
 from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
@@ -35,7 +37,6 @@ from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.launches import eager_launches, launch_wait
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.quantised_products import product
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import Batch, busiest_group
 from costmodel.ground.equation import Number, known_as, term
@@ -361,3 +362,23 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
             for matrix in projector_matmuls(inputs.model, own, layout.tp):
                 maps = maps + own.count * product(inputs, rows / tower.merge, matrix, narrow=False)
     return VisionTime(maps, cores, moved)
+
+
+def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool) -> Number:
+    """Time of so many rows times one weight matrix."""
+    types = inputs.types
+    fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
+    weight = types.weight if narrow else types.wide
+    operand = types.operand if narrow else types.wide
+    columns = matrix.split * matrix.n
+    return matmul_time(
+        matmul_flop(rows, columns, matrix.k),
+        weight_product_bytes(rows, columns, matrix.k, weight, operand, types.wide),
+        peak,
+        inputs.memory_bandwidth,
+        fit.compute_share,
+        fit.memory_share,
+        fit.start,
+        fit.exponent,
+        1.0,  # kernels alone: what steps take beyond them is the engine's host time
+    )

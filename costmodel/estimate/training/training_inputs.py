@@ -34,7 +34,6 @@ from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.expert_inputs import ExpertInputs, expert_inputs
-from costmodel.estimate.training.overlap_shares import OverlapShares, overlap_shares
 from costmodel.estimate.training.stack_in_use import (
     attention_fit,
     model_in_use,
@@ -46,6 +45,45 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
+
+
+@record
+class OverlapShares:
+    """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
+
+    tp: float
+    dp: float
+    weights: float
+    pp: float
+    cp: float
+
+
+def overlap_shares(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
+    """The shares of a case; those that its stack gives are noted as assumed."""
+    stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
+    origin = f"stacks/{stack.name}"
+    return OverlapShares(
+        tp=choose("assume.overlap.tp", stated.tp, _of_tensors(case), origin),
+        dp=choose("assume.overlap.dp", stated.dp, stack.overlap.dp, origin),
+        weights=_of_weights(case, log, origin),
+        pp=choose("assume.overlap.pp", stated.pp, stack.overlap.pp, origin),
+        cp=choose("assume.overlap.cp", stated.cp, stack.overlap.cp, origin),
+    )
+
+
+def _of_tensors(case: ResolvedScenario) -> float:
+    """The stack's overlap of tensor parallelism; models with experts have a separate value."""
+    experts = case.stack.experts
+    return case.stack.overlap.tp if experts is None or not case.model.has_experts else experts.tp_overlap
+
+
+def _of_weights(case: ResolvedScenario, log: AssumptionLog, origin: str) -> float:
+    """The hidden share of the weight all-gather, if stated; else that of the gradients."""
+    asked, stack = case.scenario.assume.overlap, case.stack.overlap
+    if asked.weights is None and stack.weights is None:
+        return stack.dp if asked.dp is None else asked.dp
+    return log.choose("assume.overlap.weights", asked.weights, stack.weights or 0.0, origin)
+
 
 REPLICAS = frozenset({"dp", "edp", "replicas"})  # groups that reach from one kind of nodes to another
 Dropped = Literal["nothing", "core", "operations", "layer"]

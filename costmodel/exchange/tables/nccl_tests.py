@@ -16,7 +16,6 @@ from pathlib import Path
 
 from costmodel.documents.reader.folders import is_near
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.exchange.tables.nccl_lines import HEADER, RESULT, STARTS, cleaned, is_header
 from costmodel.exchange.tables.nccl_ranks import ranks_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.quoting import quoted_value
@@ -280,3 +279,58 @@ def _within(place: Place, text: str) -> Place:
     """Where a word stands in the line of a place."""
     found = re.search(rf"(?<!\S){re.escape(text)}(?!\S)", place.text)
     return replace(place, column=found.start() + 1 if found else 1, width=len(text))
+
+
+# Of lines that are cleaned.
+HEADER = re.compile(r"#\s*size\s+count\s+type\b")
+STARTS = re.compile(r"#\s*(nThread\s+\d+|nccl-tests version)")
+RESULT = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_COLUMNS = re.compile(r"\bsize\s+count\s+type\b")
+_RUNS = re.compile(r"([\w.]+)|(\s+)|([^\w.\s]+)")
+_COMMENTS = re.compile(
+    r"(nThread\s+\d+|nccl-tests version|Using devices|Rank\s+\d+\s.*\bdevice\s+\d+|size\s+count\s+type\b"
+    r"|\(B\)\s+\(elements\)|out-of-place\s+in-place|Out of bounds values|Avg bus bandwidth|Collective test concluded)"
+)
+_MOST_FRONTS = 16  # of one text
+
+
+def is_header(line: str) -> bool:
+    """Whether the columns are named in a line, whatever stands in front of them."""
+    return bool(_COLUMNS.search(line))
+
+
+def cleaned(lines: list[str]) -> list[str]:
+    """As many lines, each as nccl-tests printed it."""
+    plain = [_ESCAPES.sub("", line) for line in lines]
+    fronts = dict.fromkeys(_alike(front) for line in plain if (front := _front(line)))
+    patterns = [re.compile(front) for front in list(fronts)[:_MOST_FRONTS]]
+    return [_commented(_behind(line, patterns)) for line in plain]
+
+
+def _front(line: str) -> str:
+    """What stands in front of the names of the columns, and of the '#' before them."""
+    found = _COLUMNS.search(line)
+    return line[: found.start()].rstrip().removesuffix("#").strip() if found else ""
+
+
+def _alike(front: str) -> str:
+    """A pattern of what stands in front of other lines: the same signs between any words and figures.
+
+    >>> bool(re.match(_alike("[1,0]<stdout>:"), "[1,7]<stdout>:   1024")), bool(re.match(_alike("0:"), "1024  256"))
+    (True, False)
+    """
+    runs = _RUNS.findall(front)
+    return r"\s*" + "".join(r"[\w.]+" if word else r"\s+" if blank else re.escape(signs) for word, blank, signs in runs)
+
+
+def _behind(line: str, patterns: list[re.Pattern[str]]) -> str:
+    """A line without the longest of the fronts that it begins with."""
+    ends = [found.end() for pattern in patterns if (found := pattern.match(line))]
+    return line[max(ends, default=0) :]
+
+
+def _commented(line: str) -> str:
+    """A line that nccl-tests begins with '#', with it."""
+    bare = line.lstrip()
+    return bare if bare.startswith("#") else f"# {bare}" if _COMMENTS.match(bare) else line

@@ -3,22 +3,87 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.evaluate_plans import Evaluation, missing_input
+from costmodel.documents.schemas.results import OF_RUN, TRAINING_COLUMNS
+from costmodel.equations.run.economics import work_time
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
 from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
+from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import is_sent
-from costmodel.explore.explain.explain import ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation
+from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation, trees_of
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operation_nodes, operations
-from costmodel.explore.page.time_losses import TimeLoss, loss_nodes, share_nodes, stage_nodes, time_losses
 from costmodel.explore.page.transfer_nodes import transfer_nodes
+from costmodel.ground.equation import Number, known_as, origin_of, trace
 from costmodel.ground.record import record
+
+
+@record
+class TimeLoss:
+    """One step on the way from the ideal to the predicted time."""
+
+    name: str
+    seconds: float
+
+
+def time_losses(inputs: TrainingInputs, evaluation: Evaluation) -> list[TimeLoss]:
+    """The ideal, what is computed again, kernels below the peak, then every term of the step."""
+    costs = evaluation.costs.row()
+    terms = [name for name in TERM_COLUMNS.values() if name not in ("matmul", "attention")]
+    ahead = [TimeLoss(name, number(value)) for name, value in _of_compute(inputs, evaluation).items()]
+    return ahead + [TimeLoss(name, costs[name]) for name in terms if costs[name] > 0]
+
+
+def loss_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the parts that are no terms of the step, of a traced evaluation."""
+    with trace():
+        origins = {f"{name}_s": origin_of(value, name) for name, value in _of_compute(inputs, evaluation).items()}
+    return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+
+
+def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the parts of the wall time of a run, of a traced evaluation."""
+    if inputs.run is None or evaluation.run is None:
+        return {}
+    with trace():
+        parts = {"steps": evaluation.run.goodput, **shares(inputs.run, evaluation.run)}
+        origins = {f"shares.{name}": origin_of(value, name) for name, value in parts.items()}
+    return trees_of(Book(inputs.case.trees, OF_RUN, TERM_COLUMNS), origins, dict.fromkeys(origins, "1"))
+
+
+def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the time of a micro-batch on the first, a middle and the last stage, of a traced evaluation."""
+    with trace():
+        origins = {
+            f"stages.{stage}.{name}": origin_of(getattr(rank, name), f"{name} of the {stage} stage")
+            for stage, rank in zip(STAGES, evaluation.step.ranks, strict=True)
+            for name in ("forward", "backward")
+        }
+    found = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
+    for stage in STAGES:
+        each = [found[f"stages.{stage}.{name}"] for name in ("forward", "backward")]
+        both = sum(node.value for node in each)
+        found[f"stages.{stage}.both"] = ExplainedFigure("both", both, "s", operation="sum", beneath=each)
+    return {key: replace(node, name=key.rpartition(".")[2]) for key, node in found.items()}
+
+
+def _of_compute(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
+    flop, columns = work_of_step(inputs, evaluation.block), evaluation.costs.columns
+    ideal, executed = (
+        known_as(name, work_time(work, inputs.rates.mfu_peak, inputs.ranks))
+        for name, work in (("ideal", flop.model), ("executed", flop.executed))
+    )
+    kernels = columns["matmul"] + columns["attention"] - executed
+    return {"ideal": ideal, "recomputed": executed - ideal, "kernels": kernels}
+
 
 MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
 MOST_RANKS = 16

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.estimate.serving.loop import LoopTimes, loop
+from costmodel.estimate.serving.concurrency import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load

@@ -10,7 +10,7 @@ from each import each
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
-from costmodel.evidence.validate.launch_defaults import launch_says
+from costmodel.evidence.validate.imputation import launch_says
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.recompute_cells import MODULES
 from costmodel.evidence.validate.spelling import recompute_of

@@ -13,8 +13,8 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.evidence.validate.imputation import Filling
-from costmodel.evidence.validate.machines import cluster_of
 from costmodel.evidence.validate.modelled_rows import modelled
+from costmodel.evidence.validate.rows import cluster_of
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow

@@ -96,8 +96,8 @@ def test_times_to_wait_that_are_none(wait: str, run: Any) -> None:
 def test_a_scheduler_without_workers(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is said that one is waited for, and after the time that was set the search ends, and leaves nothing."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.dask_workers.SAY_AFTER", 0.1)
-    monkeypatch.setattr("costmodel.explore.search.dask_workers.COUNT_EVERY", 0.05)
+    monkeypatch.setattr("costmodel.explore.search.engine.SAY_AFTER", 0.1)
+    monkeypatch.setattr("costmodel.explore.search.engine.COUNT_EVERY", 0.05)
     with distributed.LocalCluster(
         n_workers=0, processes=False, dashboard_address=None, host="127.0.0.1", silence_logs=50, protocol="tcp"
     ) as cluster:
@@ -167,7 +167,7 @@ def test_a_lost_dask_worker(scheduler: str) -> None:
 @pytest.mark.filterwarnings("default")
 def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.dask_workers.ANSWER_WITHIN", 1)
+    monkeypatch.setattr("costmodel.explore.search.engine.ANSWER_WITHIN", 1)
     with (
         pytest.raises(CostModelError, match="no Dask scheduler answers"),
         SearchEngine("dask", "tcp://127.0.0.1:9", 1).opened(),
@@ -180,7 +180,7 @@ def test_no_dask_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_port_that_is_not_dask(banner: bytes, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that accepts connections and does not speak the protocol of Dask ends the search within --wait."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("costmodel.explore.search.dask_workers.AT_LEAST", 0.5)
+    monkeypatch.setattr("costmodel.explore.search.engine.AT_LEAST", 0.5)
     held = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -209,7 +209,7 @@ def test_a_client_that_never_ends(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
     fake = types.SimpleNamespace(Client=Client, KilledWorker=RuntimeError, LocalCluster=None)
     monkeypatch.setitem(sys.modules, "distributed", fake)
-    monkeypatch.setattr("costmodel.explore.search.dask_workers.AT_LEAST", 0.01)
+    monkeypatch.setattr("costmodel.explore.search.engine.AT_LEAST", 0.01)
     ran = run("search", NAME, "--engine", "dask=tcp://127.0.0.1:9", "--wait", "0.01 s")
     ended.set()
     assert (ran.code, ran.out) == (2, "")

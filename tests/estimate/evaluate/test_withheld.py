@@ -56,7 +56,7 @@ def test_a_run_without_end_has_no_length(setting: str, run: Any) -> None:
     answer = json.loads(run("run", NAME, "--json", "--set", setting).out)
     assert answer["run"] is None
     assert all(math.isfinite(number) and number >= 0 for number in numbers(answer["plans"]))
-    figures = cm.estimate(NAME, [setting]).figures["plans"][0]
+    figures = cm.estimate(NAME, settings=[setting]).figures["plans"][0]
     lost = {name for name, value in figures.items() if value is None and name.endswith(("_s", "_usd", "_j", "_kg"))}
     assert lost >= {"run_time_s", "run_cost_usd", "energy_j", "emissions_kg"}
     assert figures["cost_per_mtoken_usd"] > 0

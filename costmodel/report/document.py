@@ -102,7 +102,7 @@ class Section:
 
     key: str
     title: str
-    lead: str = ""
+    lead: str | Callable[[], str] = ""
     figures: Sequence[Callable[[], Draw]] = ()
     ahead: Sequence[Line] = ()
     table: Table | None = None

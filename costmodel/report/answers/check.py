@@ -91,7 +91,7 @@ def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Sect
     rows = [_row(checked, finding) for finding in checked.findings]
     table = Table(columns, rows, headed=False, gap=" ", face="page" if brief else "all") if rows else None
     title = f"{'✓' if checked.kept else '✗'} {checked.name}"
-    words = words_of(checked.asked.case.kind).conclusion(checked.answer)
+    words = partial(words_of(checked.asked.case.kind).conclusion, checked.answer)
     return [Section(key, title, words, (), ahead, table, beneath, apart=False), *why(checked, key)]
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from costmodel.documents.keys.overrides import short
-from costmodel.documents.reader.sources import provenance
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.compare.input_paths import InputValue, leaves
@@ -18,7 +17,6 @@ from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import significant
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, TraceWriter, Value
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.documents.tree import written_words
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.head import title, with_facts
@@ -92,6 +90,9 @@ def _turned(
     found: Sensitivity, written: Mapping[str, InputValue], knob: Knob, side: int, words: str, traces: TraceWriter
 ) -> int:
     """The trace of a change: the result with the figure turned to one side, over the result."""
+    from costmodel.documents.reader.sources import provenance
+    from costmodel.report.terminal.documents.tree import written_words
+
     asked, say = found.asked, words_of(found.asked.case.kind).result
     plan = {} if asked.case.scenario.plan is not None else asked.kept(found.answer).settings
     base = traces.of(found.result)

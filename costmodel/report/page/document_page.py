@@ -39,7 +39,7 @@ def section_part(section: Section, traces: Traces) -> Part:
     return Part(
         section.key,
         section.title,
-        section.lead,
+        section.lead if isinstance(section.lead, str) else section.lead(),
         [make() for make in section.figures],
         tables=[table] if table is not None and not section.folded else [],
         figures_as_table=table if section.folded else None,

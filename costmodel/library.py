@@ -326,7 +326,7 @@ def figure(scenario: Scenario, name: str = "time") -> Drawn:
     Raises:
         CostModelError: there is no such figure, or nothing to draw
     """
-    from costmodel.commands.wings import wing_of
+    from costmodel.commands.by_workload import commands_of
 
     case = preferring(load(scenario), SAFE)
-    return Drawn(cast(str, Result(wing_of(case).figure(case, name)).form("svg")))
+    return Drawn(cast(str, Result(commands_of(case).figure(case, name)).form("svg")))

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion, pages
+from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, VerboseOption, answering_in
 from costmodel.commands.short_form import Question, asking
-from costmodel.commands.wings import wing_of
 from costmodel.report.terminal.style.answer import Reply
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
@@ -31,7 +31,7 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
     Next: costmodel search SCENARIO
     """
     case = question.loaded()
-    return wing_of(case).estimate(case, verbose=verbose)
+    return commands_of(case).estimate(case, verbose=verbose)
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -65,7 +65,7 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
             return _model_memory(question.scenario, verbose=verbose)
         question = question.with_model()
     case = question.loaded()
-    return wing_of(case).memory(case, verbose=verbose)
+    return commands_of(case).memory(case, verbose=verbose)
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
@@ -92,7 +92,7 @@ def comm(question: Question) -> Reply:
     Next: costmodel explain SCENARIO tp_exposed
     """
     case = question.loaded()
-    return wing_of(case).comm(case)
+    return commands_of(case).comm(case)
 
 
 @answering_in(*PAGE)
@@ -111,7 +111,7 @@ def run(question: Question, verbose: VerboseOption = False) -> Reply:
     Next: costmodel explain SCENARIO goodput --set run={}
     """
     case = question.loaded()
-    return wing_of(case).run(case, verbose=verbose)
+    return commands_of(case).run(case, verbose=verbose)
 
 
 @answering_in(*PAGE, "trace")

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import answering
 from costmodel.commands.short_form import Question, asking
-from costmodel.commands.wings import wing_of
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -92,7 +92,7 @@ def explain(
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
         case = question.loaded()
-        return wing_of(case).explain_plan(case)
+        return commands_of(case).explain_plan(case)
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
@@ -126,7 +126,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 def _figure(question: Question, quantity: str, depth: int) -> Reply:
     """A figure of a scenario's plan, as a tree of equations."""
     case = question.loaded()
-    return wing_of(case).explain(case, quantity, depth)
+    return commands_of(case).explain(case, quantity, depth)
 
 
 def _asked_of_a_scenario(what: str, quantity: str) -> bool:

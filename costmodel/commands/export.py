@@ -117,14 +117,14 @@ def _format(word: str) -> ExportFormat | None:
 
 def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> Found:
     """The plan of a scenario in a format, which must be one of its workload."""
-    from costmodel.commands.wings import wing_of
+    from costmodel.commands.by_workload import commands_of
     from costmodel.ground.errors import Place, fail
 
-    wing = wing_of(case, "export")
-    wanted = wing.usual_format(case) if to is None else to.value
-    if wanted not in wing.FORMATS:
+    commands = commands_of(case, "export")
+    wanted = commands.usual_format(case) if to is None else to.value
+    if wanted not in commands.FORMATS:
         does = "serves" if wanted in _ENGINES else "trains"
         sentence = f"{wanted} {does}; the workload of this scenario is {case.kind}"
-        hint = f"--to {', '.join(wing.FORMATS)}"
+        hint = f"--to {', '.join(commands.FORMATS)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)
-    return wing.export(case, wanted, rank)
+    return commands.export(case, wanted, rank)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
-from costmodel.commands.wings import wing_of
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -113,8 +113,8 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
         return _several(cases)
     (case,) = cases
-    wing = wing_of(case)
-    return wing.report(case) if figure is None else wing.figure(case, figure.value)
+    commands = commands_of(case)
+    return commands.report(case) if figure is None else commands.figure(case, figure.value)
 
 
 def _several(cases: Sequence[LoadedScenario]) -> Reply:
@@ -123,7 +123,7 @@ def _several(cases: Sequence[LoadedScenario]) -> Reply:
     from costmodel.report.page import scenarios_page as pages
     from costmodel.report.page.forms import page_forms
 
-    entries = [pages.entry_of(wing_of(case).page_facts(case)) for case in cases]
+    entries = [pages.entry_of(commands_of(case).page_facts(case)) for case in cases]
     forms = page_forms(lambda: pages.scenarios_page(entries, command_line()), lambda: pages.scenarios_figure(entries))
     works = all(entry.works for entry in entries)
     lines, result = lambda: pages.scenarios_lines(entries), lambda: pages.scenarios_json(entries)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.wing import TOP, SearchQuestion, no_answer, without
+from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict

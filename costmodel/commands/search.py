@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
+from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
-from costmodel.commands.wing import FRONT, TOP, SearchQuestion
-from costmodel.commands.wings import wing_of
+from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -121,4 +121,4 @@ def search(
     varied = axes(over or ())
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
     asked = SearchQuestion(top, pareto, varied, why_not, into, keep is Keep.ALL, resume, engine, workers, wait)
-    return wing_of(case).search(case, asked)
+    return commands_of(case).search(case, asked)

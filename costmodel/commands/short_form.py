@@ -89,11 +89,11 @@ class Question:
 
     def case(self, question: str) -> ResolvedScenario:
         """The scenario loaded for a question that only training answers; a fault with the reason for another."""
-        from costmodel.commands.wings import wing_of
+        from costmodel.commands.by_workload import commands_of
         from costmodel.documents.reader.resolved_scenario import training
 
         case = self.loaded()
-        wing_of(case, question)
+        commands_of(case, question)
         return training(case)
 
     def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
@@ -282,18 +282,18 @@ def _flags(
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
     """The case as questions about one plan take it."""
-    from costmodel.commands.wings import wing_of
+    from costmodel.commands.by_workload import commands_of
 
-    return with_best_plan(case) if wing_of(case).PLANS_AHEAD and case.scenario.plan is None else case
+    return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:
     """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
-    from costmodel.commands.wings import wing_of
+    from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption
 
-    found = wing_of(case).best_plan(case)
+    found = commands_of(case).best_plan(case)
     if found is None:  # the answer shows why it is invalid
         return case
     settings, origin = found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.wing import FRONT, TOP, SearchQuestion
+from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.counts import number_of

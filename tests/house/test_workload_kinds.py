@@ -13,7 +13,7 @@ ROOMS = {"commands", "report", "explore", "questions", "library.py"}
 REGISTRIES = {
     "explore/workloads.py",
     "report/workload_words.py",
-    "commands/wings.py",
+    "commands/by_workload.py",
 }  # the tables of what each workload has
 KINDS = {"training", "serving", "rl"}
 TYPES = ("Training", "Serving", "Rl")  # begin the names of a workload's classes

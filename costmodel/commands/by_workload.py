@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from costmodel.commands.wing import Wing, no_answer
+from costmodel.commands.workload_commands import WorkloadCommands, no_answer
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
 
-def wing_of(case: LoadedScenario, question: str = "") -> Wing:
+def commands_of(case: LoadedScenario, question: str = "") -> WorkloadCommands:
     """The answers about a scenario's workload; a fault where a question has none, with the reason."""
-    wing = _OF[case.kind]()
-    if question in wing.WITHOUT:
-        raise no_answer(case, wing.WITHOUT[question])
-    return wing
+    commands = _OF[case.kind]()
+    if question in commands.WITHOUT:
+        raise no_answer(case, commands.WITHOUT[question])
+    return commands
 
 
-def _training() -> Wing:
+def _training() -> WorkloadCommands:
     from costmodel.commands import training
 
     return training
 
 
-def _serving() -> Wing:
+def _serving() -> WorkloadCommands:
     from costmodel.commands import serving
 
     return serving
 
 
-def _rl() -> Wing:
+def _rl() -> WorkloadCommands:
     from costmodel.commands import rl
 
     return rl
 
 
-_OF: dict[str, Callable[[], Wing]] = {"training": _training, "serving": _serving, "rl": _rl}
+_OF: dict[str, Callable[[], WorkloadCommands]] = {"training": _training, "serving": _serving, "rl": _rl}

@@ -54,7 +54,7 @@ def without(workload: str, names: Sequence[str], instead: str) -> None:
         raise fail("C030", f"search of {workload} has no {', '.join(names)}", None, instead)
 
 
-class Wing(Protocol):
+class WorkloadCommands(Protocol):
     """A workload as commands about one plan see it."""
 
     @property

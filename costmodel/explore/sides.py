@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
-from costmodel.explore.compare.compare import Side
+from costmodel.explore.compare.compare import Side, is_stored
 from costmodel.ground.errors import fail
 
 
@@ -14,7 +15,9 @@ def side_of(name: str, case: LoadedScenario, rank: int | None, *, changed: bool)
 
     rank: counted from 1; 0 is the scenario's own plan
     """
-    return _SIDES[case.kind](name, case, rank, changed)
+    found = _SIDES[case.kind](name, case, rank, changed)
+    is_own = rank is None and case.scenario.plan is not None and (changed or not is_stored(case))
+    return replace(found, case=case) if is_own else found
 
 
 def fail_if_unlike(cases: Iterable[LoadedScenario]) -> None:

@@ -5,6 +5,7 @@ Sections hold tables whose cells have their exact value, the result that they ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -54,6 +55,16 @@ class Value:
 
 
 Cell = str | Value
+
+
+def explained(text: str, value: float | None, name: str, line: str) -> Cell:
+    """A figure that opens the command which prints how it was computed; a text alone where it has no value.
+
+    name: of the result, without its unit. line: the command
+    """
+    if value is None or not math.isfinite(value):
+        return text
+    return Value(text, value, opens=lambda traces: traces.add(name, text, f"{line} prints how it was made"))
 
 
 @record

@@ -29,8 +29,8 @@ BUDGETS = {
     "explore": 14_150,  # searches of reinforcement learning over values, and their front
     "explore/serving": 3_700,
     "ground": 1_900,
-    "report": 1_650,  # with the document that all faces draw
-    "report/answers": 2_000,  # terminal, page and plain values of a question in one place
+    "report": 1_700,  # with the document that all faces draw
+    "report/answers": 2_050,  # terminal, page and plain values of a question in one place
     "report/page": 3_850,
     "report/terminal": 9_200,
 }

@@ -39,6 +39,7 @@ class Side:
     overload: tuple[str, ...] = ()  # why it cannot answer all that arrives
     asked: FlagQuestion = field(default_factory=FlagQuestion)  # flags that it is asked for with, and their defaults
     kind: str = "training"
+    case: LoadedScenario | None = None  # whose own plan it is; None of a stored result, and of the plan of a rank
 
 
 @record
@@ -141,6 +142,12 @@ def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Inpu
     """Files that have another text than when a stored result was made."""
     both = [name for name in after if name in before and before[name] != after[name]]
     return [Input(name, before[name], after[name]) for name in both]
+
+
+def is_stored(case: LoadedScenario) -> bool:
+    """Whether a scenario is that of a result as it was written with --json."""
+    stored = next(iter(case.trees.values()), None)
+    return isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/")
 
 
 def side(name: str, answer: Answer) -> Side:

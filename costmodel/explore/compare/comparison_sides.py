@@ -10,7 +10,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
-from costmodel.explore.compare.compare import Side, side
+from costmodel.explore.compare.compare import Side, is_stored, side
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC
 from costmodel.explore.compare.select_plan import answered, ranked
@@ -21,7 +21,7 @@ from costmodel.ground.parsing import parse
 def training_side(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
     """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
     stored = next(iter(case.trees.values()), None)
-    if isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/") and not changed:
+    if isinstance(stored, dict) and is_stored(case) and not changed:
         return _stored(name, case, stored, 1 if rank is None else rank)
     return side(name, answered(case) if rank is None else ranked(case, rank))
 

@@ -19,7 +19,17 @@ from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.units import gib, percent, rounded_percent
 from costmodel.report.answers.compare import figures_json, inputs, inputs_json, moved
-from costmodel.report.document import AnswerDocument, Column, Draw, Section, Table, Verdict, chance_verdict
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Section,
+    Table,
+    Verdict,
+    chance_verdict,
+    explained,
+)
 from costmodel.report.machine.answer_fields import flags_json, known
 from costmodel.report.machine.formats import json_text, markdown_text
 from costmodel.report.machine.runner_forms import RunnerCase, RunnerSuite
@@ -27,6 +37,7 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.document_lines import section_lines
 from costmodel.report.terminal.style.head import job_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, GOOD, HEAD, WARN, chance_style, styled
 from costmodel.report.workload_words import subject_fields, varied_head, words_of
 
@@ -145,11 +156,17 @@ def _in_short(checked: CheckedScenario) -> str:
     return ", ".join(words) or "fits; no limits"
 
 
-def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str, str, str, str]:
+def _row(checked: CheckedScenario, finding: CheckResult) -> tuple[Cell, ...]:
     mark = "✓" if finding.kept else "✗"
     if finding.kind == "known":
         return "▲" if finding.kept else "✗", "baseline", "does not hold it", "--update adds it", ""
-    value, bound = sides(checked, finding)
+    text, bound = sides(checked, finding)
+    value: Cell = text
+    if finding.kind in ("limit", "regression", "fits") and finding.name in checked.asked.columns:
+        planned = checked.asked.case.scenario.plan is not None
+        plan = {} if planned else checked.asked.kept(checked.answer).settings
+        line = command(checked.asked.case, "explain", finding.name, settings=plan)
+        value = explained(text, finding.value, finding.name, line)
     return mark, _named(finding), value, bound, _aside(checked, finding)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
@@ -14,7 +15,7 @@ from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Si
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
-from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict
+from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
@@ -27,6 +28,7 @@ from costmodel.report.terminal.style.head import (
     with_facts,
 )
 from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 from costmodel.report.workload_words import words_of
 
@@ -81,7 +83,31 @@ def _adds_up(found: Difference) -> bool:
 
 def _moved(found: Difference) -> list[Section]:
     """Results with their terms, where these add up to them; else results with their bands."""
-    return moved(found.before.kind, found.figures, [*_overloaded(found)])
+    return [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
+
+
+def _opening(found: Difference, section: Section) -> Section:
+    """A section whose figures of both sides open how they were computed; the result of a row is its first cell."""
+    if section.table is None:
+        return section
+    named = {_title_of(name): name for name in COLUMNS[found.before.kind]}
+    heads = [column.head for column in section.table.columns]
+    places = [(heads.index("before"), found.before, "before"), (heads.index("after"), found.after, "after")]
+    moves = {plan_in_words(move.name): move for move in found.figures}
+    rows = []
+    for row in section.table.rows:
+        cells, name = [*row], named.get(str(row[0]).strip(), "")
+        for place, side, when in places if name in moves else ():
+            if side.case is not None:
+                line = command(side.case, "explain", name)
+                cells[place] = explained(str(row[place]), getattr(moves[name], when), name, line)
+        rows.append(cells)
+    return replace(section, table=replace(section.table, rows=rows))
+
+
+def _title_of(name: str) -> str:
+    """How a row of a difference calls a result."""
+    return {**_TITLES, **_RUN_TITLES, **_TERMS}.get(name, name)
 
 
 def moved(

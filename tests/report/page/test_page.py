@@ -18,6 +18,7 @@ from costmodel.explore.page import rl_facts
 from costmodel.explore.page.report_facts import runs_on
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
+from costmodel.ground.units import show_time
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.evidence_part import measured_part
 from costmodel.report.page.render import page_html
@@ -148,7 +149,7 @@ def test_the_parts_of_a_run_and_the_rows_of_several_are_those_of_the_json(run: A
 @pytest.mark.parametrize("name", PAGES)
 def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) -> None:
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
-    page, without = Reader(pages[name]), ("check", "refused", "unsolved", "diff", "changed")
+    page, without = Reader(pages[name]), ("refused", "unsolved")
     assert page.unexplained == []
     of_rows = {f"{key}-rows" for key in ("plans", "sweep", "scale", "ends")}
     assert page.packed.keys() & {"trace", "plans", *of_rows} or name in without
@@ -188,6 +189,21 @@ def test_a_command_explains_a_figure_of_another_plan(
     if "columns" in held:
         (known,) = (each["values"][place] for each in held["columns"] if each.get("figure") == figure)
         assert value == pytest.approx(known, rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "figure"), [("diff", "step_time"), ("changed", "tpot"), ("check", "mfu")])
+def test_a_figure_of_a_side_opens_its_command(name: str, figure: str, run: Any, pages: dict[str, str]) -> None:
+    """Each side of a difference, and what is checked, has the command that prints the figure that stands there."""
+    held = Reader(pages[name]).packed["trace"]
+    found = [(text, held["texts"][made]) for title, text, made, *_ in held["nodes"] if title == figure]
+    assert len(found) == (1 if name == "check" else 2)
+    for text, line in found:
+        command = shlex.split(line.removesuffix(" prints how it was made"))
+        value = json.loads(run(*command[1:], "--json", "--depth", "1").out)["value"]
+        shown = (
+            show_time(value) if figure == "step_time" else result(figure, value) if figure == "tpot" else percent(value)
+        )
+        assert text.startswith(shown)
 
 
 def test_a_change_opens_the_figure_turned_and_its_command(run: Any) -> None:

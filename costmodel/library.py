@@ -79,6 +79,10 @@ class Result:
 
         Raises:
             CostModelError: the answer does not have that form
+
+        Example:
+            >>> function("memory")("quickstart").form("csv")[:5]
+            'model'
         """
         from costmodel.commands.progress import quiet
         from costmodel.commands.shared import form_of
@@ -167,8 +171,7 @@ def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedSc
         return str(Path(scenario))
     if scenario is None or isinstance(scenario, str | Mapping) or hasattr(scenario, "asked"):
         return cast("str | Mapping[str, Any] | LoadedScenario | None", scenario)
-    words = "a name, a path, a mapping or a case of load"
-    raise TypeError(f"{name}: a scenario is {words}, not {type(scenario).__name__}")
+    raise TypeError(f"{name}: a scenario is a name, a path, a mapping or a case of load, not {type(scenario).__name__}")
 
 
 def _assignments(name: str, settings: object) -> tuple[str, ...]:
@@ -184,12 +187,16 @@ def _assignments(name: str, settings: object) -> tuple[str, ...]:
 
 
 def diff(
-    before: Scenario, after: Scenario | None = None, *, settings: Settings = (), plans: str = "", safe: bool = True
+    before: Scenario,
+    after: Scenario | None = None,
+    *,
+    settings: Settings = (),
+    plans: str = "",
+    safe: str | None = None,
 ) -> Result:
     """What differs between two scenarios, or from one to the same with settings: inputs, and every figure that moved.
 
-    It works where nothing differs. plans: two ranks of their searches, as `--plans 1,2`; safe: whether these prefer
-    plans that fit with a chance of 90 %
+    It works where nothing differs. plans, safe: as the options of the command
 
     Example:
         >>> diff("quickstart", settings=["plan.recompute=full"]).works
@@ -197,16 +204,17 @@ def diff(
     """
     from costmodel.commands.diff import compared, ranks_of
     from costmodel.commands.progress import quiet
+    from costmodel.commands.short_form import flag_options
 
     if after is None and not _assignments("diff", settings) and not plans:
         raise TypeError("diff: there is nothing to compare with: give another scenario, settings or plans")
-    loaded = load(before), load(before if after is None else after, settings)
-    cases = [preferring(case, SAFE if safe else None) for case in loaded]
+    flags = {"safe": flag_options()["safe"]}
+    sides = {"scenario": before}, {"scenario": before if after is None else after, "settings": settings}
+    cases = [_question("diff", {**side, "safe": safe or None}, flags).loaded() for side in sides]
     names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
     with quiet():
-        sides = [*zip(names, cases, strict=True)]
-        ranks = ranks_of(str(plans)) if plans else None
-        return Result(compared(sides, " → ".join(names), ranks, changed=True, exit_code=True))
+        ranks, both = ranks_of(str(plans)) if plans else None, [*zip(names, cases, strict=True)]
+        return Result(compared(both, " → ".join(names), ranks, changed=True, exit_code=True))
 
 
 @functools.cache
@@ -325,6 +333,10 @@ def figure(scenario: Scenario, name: str = "time") -> Drawn:
 
     Raises:
         CostModelError: there is no such figure, or nothing to draw
+
+    Example:
+        >>> figure("quickstart", "memory").svg[:4]
+        '<svg'
     """
     from costmodel.commands.by_workload import commands_of
 

@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.pipelines import Pipelines
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.serving.found_plans import FoundPlans
-    from costmodel.report.document import AnswerDocument
+    from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.marks import SvgFigure
     from costmodel.report.terminal.style.layout import Line
 
 _OUTPUT = ("-o", "--output", "--format")
-Draw = Callable[[float], "SvgFigure"]
-Drawn = tuple[Callable[[], "HtmlPage"], Callable[[], Draw | None]]
+Drawn = tuple[Callable[[], "HtmlPage"], Callable[[], "Draw | None"]]
 
 
 def command_line() -> list[str]:

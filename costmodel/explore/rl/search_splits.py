@@ -80,17 +80,24 @@ class FoundSplits:
 
     @property
     def front(self) -> list[RlAnswer]:
-        """The plans that none beats in both results, best in the first one first."""
+        """The plans that none beats in both results, best in the first one first; of those with the preferred chance,
+        where any has it.
+        """
         assert self.axes is not None
         signs = [-1.0 if COLUMNS["rl"][name].better == "higher" else 1.0 for name in self.axes]
         placed = [(tuple(sign * each.costs[name] for sign, name in zip(signs, self.axes, strict=True)), each)
-                  for each in self.tried]  # fmt: skip
+                  for each in self.compared]  # fmt: skip
         kept, least = list[RlAnswer](), math.inf
         for (x, y), each in sorted(placed, key=lambda item: item[0]):
             if math.isfinite(x) and y < least:
                 kept.append(each)
                 least = y
         return kept
+
+    @property
+    def compared(self) -> list[RlAnswer]:
+        """The plans that a front is of."""
+        return [each for each in self.tried if not self.is_risky(each)] or self.tried
 
     def values_of(self, each: RlAnswer) -> dict[str, str]:
         """What a plan's scenario has of the keys that vary."""
@@ -256,7 +263,7 @@ def _tried(found: FoundSplits, case: RlCase, plan: RlPlan) -> RlAnswer:
         smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
         each = answer(case, smaller, found.steps)
     found.evaluated += 1
-    if found.axes is not None and each.works and not found.is_risky(each):
+    if found.axes is not None and each.works:
         found.tried.append(each)
     for code in each.refused or each.broken:
         found.refused[code] += 1

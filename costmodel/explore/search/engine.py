@@ -111,7 +111,7 @@ class _Look:
     def __init__(self, client: Any, address: str, patience: float, notify: Callable[[str], None]) -> None:
         self.client, self.address, self.patience, self.notify = client, address, patience, notify
         self.seen = self.counted = time.monotonic()
-        self.told = False
+        self.stated = False
 
     def __call__(self) -> None:
         now = time.monotonic()
@@ -123,14 +123,14 @@ class _Look:
         except Exception as error:  # of a scheduler that ended, or of the network
             raise _no_answer(self.address, error) from None
         if workers:
-            self.seen, self.told = now, False
+            self.seen, self.stated = now, False
             return
         if now - self.seen > self.patience:
             hint = f"dask worker {self.address} starts one; --wait sets how long to wait for it"
             raise fail("C020", f"no Dask worker came to {self.address} within {self.patience:g} s", None, hint)
-        if now - self.seen > SAY_AFTER and not self.told:
+        if now - self.seen > SAY_AFTER and not self.stated:
             self.notify(f"{self.address} has no Dask workers; waiting {self.patience:g} s for one (--wait)")
-            self.told = True
+            self.stated = True
 
 
 LOOK_EVERY = 0.2  # seconds between looks at whether to stop

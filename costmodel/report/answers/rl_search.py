@@ -134,7 +134,7 @@ def front(found: FoundSplits) -> Section:
         )
     drawing = scatter(points, (titles[0], titles[1]), (partial(result, x), partial(result, y)))
     table = Table(columns, rows, sortable=True, whole=True, data=partial(_rows_data, found, kept))
-    lead = f"{len(kept)} of {len(found.tried):,} plans that work are beaten by no other in both."
+    lead = f"{len(kept)} of {len(found.compared):,} plans that work are beaten by no other in both."
     return Section("front", f"{x} and {y}", lead, [partial(_front_figure, found)], [drawing], table, apart=False)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.explore.trial import Trial
 from costmodel.explore.vary.sweep import Swept
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
+from costmodel.ground.units import percent
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.terminal.style.answer import head
@@ -101,13 +103,20 @@ def _figure(found: Swept) -> Draw:
 
 
 def _best(found: Swept) -> Trial | None:
-    """The combination that works and has the best of the first result; None where all are alike or none is better."""
+    """The combination with the best of the first result, of those that work with the preferred chance where any does;
+    None where all are alike or none is better.
+    """
     name, better = found.shown[0], found.asked.columns[found.shown[0]].better
     known = [point for point in found.points if point.works and math.isfinite(point.costs.get(name, math.nan))]
+    known = [point for point in known if not _is_risky(found, point)] or known
     values = {point.costs[name] for point in known}
     if better == "neither" or (len(known) > 1 and len(values) == 1):
         return None
     return min(known, key=lambda point: point.costs[name] * (-1.0 if better == "higher" else 1.0), default=None)
+
+
+def _is_risky(found: Swept, point: Trial) -> bool:
+    return point.costs.get(found.asked.chance, 1.0) < SAFE
 
 
 def _conclusion(found: Swept) -> str:
@@ -118,7 +127,9 @@ def _conclusion(found: Swept) -> str:
         return words
     name, pairs = found.shown[0], zip(map(short_path, found.paths), best.written, strict=True)
     most, settings = found.asked.columns[name].better.removesuffix("er"), ", ".join(map(" ".join, pairs))
-    return f"{words} The {most}est {name}, {figure_words(found.asked, best, name)}, is at {settings}."
+    risky = any(point.works and _is_risky(found, point) for point in found.points) and not _is_risky(found, best)
+    name = f"{name} with a chance of {percent(SAFE, 2)} {found.asked.aim}" if risky else name
+    return f"{words} The {most}est {name}, {figure_words(found.asked, best, found.shown[0])}, is at {settings}."
 
 
 def _bar(point: Trial, name: str, most: float) -> str:

@@ -177,14 +177,9 @@ def _turned(knob: Knob, role: str, share: float) -> Piece:
 
 
 def check_figure(found: Sequence[CheckedScenario]) -> Bars:
-    """How much of what each scenario is held to is kept."""
-    return _kept_figure([(checked.name, [finding.kept for finding in checked.findings]) for checked in found])
-
-
-def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
     """What is kept and what is not, by scenario."""
-    rows = []
-    for name, held in found:
+    rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in found]
+    for name, held in every_one:
         kept, every = float(sum(held)), float(len(held))
         pieces = [
             Piece(0.0, kept, "good", f"{name}: {kept:.0f} kept", f"{name}.kept", kept),
@@ -193,7 +188,7 @@ def _kept_figure(found: Sequence[tuple[str, Sequence[bool]]]) -> Bars:
         share = percent(kept / every) if every else "held to nothing"
         rows.append(BarRow(name, pieces, f"{kept:.0f} of {every:.0f}, {share}" if every else share))
     legend = (("good", "kept"), ("bad", "not kept"))
-    words = f"{sum(all(held) for _, held in found)} of {len(found)} scenarios keep everything."
+    words = f"{sum(all(held) for _, held in every_one)} of {len(found)} scenarios keep everything."
     return Bars(
         "kept",
         "What is kept, by scenario",

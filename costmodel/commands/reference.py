@@ -18,6 +18,7 @@ from pydantic.json_schema import models_json_schema
 from costmodel.commands.app import app
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.reader.library import bibliography, document_class, glossary, read
+from costmodel.documents.reader.sources import argument_meaning
 from costmodel.documents.schemas.stack import Stack
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
@@ -115,7 +116,7 @@ def _equation(item: Equation) -> Iterator[str]:
     yield from (f"### {item.name}", "", contract.title, "")
     if contract.formula:
         yield from ("```text", contract.formula, "```", "")
-    named = [f"`{a.name}` {a.meaning}{f' [{a.unit}]' if a.unit else ''}" for a in contract.arguments]
+    named = [f"`{a.name}` {argument_meaning(a)}{f' [{a.unit}]' if a.unit else ''}" for a in contract.arguments]
     more = {"From": "; ".join(named), "Gives": f"{contract.meaning} [{contract.unit}]", "Source": contract.source}
     more |= {"Holds": contract.holds, "Pitfall": contract.pitfall}
     yield from (f"- {word}: {_cell(text)}" for word, text in more.items() if text)

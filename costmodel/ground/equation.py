@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -29,23 +30,27 @@ Number = float | NDArray[np.float64]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SECTIONS = ("Args:", "Returns:", "Example:", "Source:", "Holds:", "Monotone:", "Pitfall:")
-_ARGUMENT = re.compile(r"^(\w+): (.+?)(?: \[(.+)\])?$")
-_RETURN = re.compile(r"^(.*) \[(.+)\]$")
+_SECTIONS = ("Source", "Holds", "Pitfall", "Monotone")
+_ARGUMENT = re.compile(r"(\w+)(?: ((?:Σ )?[^\s:\[][^\s:]*))?(?: \[([^\]]+)\])?(?:: (.+))?")
+_RETURN = re.compile(r"(.+?)(?: \[([^\]]+)\])?")
 
 
 @record
 class Argument:
-    """One argument as its docstring declares it; `unit` is None for a choice."""
+    """One argument as its docstring declares it; `unit` is None for a choice.
+
+    Without `words` of its own it means what the vocabulary has under its name.
+    """
 
     name: str
-    meaning: str
+    words: str
+    symbol: str
     unit: str | None
 
 
 @record
 class Contract:
-    """The parts of an equation's docstring in the project's template."""
+    """The parts of an equation's docstring, in the form that `parse_contract` reads."""
 
     title: str
     formula: str
@@ -85,41 +90,56 @@ class Equation:
         if sys.flags.optimize > 1:
             hint = "run without -OO and with PYTHONOPTIMIZE unset; -O works"
             raise fail("C022", "python -OO removes the docstrings that this answer explains equations with", None, hint)
-        return parse_contract(inspect.getdoc(self.function) or "")
+        keyword_only = inspect.Parameter.KEYWORD_ONLY
+        choices = {item.name for item in self.signature.parameters.values() if item.kind is keyword_only}
+        return parse_contract(inspect.getdoc(self.function) or "", choices)
 
 
 EQUATIONS: dict[str, Equation] = {}
 
 
-def parse_contract(doc: str) -> Contract:
-    """Take a docstring in the house template apart."""
+def parse_contract(doc: str, choices: Collection[str] = ()) -> Contract:
+    """Take the docstring of an equation apart.
+
+        Title, a sentence.
+
+        formula
+
+        name symbol [unit]: words · choice: words
+        name symbol → what it gives [unit]
+        Source: key §2; key
+        Holds: under which conditions; then Pitfall and Monotone, all three optional
+        >>> example
+
+    A pure number has no unit in brackets; `choices` are the arguments that are no numbers. An argument without words
+    means what the vocabulary has under its name.
+    """
+    title, *formula = doc.split("\n\n")
+    lines = formula.pop().splitlines() if formula else []
     sections: dict[str, list[str]] = {"": []}
     current = ""
-    for line in doc.splitlines():
-        head = next((name for name in _SECTIONS if line.startswith(name)), None)
-        if head:
-            current = head
-            rest = line[len(head) :].strip()
-            sections[current] = [rest] if rest else []
-        else:
-            sections[current].append(line.strip() if current else line)
-    opening = [line for line in sections[""] if line.strip()]
-    arguments = []
-    for line in filter(None, sections.get("Args:", [])):
-        match = _ARGUMENT.match(line)
-        if match:
-            arguments.append(Argument(match[1], match[2], match[3]))
-    returned = _RETURN.match(" ".join(filter(None, sections.get("Returns:", []))))
+    for line in itertools.takewhile(lambda line: not line.startswith(">>>"), lines):
+        head, colon, rest = line.partition(": ")
+        if colon and head in _SECTIONS:
+            current, line = head, rest
+        sections.setdefault(current, []).append(line.strip())
+    given, _, gives = "\n".join(sections[""]).partition("→ ")
+    declared = filter(None, (_ARGUMENT.fullmatch(item) for item in re.split(r" · |\n", given.strip())))
+    returned = _RETURN.fullmatch(gives)
+    source, holds, pitfall, monotone = (" ".join(sections.get(name, ())) for name in _SECTIONS)
     return Contract(
-        title=opening[0].strip() if opening else "",
-        formula="\n".join(line.strip() for line in opening[1:]),
-        arguments=tuple(arguments),
+        title=title,
+        formula="\n".join(formula),
+        arguments=tuple(
+            Argument(name, words or "", symbol or "", unit or (None if name in choices else "1"))
+            for name, symbol, unit, words in (match.groups() for match in declared)
+        ),
         meaning=returned[1] if returned else "",
-        unit=returned[2] if returned else "",
-        source=" ".join(filter(None, sections.get("Source:", []))),
-        holds=" ".join(filter(None, sections.get("Holds:", []))),
-        monotone=" ".join(filter(None, sections.get("Monotone:", []))),
-        pitfall=" ".join(filter(None, sections.get("Pitfall:", []))),
+        unit=returned[2] or "1" if returned else "",
+        source=source,
+        holds=holds,
+        monotone=monotone,
+        pitfall=pitfall,
     )
 
 

@@ -44,15 +44,8 @@ def toy() -> Iterator[SimpleNamespace]:
 
         S (n − 1) / n
 
-        Args:
-            message: what each rank holds, S [B]
-            ranks: ranks in the group, n [1]
-
-        Returns:
-            bytes [B]
-
-        Source:
-            thakur-2005
+        message S [B]: what each rank holds · ranks n → bytes [B]
+        Source: thakur-2005
         """
         return message * (ranks - 1) / ranks
 
@@ -60,24 +53,15 @@ def toy() -> Iterator[SimpleNamespace]:
     def toy_time(message: Any, ranks: Any, bandwidth: Any = 1e9, *, twice: bool = False) -> Any:
         """Time of a toy.
 
-        Args:
-            message: what each rank holds, S [B]
-            ranks: ranks in the group, n [1]
-            bandwidth: of one rank, one way, B [B/s]
-            twice: there and back
-
-        Returns:
-            from first send
-            to last receive [s]
-
-        Holds:
-            S / n is large
+        message [B]: what each rank holds, S: its share · ranks n
+        bandwidth E[B] [B/s]: of one rank, one way · twice: there and back
+        → from first send to last receive [s]
+        Source: composition
+        Holds: S / n is large
             and n > 1
-
-        Source:
-            composition
-
         Monotone: increasing in message; decreasing in bandwidth
+        >>> toy_time(1e9, 8.0)
+        0.875
         """
         time = toy_wire(message, ranks) / bandwidth
         return 2 * time if twice else time
@@ -128,13 +112,12 @@ def test_the_contract_is_the_docstring_taken_apart(toy: SimpleNamespace) -> None
     contract = EQUATIONS["toy_time"].contract
     assert contract.title == "Time of a toy."
     assert contract.formula == ""
-    assert [(item.name, item.unit) for item in contract.arguments] == [
-        ("message", "B"),
-        ("ranks", "1"),
-        ("bandwidth", "B/s"),
-        ("twice", None),
+    assert [(item.name, item.symbol, item.unit, item.words) for item in contract.arguments] == [
+        ("message", "", "B", "what each rank holds, S: its share"),
+        ("ranks", "n", "1", ""),
+        ("bandwidth", "E[B]", "B/s", "of one rank, one way"),
+        ("twice", "", None, "there and back"),
     ]
-    assert contract.arguments[0].meaning == "what each rank holds, S"
     assert (contract.meaning, contract.unit) == ("from first send to last receive", "s")
     assert contract.holds == "S / n is large and n > 1"
     assert contract.source == "composition"

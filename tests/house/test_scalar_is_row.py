@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from each import each
 
+from costmodel.documents.reader.sources import argument_meaning
 from costmodel.ground.equation import Argument, Equation
 
 from .catalogue import choices, numbers, registered
@@ -55,7 +56,7 @@ def drawn_values(argument: Argument, equation: str, generator: np.random.Generat
     if argument.unit == "s" and equation in OF_LONGER_ENDS:
         return _spread(MIDDLE if argument.name.endswith("_middle") else ENDS, generator).tolist()
     if argument.unit == "1":
-        words = {*argument.name.split("_"), argument.meaning.split()[0].lower().strip(",;:")}
+        words = {*argument.name.split("_"), argument_meaning(argument).split()[0].lower().strip(",;:")}
         for span, hints in PURE.items():
             if words & hints:
                 return _spread(span, generator).tolist()

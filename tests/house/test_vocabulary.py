@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from costmodel.ground.equation import Equation
+
 from .catalogue import VOCABULARY, read_yaml, registered
 from .test_docstrings import unit_fault
 
@@ -44,13 +46,30 @@ def test_every_argument_is_in_the_glossary() -> None:
     assert not missing, f"use a word of {WHERE}, or add there:\n{listed}"
 
 
-def test_every_argument_has_the_unit_of_its_word() -> None:
-    odd = [
+def unit_faults(equation: Equation) -> list[str]:
+    """The arguments of an equation whose unit is none of their word's."""
+    return [
         f"  {equation.room}.{equation.name}({argument.name}) [{argument.unit or 'choice'}], glossary {units(entry)}"
-        for equation in registered()
         for argument in equation.contract.arguments
         if (entry := GLOSSARY.get(argument.name))
         and (argument.unit or "choice") not in units(entry)
         and (argument.unit is None or "u" not in units(entry))
     ]
+
+
+def test_every_argument_has_the_unit_of_its_word() -> None:
+    odd = [fault for equation in registered() for fault in unit_faults(equation)]
     assert not odd, "one word, one unit:\n" + "\n".join(odd)
+
+
+def test_a_planted_unit_is_caught() -> None:
+    def toy(message: float) -> float:
+        """Time of a toy.
+
+        message: without its unit → time [s]
+        """
+        return message
+
+    assert unit_faults(Equation(toy)) != []
+    toy.__doc__ = (toy.__doc__ or "").replace("message:", "message [B]:")
+    assert unit_faults(Equation(toy)) == []

@@ -6,12 +6,15 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.ground.equation import Argument
 
 _EQUATIONS = Path(__file__).resolve().parents[2] / "equations"
 
@@ -41,6 +44,12 @@ def bibliography() -> dict[str, Any]:
 def glossary() -> dict[str, Any]:
     """The words arguments and plans use, with meaning and unit."""
     return _beside_the_equations("vocabulary.yaml")
+
+
+def argument_meaning(argument: Argument) -> str:
+    """What an argument of an equation means, with its symbol: in its own words, else in those of the vocabulary."""
+    words = argument.words or str(glossary()[argument.name]["meaning"])
+    return f"{words}, {argument.symbol}" if argument.symbol else words
 
 
 def strategies() -> dict[str, Any]:

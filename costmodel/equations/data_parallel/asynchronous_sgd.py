@@ -11,25 +11,15 @@ def gradient_rate(workers: Number, time: Number, slowdown: Number) -> Number:
 
     n / (μ f): f = 1 if no worker waits, else the time of the one that is waited for over the mean
 
-    Args:
-        workers: workers, n [1]
-        time: mean time of a gradient on one worker, μ [s]
-        slowdown: what a worker waits for, f; the expected slowest where each waits for all [1]
-
-    Returns:
-        gradients a second [1/s]
-
-    Example:
-        >>> gradient_rate(64.0, 2.0, 1.0)
-        32.0
-
-    Holds: bounded staleness (stale synchronous) hides jitter, but a worker that stays slow sets the pace of all;
-        no estimate calls it
-
-    Source:
-        ho-2013; composition
-
+    workers n: workers · time μ [s]: mean time of a gradient on one worker
+    slowdown: what a worker waits for, f; the expected slowest where each waits for all
+    → gradients a second [1/s]
+    Source: ho-2013; composition
+    Holds: bounded staleness (stale synchronous) hides jitter, but a worker that stays slow sets the pace of all; no
+        estimate calls it
     Monotone: increasing in workers; decreasing in time, slowdown
+    >>> gradient_rate(64.0, 2.0, 1.0)
+    32.0
     """
     return workers / (time * slowdown)
 
@@ -40,22 +30,12 @@ def mean_staleness(workers: Number) -> Number:
 
     n − 1
 
-    Args:
-        workers: alike workers that update without waiting, n [1]
-
-    Returns:
-        updates [1]
-
-    Example:
-        >>> mean_staleness(64.0)
-        63.0
-
+    workers n: alike workers that update without waiting → updates
+    Source: ho-2013; composition
     Holds: exact in the mean: between two updates of a worker each other worker makes one on average
-
-    Source:
-        ho-2013; composition
-
     Monotone: increasing in workers
+    >>> mean_staleness(64.0)
+    63.0
     """
     return workers - 1
 
@@ -66,22 +46,12 @@ def staleness_break_even(slowdown: Number, staleness: Number) -> Number:
 
     (f − 1) / η
 
-    Args:
-        slowdown: time of a synchronous step over the mean of a worker, f [1]
-        staleness: mean staleness of the gradients, η [1]
-
-    Returns:
-        share of the steps [1]
-
-    Example:
-        >>> round(staleness_break_even(1.469, 63.0), 5)
-        0.00744
-
+    slowdown f: time of a synchronous step over the mean of a worker · staleness η: mean staleness of the gradients
+    → share of the steps
+    Source: composition
     Holds: steps that grow in proportion to the staleness; no law states this for language models, nor gives the factor
-
-    Source:
-        composition
-
     Monotone: increasing in slowdown; decreasing in staleness
+    >>> round(staleness_break_even(1.469, 63.0), 5)
+    0.00744
     """
     return (slowdown - 1) / staleness

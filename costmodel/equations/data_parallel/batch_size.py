@@ -22,24 +22,15 @@ def steps_for_batch(least_steps: Number, critical_batch: Number, batch: Number) 
 
     S = S_min (1 + B_c/B), which with the samples E gives (S/S_min − 1)(E/E_min − 1) = 1
 
-    Args:
-        least_steps: steps that no batch, however large, can do without, S_min [1]
-        critical_batch: batch with twice the least steps and twice the least samples, B_c [1]
-        batch: of a step, in tokens or samples as the critical one, B [1]
-
-    Returns:
-        steps, S [1]
-
-    Example:
-        >>> steps_for_batch(1000.0, 4e6, 1e6)
-        5000.0
-
+    least_steps S_min: steps that no batch, however large, can do without
+    critical_batch B_c: batch with twice the least steps and twice the least samples
+    batch B: of a step, in tokens or samples as the critical one
+    → steps, S
+    Source: mccandlish-2018
     Holds: learning rates set for each batch; one critical batch for the whole run, where it really grows as loss falls
-
-    Source:
-        mccandlish-2018
-
     Monotone: increasing in least_steps, critical_batch; decreasing in batch
+    >>> steps_for_batch(1000.0, 4e6, 1e6)
+    5000.0
     """
     return least_steps * (1 + critical_batch / batch)
 
@@ -50,24 +41,15 @@ def samples_for_batch(least_samples: Number, critical_batch: Number, batch: Numb
 
     E = E_min (1 + B/B_c)
 
-    Args:
-        least_samples: samples that no batch, however small, can do without, E_min [1]
-        critical_batch: batch with twice the least steps and twice the least samples, B_c [1]
-        batch: of a step, in tokens or samples as the critical one, B [1]
-
-    Returns:
-        samples, E [1]
-
-    Example:
-        >>> samples_for_batch(1e12, 4e6, 1e6) / 1e12
-        1.25
-
+    least_samples E_min: samples that no batch, however small, can do without
+    critical_batch B_c: batch with twice the least steps and twice the least samples
+    batch B: of a step, in tokens or samples as the critical one
+    → samples, E
+    Source: mccandlish-2018
     Holds: as steps_for_batch
-
-    Source:
-        mccandlish-2018
-
     Monotone: increasing in least_samples, batch; decreasing in critical_batch
+    >>> samples_for_batch(1e12, 4e6, 1e6) / 1e12
+    1.25
     """
     return least_samples * (1 + batch / critical_batch)
 
@@ -78,25 +60,14 @@ def batch_step_time(batch: Number, token_time: Number, ranks: Number, fixed: Num
 
     T = B t/n + f
 
-    Args:
-        batch: tokens of a step, B [1]
-        token_time: of a token on one rank, t [s]
-        ranks: accelerators that share the batch, n [1]
-        fixed: time of a step that the batch does not change, f [s]
-
-    Returns:
-        time, T [s]
-
-    Example:
-        >>> batch_step_time(4e6, 1e-3, 1000.0, 0.5)
-        4.5
-
+    batch B: tokens of a step · token_time t [s]: of a token on one rank · ranks n: accelerators that share the batch
+    fixed f [s]: time of a step that the batch does not change
+    → time, T [s]
+    Source: composition
     Holds: no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in batch, token_time, fixed; decreasing in ranks
+    >>> batch_step_time(4e6, 1e-3, 1000.0, 0.5)
+    4.5
     """
     return batch * token_time / ranks + fixed
 
@@ -107,28 +78,16 @@ def best_batch(critical_batch: Number, fixed: Number, ranks: Number, token_time:
 
     B* = √(B_c f n / t)
 
-    Args:
-        critical_batch: batch with twice the least steps and twice the least samples, B_c, in tokens [1]
-        fixed: time of a step that the batch does not change, f [s]
-        ranks: accelerators that share the batch, n [1]
-        token_time: of a token on one rank, t [s]
-
-    Returns:
-        tokens of a step, B* [1]
-
-    Example:
-        >>> round(float(best_batch(4e6, 0.4, 1024.0, 1e-3)))
-        1280000
-
+    critical_batch: batch with twice the least steps and twice the least samples, B_c, in tokens
+    fixed f [s]: time of a step that the batch does not change · ranks n: accelerators that share the batch
+    token_time t [s]: of a token on one rank
+    → tokens of a step, B*
+    Source: mccandlish-2018; composition
     Holds: steps as steps_for_batch, each of a time as batch_step_time
-
-    Source:
-        mccandlish-2018; composition
-
-    Pitfall:
-        twice the batch always costs samples; it saves time only while the fixed part of a step counts
-
+    Pitfall: twice the batch always costs samples; it saves time only while the fixed part of a step counts
     Monotone: increasing in critical_batch, fixed, ranks; decreasing in token_time
+    >>> round(float(best_batch(4e6, 0.4, 1024.0, 1e-3)))
+    1280000
     """
     return np.sqrt(critical_batch * (fixed * ranks / token_time))
 
@@ -139,23 +98,13 @@ def critical_batch_of_loss(loss: Number) -> Number:
 
     B_c = 2e8 / L^(1/0.21)
 
-    Args:
-        loss: cross-entropy, L, in nats a token [1]
-
-    Returns:
-        tokens, B_c [1]
-
-    Example:
-        >>> round(float(critical_batch_of_loss(2.0)) / 1e6, 1)
-        7.4
-
+    loss: cross-entropy, L, in nats a token → tokens, B_c
+    Source: kaplan-2020 eq. 1.4
     Holds: a fit on WebText2 with its tokenizer; with other data the constant is 2 to 3 times off, so that the answer is
         a band. Later fits find that it depends on the data seen, and not on the model
-
-    Source:
-        kaplan-2020 eq. 1.4
-
     Monotone: decreasing in loss
+    >>> round(float(critical_batch_of_loss(2.0)) / 1e6, 1)
+    7.4
     """
     return LOSS_BATCH / loss ** (1 / LOSS_EXPONENT)
 
@@ -166,22 +115,12 @@ def fitted_batch(flop: Number) -> Number:
 
     B = 0.292 C^0.3271
 
-    Args:
-        flop: work of the whole run, C [FLOP]
-
-    Returns:
-        tokens of a step, B [1]
-
-    Example:
-        >>> round(float(fitted_batch(6 * 67e9 * 2e12)) / 1e6, 1)
-        19.3
-
+    flop C [FLOP]: work of the whole run → tokens of a step, B
+    Source: bi-2024 eq. 1
     Holds: a fit of one team on its data from 1e17 to 2e19 FLOP, within 5 % of the batches of its 7B and 67B models
-
-    Source:
-        bi-2024 eq. 1
-
     Monotone: increasing in flop
+    >>> round(float(fitted_batch(6 * 67e9 * 2e12)) / 1e6, 1)
+    19.3
     """
     return BATCH_FACTOR * (flop / FITTED_FLOP) ** BATCH_EXPONENT
 
@@ -192,22 +131,12 @@ def fitted_learning_rate(flop: Number) -> Number:
 
     η = 0.3118 C^−0.125
 
-    Args:
-        flop: work of the whole run, C [FLOP]
-
-    Returns:
-        learning rate, η [1]
-
-    Example:
-        >>> round(float(fitted_learning_rate(6 * 67e9 * 2e12)) * 1e4, 1)
-        3.2
-
+    flop C [FLOP]: work of the whole run → learning rate, η
+    Source: bi-2024 eq. 1
     Holds: as fitted_batch, with AdamW; no estimate calls it
-
-    Source:
-        bi-2024 eq. 1
-
     Monotone: decreasing in flop
+    >>> round(float(fitted_learning_rate(6 * 67e9 * 2e12)) * 1e4, 1)
+    3.2
     """
     return RATE_FACTOR * (flop / FITTED_FLOP) ** RATE_EXPONENT
 
@@ -218,26 +147,15 @@ def carried_batch(batch: Number, tokens: Number, known_tokens: Number, growth_ex
 
     B (D/D₀)^α
 
-    Args:
-        batch: known to be good, B, in tokens [1]
-        tokens: of the run to come, D [1]
-        known_tokens: of the run it was good for, D₀ [1]
-        growth_exponent: α: 0.38 for the best, 0.46 for the critical batch [1]
-
-    Returns:
-        tokens of a step [1]
-
-    Example:
-        >>> float(carried_batch(1e6, 16e9, 1e9, 0.5)) / 1e6
-        4.0
-
+    batch: known to be good, B, in tokens · tokens D: of the run to come · known_tokens D₀: of the run it was good for
+    growth_exponent: α: 0.38 for the best, 0.46 for the critical batch
+    → tokens of a step
+    Source: bergsma-2025; zhang-2024
     Holds: the same data and tokenizer; fitted exponents are 0.383 for the best batch, 0.462 and 0.47 for the critical;
         no estimate calls it
-
-    Source:
-        bergsma-2025; zhang-2024
-
     Monotone: increasing in batch, tokens; decreasing in known_tokens
+    >>> float(carried_batch(1e6, 16e9, 1e9, 0.5)) / 1e6
+    4.0
     """
     return batch * (tokens / known_tokens) ** growth_exponent
 
@@ -250,24 +168,13 @@ def carried_learning_rate(
 
     η B/B₀ for SGD with a warm-up; η √(B/B₀) for Adam
 
-    Args:
-        learning_rate: known to be good, η [1]
-        batch: of the run to come, B [1]
-        known_batch: of the run it was good for, B₀ [1]
-        rule: how it grows
-
-    Returns:
-        learning rate [1]
-
-    Example:
-        >>> float(carried_learning_rate(0.1, 8192.0, 256.0, rule="linear"))
-        3.2
-
+    learning_rate η: known to be good · batch B: of the run to come · known_batch B₀: of the run it was good for
+    rule: how it grows
+    → learning rate
+    Source: goyal-2017; malladi-2022
     Holds: below the critical batch; the linear rule was seen to hold up to 8,192 images for ResNet-50
-
-    Source:
-        goyal-2017; malladi-2022
-
     Monotone: increasing in learning_rate, batch; decreasing in known_batch
+    >>> float(carried_learning_rate(0.1, 8192.0, 256.0, rule="linear"))
+    3.2
     """
     return learning_rate * (batch / known_batch) ** (1.0 if rule == "linear" else 0.5)

@@ -13,26 +13,14 @@ def local_utilisation(inner_steps: Number, time: Number, exchange: Number, hidde
 
     U = H t / (H t + max(0, X − h))
 
-    Args:
-        inner_steps: steps between two exchanges, H [1]
-        time: of one step, t [s]
-        exchange: time of an exchange, X [s]
-        hidden_time: of it, what overlaps with steps, h [s]
-
-    Returns:
-        utilisation, U [1]
-
-    Example:
-        >>> round(float(local_utilisation(100.0, 22.8, 382.0, 0.0)), 3)
-        0.856
-
-    Source:
-        jaghouar-2024; douillard-2023
-
-    Pitfall:
-        sites multiply the batch: at equal tokens the loss rises with their number
-
+    inner_steps H: steps between two exchanges · time t [s]: of one step · exchange X [s]: time of an exchange
+    hidden_time h [s]: of it, what overlaps with steps
+    → utilisation, U
+    Source: jaghouar-2024; douillard-2023
+    Pitfall: sites multiply the batch: at equal tokens the loss rises with their number
     Monotone: increasing in inner_steps, time, hidden_time; decreasing in exchange
+    >>> round(float(local_utilisation(100.0, 22.8, 382.0, 0.0)), 3)
+    0.856
     """
     computing = inner_steps * time
     return computing / (computing + np.maximum(exchange - hidden_time, 0.0))
@@ -46,26 +34,15 @@ def local_bandwidth(
 
     B = w / (H t (1/U − 1) + h)
 
-    Args:
-        wire: bytes that a site sends in an exchange, w [B]
-        inner_steps: steps between two exchanges, H [1]
-        time: of one step, t [s]
-        utilisation: share of the time in which sites compute, U, under 1 or with hidden time [1]
-        hidden_time: time of an exchange that overlaps with steps, h [s]
-
-    Returns:
-        bandwidth of a site, one way, B [B/s]
-
-    Example:
-        >>> round(8 * local_bandwidth(17.5e9, 100.0, 22.8, 0.95, 0.0) / 1e9, 3)
-        1.167
-
+    wire w [B]: bytes that a site sends in an exchange · inner_steps H: steps between two exchanges
+    time t [s]: of one step · utilisation: share of the time in which sites compute, U, under 1 or with hidden time
+    hidden_time h [s]: time of an exchange that overlaps with steps
+    → bandwidth of a site, one way, B [B/s]
+    Source: douillard-2025 §2; composition
     Holds: no latency
-
-    Source:
-        douillard-2025 §2; composition
-
     Monotone: increasing in wire, utilisation; decreasing in inner_steps, time, hidden_time
+    >>> round(8 * local_bandwidth(17.5e9, 100.0, 22.8, 0.95, 0.0) / 1e9, 3)
+    1.167
     """
     return wire / (inner_steps * time * (1 / utilisation - 1) + hidden_time)
 
@@ -76,23 +53,14 @@ def inner_steps_needed(time: Number, exchange: Number, utilisation: Number, hidd
 
     H = max(0, X − h) / (t (1/U − 1))
 
-    Args:
-        time: of one step, t [s]
-        exchange: time of an exchange, X [s]
-        utilisation: share of the time in which sites compute, U, under 1 [1]
-        hidden_time: of the exchange, what overlaps with steps, h [s]
-
-    Returns:
-        steps, H [1]
-
-    Example:
-        >>> round(float(inner_steps_needed(22.8, 120.0, 0.95, 0.0)), 1)
-        100.0
-
-    Source:
-        composition
-
+    time t [s]: of one step · exchange X [s]: time of an exchange
+    utilisation: share of the time in which sites compute, U, under 1
+    hidden_time h [s]: of the exchange, what overlaps with steps
+    → steps, H
+    Source: composition
     Monotone: increasing in exchange, utilisation; decreasing in time, hidden_time
+    >>> round(float(inner_steps_needed(22.8, 120.0, 0.95, 0.0)), 1)
+    100.0
     """
     return np.maximum(exchange - hidden_time, 0.0) / (time * (1 / utilisation - 1))
 
@@ -103,20 +71,11 @@ def local_traffic_share(compressed_share: Number, inner_steps: Number) -> Number
 
     c / H
 
-    Args:
-        compressed_share: compressed over raw bytes of an exchange, c [1]
-        inner_steps: steps between two exchanges, H [1]
-
-    Returns:
-        bytes over bytes [1]
-
-    Example:
-        >>> local_traffic_share(0.25, 100.0)
-        0.0025
-
-    Source:
-        jaghouar-2024; composition
-
+    compressed_share c: compressed over raw bytes of an exchange · inner_steps H: steps between two exchanges
+    → bytes over bytes
+    Source: jaghouar-2024; composition
     Monotone: increasing in compressed_share; decreasing in inner_steps
+    >>> local_traffic_share(0.25, 100.0)
+    0.0025
     """
     return compressed_share / inner_steps

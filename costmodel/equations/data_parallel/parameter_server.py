@@ -13,26 +13,15 @@ def parameter_server_time(message: Number, workers: Number, servers: Number, ban
 
     t = 2 n (n − 1) / (n² + k n − 2 k) S/B, with k = n at most: that of an all-reduce for k = 0, S/B for k = n
 
-    Args:
-        message: bytes of the gradients of one machine, S [B]
-        workers: machines that compute, n [1]
-        servers: further machines that only sum, k [1]
-        bandwidth: of one machine, one way, B [B/s]
-
-    Returns:
-        time, t [s]
-
-    Example:
-        >>> round(float(parameter_server_time(1e9, 32.0, 16.0, 1e9)), 4)
-        1.3191
-
-    Holds: one full duplex interface for each machine; gradients are summed within the machine first; the processor
-        of a server adds as fast as they arrive, about three times as many bytes through its memory
-
-    Source:
-        jiang-2020; composition
-
+    message S [B]: bytes of the gradients of one machine · workers n: machines that compute
+    servers k: further machines that only sum · bandwidth B [B/s]: of one machine, one way
+    → time, t [s]
+    Source: jiang-2020; composition
+    Holds: one full duplex interface for each machine; gradients are summed within the machine first; the processor of a
+        server adds as fast as they arrive, about three times as many bytes through its memory
     Monotone: increasing in message; decreasing in servers, bandwidth
+    >>> round(float(parameter_server_time(1e9, 32.0, 16.0, 1e9)), 4)
+    1.3191
     """
     further = np.minimum(servers, workers)
     balance = workers**2 + further * np.maximum(workers - 2, 0.0)
@@ -45,24 +34,14 @@ def central_server_time(message: Number, workers: Number, bandwidth: Number) -> 
 
     n S / B
 
-    Args:
-        message: bytes of the gradients of one worker, S [B]
-        workers: machines that compute, n [1]
-        bandwidth: of the server, one way, B [B/s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> central_server_time(1e9, 32.0, 1e9)
-        32.0
-
+    message S [B]: bytes of the gradients of one worker · workers n: machines that compute
+    bandwidth B [B/s]: of the server, one way
+    → time [s]
+    Source: jiang-2020; composition
     Holds: full duplex, results go out as sums come in; reliable senders, for incast loses packets; no estimate calls it
-
-    Source:
-        jiang-2020; composition
-
     Monotone: increasing in message, workers; decreasing in bandwidth
+    >>> central_server_time(1e9, 32.0, 1e9)
+    32.0
     """
     return workers * message / bandwidth
 
@@ -73,24 +52,14 @@ def parameter_server_wire(message: Number, workers: Number, servers: Number) -> 
 
     2 n (n − 1) / (n² + k n − 2 k) S, with k = n at most
 
-    Args:
-        message: bytes of the gradients of one worker, S [B]
-        workers: workers, n [1]
-        servers: further interfaces that only sum, k [1]
-
-    Returns:
-        bytes sent by a worker [B]
-
-    Example:
-        >>> float(parameter_server_wire(1e9, 8.0, 0.0)), float(parameter_server_wire(1e9, 8.0, 8.0))
-        (1750000000.0, 1000000000.0)
-
+    message S [B]: bytes of the gradients of one worker · workers n: workers
+    servers k: further interfaces that only sum
+    → bytes sent by a worker [B]
+    Source: jiang-2020; composition
     Holds: as parameter_server_time, whose interfaces are all busy to the end
-
-    Source:
-        jiang-2020; composition
-
     Monotone: increasing in message; decreasing in servers
+    >>> float(parameter_server_wire(1e9, 8.0, 0.0)), float(parameter_server_wire(1e9, 8.0, 8.0))
+    (1750000000.0, 1000000000.0)
     """
     further = np.minimum(servers, workers)
     balance = workers**2 + further * np.maximum(workers - 2, 0.0)

@@ -11,26 +11,16 @@ def matmul_bytes(m: Number, n: Number, k: Number, operand: Number, element: Numb
 
     o (m k + k n) + e m n
 
-    Args:
-        m: rows of the result [1]
-        n: columns of the result [1]
-        k: inner dimension [1]
-        operand: bytes of an operand's element, of a narrow type with its share of the scales, o [B]
-        element: bytes of an element of the result, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0, 2.0)
-        100663296.0
-        >>> matmul_bytes(4096.0, 4096.0, 4096.0, 1.0, 2.0)
-        67108864.0
-
-    Source:
-        williams-2009; scaling-book; transformer-engine
-
+    m: rows of the result · n: columns of the result · k: inner dimension
+    operand o [B]: bytes of an operand's element, of a narrow type with its share of the scales
+    element e [B]: bytes of an element of the result
+    → bytes through memory [B]
+    Source: williams-2009; scaling-book; transformer-engine
     Monotone: increasing in m, n, k, operand, element
+    >>> matmul_bytes(4096.0, 4096.0, 4096.0, 2.0, 2.0)
+    100663296.0
+    >>> matmul_bytes(4096.0, 4096.0, 4096.0, 1.0, 2.0)
+    67108864.0
     """
     return operand * (m * k + k * n) + element * m * n
 
@@ -41,28 +31,15 @@ def accumulated_bytes(n: Number, k: Number, gradient: Number) -> Number:
 
     2 g k n
 
-    Args:
-        n: columns of the weight [1]
-        k: rows of the weight [1]
-        gradient: bytes of an accumulated gradient, g, read and written [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> accumulated_bytes(3.0, 5.0, 4.0)
-        120.0
-
-    Source:
-        megatron-lm gradient_accumulation_fusion; training-runs-fit
-
-    Holds:
-        adding comes at the end of a product's tiles, which end together, or in a pass of its own: nothing hides it
-
-    Pitfall:
-        it grows with weights, not tokens: with fp8 products of 2,048 tokens it takes as long as the product itself
-
+    n: columns of the weight · k: rows of the weight
+    gradient [B]: bytes of an accumulated gradient, g, read and written
+    → bytes through memory [B]
+    Source: megatron-lm gradient_accumulation_fusion; training-runs-fit
+    Holds: adding comes at the end of a product's tiles, which end together, or in a pass of its own: nothing hides it
+    Pitfall: it grows with weights, not tokens: with fp8 products of 2,048 tokens it takes as long as the product itself
     Monotone: increasing in n, k, gradient
+    >>> accumulated_bytes(3.0, 5.0, 4.0)
+    120.0
     """
     return 2 * gradient * k * n
 
@@ -85,27 +62,16 @@ def norm_traffic(
     halves' outputs are read), backward e h (3 n + 2 r + 2) (a norm reads two and writes); dropout adds e h and 5 e h;
     a norm that is not fused moves 3.1 e h and 9.75 e h
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of the residual stream, h [1]
-        norms: normalisations of the stream in a layer, n [1]
-        additions: residual additions, r; one where the halves are parallel [1]
-        element: bytes of a 16-bit element, e [B]
-        dropout: bias and dropout fused into each residual addition, masks of one byte
-        fused: a norm in a single pass each way; else as measured of the kernels of 2021 to 2023
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, fused=True, backward=False)
-        163840.0
-
-    Source:
-        count of reads and writes; korthikanti-2022 table 4; training-operators layernorm on A100
-
+    tokens: tokens · hidden h · norms n: normalisations of the stream in a layer
+    additions: residual additions, r; one where the halves are parallel · element e [B]: bytes of a 16-bit element
+    dropout: bias and dropout fused into each residual addition, masks of one byte
+    fused: a norm in a single pass each way; else as measured of the kernels of 2021 to 2023
+    backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes; korthikanti-2022 table 4; training-operators layernorm on A100
     Monotone: increasing in tokens, hidden, norms, additions, element
+    >>> norm_traffic(1.0, 8192.0, 2.0, 2.0, 2.0, dropout=False, fused=True, backward=False)
+    163840.0
     """
     masked = 0.0 if not dropout else 5.0 if backward else 1.0  # masks of one byte, and the branch read and written back
     each = (3.0 if backward else 2.0) if fused else (9.75 if backward else 3.1)
@@ -120,28 +86,13 @@ def head_norm_traffic(
 
     forward 2 e (a + k) d per token, backward 3 e (a + k) d
 
-    Args:
-        tokens: tokens [1]
-        heads: query heads, a [1]
-        kv_heads: key heads, k [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> head_norm_traffic(1.0, 64.0, 8.0, 128.0, 2.0, backward=False)
-        36864.0
-
-    Holds:
-        fused kernels
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · heads a · kv_heads k: key heads · head_dim d · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: fused kernels
     Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    >>> head_norm_traffic(1.0, 64.0, 8.0, 128.0, 2.0, backward=False)
+    36864.0
     """
     return (3.0 if backward else 2.0) * element * tokens * (heads + kv_heads) * head_dim
 
@@ -152,24 +103,13 @@ def mlp_traffic(tokens: Number, ffn_hidden: Number, element: Number, *, gated: b
 
     gated 3 e f per token forward and 5 e f backward, otherwise 2 e f and 3 e f
 
-    Args:
-        tokens: tokens [1]
-        ffn_hidden: inner width, f [1]
-        element: bytes of an element, e [B]
-        gated: SwiGLU and its kin instead of GELU
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> mlp_traffic(1.0, 28672.0, 2.0, gated=True, backward=False)
-        172032.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · ffn_hidden f: inner width · element e [B] · gated: SwiGLU and its kin instead of GELU
+    backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, ffn_hidden, element
+    >>> mlp_traffic(1.0, 28672.0, 2.0, gated=True, backward=False)
+    172032.0
     """
     forward_passes, backward_passes = (3.0, 5.0) if gated else (2.0, 3.0)
     return (backward_passes if backward else forward_passes) * element * tokens * ffn_hidden
@@ -181,24 +121,11 @@ def rotary_traffic(tokens: Number, heads: Number, kv_heads: Number, head_dim: Nu
 
     2 e (a + k) d per token
 
-    Args:
-        tokens: tokens [1]
-        heads: query heads, a [1]
-        kv_heads: key heads, k [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> rotary_traffic(1.0, 64.0, 8.0, 128.0, 2.0)
-        36864.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · heads a · kv_heads k: key heads · head_dim d · element e [B] → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    >>> rotary_traffic(1.0, 64.0, 8.0, 128.0, 2.0)
+    36864.0
     """
     return 2 * element * tokens * (heads + kv_heads) * head_dim
 
@@ -209,27 +136,13 @@ def score_traffic(micro_batch: Number, sequence: Number, heads: Number, element:
 
     3 e b a s² forward, 4 e b a s² backward
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens in a sequence, s [1]
-        heads: query heads, a [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> score_traffic(1.0, 2048.0, 12.0, 2.0, backward=False)
-        301989888.0
-
-    Holds:
-        attention that writes the scores out; fused kernels do not
-
-    Source:
-        training-runs-fit
-
+    micro_batch b: sequences · sequence s · heads a · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: training-runs-fit
+    Holds: attention that writes the scores out; fused kernels do not
     Monotone: increasing in micro_batch, sequence, heads, element
+    >>> score_traffic(1.0, 2048.0, 12.0, 2.0, backward=False)
+    301989888.0
     """
     return (4.0 if backward else 3.0) * element * micro_batch * heads * sequence * sequence
 
@@ -240,23 +153,13 @@ def loss_traffic(tokens: Number, vocab: Number, element: Number, *, fused: bool)
 
     10 e V per token, 18 e V where its parts are separate kernels
 
-    Args:
-        tokens: tokens [1]
-        vocab: logits of a rank, V [1]
-        element: bytes of an element, e [B]
-        fused: few passes over the logits; else as measured of the vocabulary-parallel kernels of 2021 to 2023
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> loss_traffic(1.0, 1000.0, 2.0, fused=True)
-        20000.0
-
-    Source:
-        training-runs-fit; training-operators parallel cross entropy on A100
-
+    tokens: tokens · vocab V: logits of a rank · element e [B]
+    fused: few passes over the logits; else as measured of the vocabulary-parallel kernels of 2021 to 2023
+    → bytes through memory [B]
+    Source: training-runs-fit; training-operators parallel cross entropy on A100
     Monotone: increasing in tokens, vocab, element
+    >>> loss_traffic(1.0, 1000.0, 2.0, fused=True)
+    20000.0
     """
     return (10.0 if fused else 18.0) * element * tokens * vocab
 
@@ -267,22 +170,11 @@ def embedding_traffic(tokens: Number, hidden: Number, element: Number) -> Number
 
     2 e h per token
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of the residual stream, h [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> embedding_traffic(1.0, 8192.0, 2.0)
-        32768.0
-
-    Source:
-        count of reads and writes; composition
-
+    tokens: tokens · hidden h · element e [B] → bytes through memory [B]
+    Source: count of reads and writes; composition
     Monotone: increasing in tokens, hidden, element
+    >>> embedding_traffic(1.0, 8192.0, 2.0)
+    32768.0
     """
     return 2 * element * tokens * hidden
 
@@ -294,23 +186,13 @@ def optimizer_traffic(updated: Number, held: Number, moments: Number, element: N
     (2 (w + s) + 1.5 w) per parameter updated (master and moments read and written, gradient read, 16-bit copy
     written), 2 w per parameter held
 
-    Args:
-        updated: parameters this rank updates [1]
-        held: parameters whose gradients this rank holds [1]
-        moments: bytes of the optimizer's states for a parameter, s [B]
-        element: bytes of an fp32 number, w [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> optimizer_traffic(100.0, 0.0, 8.0, 4.0)
-        3000.0
-
-    Source:
-        kingma-2015; training-runs-fit
-
+    updated: parameters this rank updates · held: parameters whose gradients this rank holds
+    moments s [B]: bytes of the optimizer's states for a parameter · element w [B]: bytes of an fp32 number
+    → bytes through memory [B]
+    Source: kingma-2015; training-runs-fit
     Monotone: increasing in updated, held, moments, element
+    >>> optimizer_traffic(100.0, 0.0, 8.0, 4.0)
+    3000.0
     """
     return updated * (2 * moments + 3.5 * element) + 2 * held * element
 
@@ -323,24 +205,11 @@ def attention_traffic(
 
     2 e b s d (a + k)
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens of each, s [1]
-        heads: query heads, a [1]
-        kv_heads: key and value heads, k [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> attention_traffic(1.0, 4096.0, 32.0, 8.0, 128.0, 2.0) / 1e6
-        83.88608
-
-    Source:
-        dao-2022
-
+    micro_batch b: sequences · sequence s: tokens of each · heads a · kv_heads k · head_dim d · element e [B]
+    → bytes through memory [B]
+    Source: dao-2022
     Monotone: increasing in micro_batch, sequence, heads, kv_heads, head_dim, element
+    >>> attention_traffic(1.0, 4096.0, 32.0, 8.0, 128.0, 2.0) / 1e6
+    83.88608
     """
     return 2 * element * micro_batch * sequence * head_dim * (heads + kv_heads)

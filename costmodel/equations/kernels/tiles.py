@@ -15,22 +15,12 @@ def tiled_rows(rows: Number) -> Number:
 
     64 ⌈m / 64⌉
 
-    Args:
-        rows: rows of the result, m [1]
-
-    Returns:
-        rows with those that only fill the last tile [1]
-
-    Example:
-        >>> float(tiled_rows(257.0))
-        320.0
-
-    Holds:
-        bf16 libraries of NVIDIA, Ampere to Blackwell: held-out errors fall on A100, L40S and GB200 and rise nowhere by
-        a point; rounding the columns or the waves of tiles over the chip as well does not lower them further
-
-    Source:
-        kernel-fit
+    rows m: rows of the result → rows with those that only fill the last tile
+    Source: kernel-fit
+    Holds: bf16 libraries of NVIDIA, Ampere to Blackwell: held-out errors fall on A100, L40S and GB200 and rise nowhere
+        by a point; rounding the columns or the waves of tiles over the chip as well does not lower them further
+    >>> float(tiled_rows(257.0))
+    320.0
     """
     return 64 * np.ceil(rows / 64)
 
@@ -41,29 +31,16 @@ def peak_of_heads(peak: Number, vector_peak: Number, head_dim: Number, element: 
 
     tensor cores take rows of whole pieces of 16 bytes; others are left to the vector units
 
-    Args:
-        peak: of tensor cores [FLOP/s]
-        vector_peak: of vector units in fp32 [FLOP/s]
-        head_dim: width of a head, the elements of a row [1]
-        element: bytes of one [B]
-
-    Returns:
-        rate [FLOP/s]
-
-    Example:
-        >>> float(peak_of_heads(312e12, 19.5e12, 108.0, 2.0)) / 1e12
-        19.5
-
-    Holds:
-        cuBLAS 11 on batches; fused attention pads its heads, and other vendors' libraries are taken to do so
-
-    Source:
-        anthony-2024; training-runs-fit
-
-    Pitfall:
-        a hidden size of 13,824 has heads of 144 if there are 96, of 108 if 128: BigScience's steps took a third longer
-
+    peak [FLOP/s]: of tensor cores · vector_peak [FLOP/s]: of vector units in fp32
+    head_dim: width of a head, the elements of a row · element [B]: bytes of one
+    → rate [FLOP/s]
+    Source: anthony-2024; training-runs-fit
+    Holds: cuBLAS 11 on batches; fused attention pads its heads, and other vendors' libraries are taken to do so
+    Pitfall: a hidden size of 13,824 has heads of 144 if there are 96, of 108 if 128: BigScience's steps took a third
+        longer
     Monotone: increasing in peak, vector_peak
+    >>> float(peak_of_heads(312e12, 19.5e12, 108.0, 2.0)) / 1e12
+    19.5
     """
     return np.where(np.remainder(head_dim, PIECE_BYTES / element) == 0, peak, vector_peak)
 
@@ -75,28 +52,15 @@ def tail_slowdown(micro_batch: Number, heads: Number, sequence: Number, tile: Nu
     (1 + x^(3/2))^(2/3), x = 2 U r / (b a s): the last rows see every key, twice the mean, and one unit works at them
     alone while the others run out of rows
 
-    Args:
-        micro_batch: sequences, b [1]
-        heads: query heads, a [1]
-        sequence: tokens of each, s [1]
-        tile: rows a unit works at together, r [1]
-        units: multiprocessors of the chip, U [1]
-
-    Returns:
-        slowdown [1]
-
-    Example:
-        >>> round(float(tail_slowdown(1.0, 1.0, 8192.0, 128.0, 132.0)), 2)
-        4.45
-
-    Holds:
-        kernels that do not split the keys of one row among units; corner between a sum (1) and the longer of both (∞)
-        set once for all kernels
-
-    Source:
-        dao-2023 §3.2; kernel-fit
-
+    micro_batch b: sequences · heads a · sequence s: tokens of each · tile r: rows a unit works at together
+    units U: multiprocessors of the chip
+    → slowdown
+    Source: dao-2023 §3.2; kernel-fit
+    Holds: kernels that do not split the keys of one row among units; corner between a sum (1) and the longer of both
+        (∞) set once for all kernels
     Monotone: increasing in tile, units; decreasing in micro_batch, heads, sequence
+    >>> round(float(tail_slowdown(1.0, 1.0, 8192.0, 128.0, 132.0)), 2)
+    4.45
     """
     return (1 + (2 * units * tile / (micro_batch * heads * sequence)) ** 1.5) ** (2 / 3)
 
@@ -110,27 +74,14 @@ def page_writing_time(
     w b s min(1, k d / 512) / U: each token is a block of threads, one for each element of its keys and at most 512; the
     fewer there are, the more blocks a unit holds at once
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens of each, s [1]
-        kv_heads: key and value heads, k [1]
-        head_dim: width of a head, d [1]
-        write: time of a unit for a token of 512 elements and more, w [s]
-        units: multiprocessors of the chip, U; where they are not known, w is that of the chip [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(page_writing_time(8.0, 3072.0, 4.0, 128.0, 0.57e-6, 132.0)) * 1e6)
-        106
-
-    Holds:
-        engines that keep pages, and write them ahead of attention; where a kernel does both, w is near nothing
-
-    Source:
-        vllm; kernel-fit
-
+    micro_batch b: sequences · sequence s: tokens of each · kv_heads k · head_dim d
+    write w [s]: time of a unit for a token of 512 elements and more
+    units: multiprocessors of the chip, U; where they are not known, w is that of the chip
+    → time [s]
+    Source: vllm; kernel-fit
+    Holds: engines that keep pages, and write them ahead of attention; where a kernel does both, w is near nothing
     Monotone: increasing in micro_batch, sequence, kv_heads, head_dim, write; decreasing in units
+    >>> round(float(page_writing_time(8.0, 3072.0, 4.0, 128.0, 0.57e-6, 132.0)) * 1e6)
+    106
     """
     return write * micro_batch * sequence * np.minimum(kv_heads * head_dim / 512, 1) / np.maximum(units, 1)

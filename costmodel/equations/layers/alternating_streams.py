@@ -11,20 +11,11 @@ def alternating_coefficients(streams: Number) -> Number:
 
     n² + n: of the prediction every stream for every stream, of the correction one for each
 
-    Args:
-        streams: streams, n [1]
-
-    Returns:
-        columns [1]
-
-    Example:
-        >>> alternating_coefficients(4.0)
-        20.0
-
-    Source:
-        baykal-2023 §3; gemma-3n
-
+    streams n: streams → columns
+    Source: baykal-2023 §3; gemma-3n
     Monotone: increasing in streams
+    >>> alternating_coefficients(4.0)
+    20.0
     """
     return streams * streams + streams
 
@@ -35,21 +26,11 @@ def alternating_parameters(hidden: Number, streams: Number) -> Number:
 
     n h + 2 h + n (n² + n): a router with its norm, a scale of the corrected stream, coefficients
 
-    Args:
-        hidden: width of a stream, h [1]
-        streams: streams, n [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> alternating_parameters(2048.0, 4.0)
-        12368.0
-
-    Source:
-        baykal-2023 §3; gemma-3n
-
+    hidden h: width of a stream · streams n: streams → parameters
+    Source: baykal-2023 §3; gemma-3n
     Monotone: increasing in hidden, streams
+    >>> alternating_parameters(2048.0, 4.0)
+    12368.0
     """
     return streams * hidden + 2 * hidden + streams * alternating_coefficients(streams)
 
@@ -62,27 +43,13 @@ def alternating_traffic(tokens: Number, hidden: Number, streams: Number, element
     the layer and writes them, the entry's result is added to all but one; two norms ahead of the router and the scale
     read and write one; backward twice that
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of a stream, h [1]
-        streams: streams, n [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> alternating_traffic(1.0, 2048.0, 4.0, 2.0, backward=False)
-        122880.0
-
-    Holds:
-        fused kernels
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · hidden h: width of a stream · streams n: streams · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: fused kernels
     Monotone: increasing in tokens, hidden, streams, element
+    >>> alternating_traffic(1.0, 2048.0, 4.0, 2.0, backward=False)
+    122880.0
     """
     return (2.0 if backward else 1.0) * element * tokens * hidden * (6 * streams + 6)
 
@@ -93,23 +60,12 @@ def alternating_activations(tokens: Number, hidden: Number, streams: Number, ele
 
     e h (3 n + 3) per token: the streams, predicted and corrected; the result of the layer, and two inputs of the router
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of a stream, h [1]
-        streams: streams, n [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> alternating_activations(1.0, 2048.0, 4.0, 2.0)
-        61440.0
-
-    Source:
-        count of tensors; gemma-3n
-
+    tokens: tokens of a micro-batch · hidden h: width of a stream · streams n: streams · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors; gemma-3n
     Monotone: increasing in tokens, hidden, streams, element
+    >>> alternating_activations(1.0, 2048.0, 4.0, 2.0)
+    61440.0
     """
     return element * tokens * hidden * (3 * streams + 3)
 
@@ -121,23 +77,11 @@ def stream_ends_activations(tokens: Number, hidden: Number, streams: Number, ele
     e h (3 n − 1) per token: the embedding with all that is made of it, the streams behind the last layer, and what all
     but one of them become
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of a stream, h [1]
-        streams: streams, n [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes kept [B]
-
-    Example:
-        >>> stream_ends_activations(1.0, 2048.0, 4.0, 2.0)
-        45056.0
-
-    Source:
-        count of tensors; gemma-3n
-
+    tokens: tokens of a micro-batch · hidden h: width of a stream · streams n: streams · element e [B] → bytes kept [B]
+    Source: count of tensors; gemma-3n
     Monotone: increasing in tokens, hidden, streams, element
+    >>> stream_ends_activations(1.0, 2048.0, 4.0, 2.0)
+    45056.0
     """
     return element * tokens * hidden * (3 * streams - 1)
 
@@ -148,20 +92,10 @@ def stream_ends_columns(hidden: Number, streams: Number) -> Number:
 
     2 (n − 1) h
 
-    Args:
-        hidden: width of a stream, h [1]
-        streams: streams, n [1]
-
-    Returns:
-        columns [1]
-
-    Example:
-        >>> stream_ends_columns(2048.0, 4.0)
-        12288.0
-
-    Source:
-        gemma-3n
-
+    hidden h: width of a stream · streams n: streams → columns
+    Source: gemma-3n
     Monotone: increasing in hidden, streams
+    >>> stream_ends_columns(2048.0, 4.0)
+    12288.0
     """
     return 2 * (streams - 1) * hidden

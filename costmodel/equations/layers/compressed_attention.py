@@ -16,25 +16,13 @@ def compressed_attention_parameters(
 
     h r + r + r a d + h d + d + a d r_o + g r_o h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        heads: query heads of a rank, a [1]
-        head_dim: width of a head, d [1]
-        query_rank: width that queries are compressed to, r [1]
-        output_groups: groups of these heads, g [1]
-        output_rank: width of the narrow result of a group, r_o [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> compressed_attention_parameters(4096.0, 64.0, 512.0, 1024.0, 8.0, 1024.0)
-        106956288.0
-
-    Source:
-        deepseek-v4 §2.3
-
+    hidden h · heads a: query heads of a rank · head_dim d · query_rank r · output_groups g: groups of these heads
+    output_rank r_o: width of the narrow result of a group
+    → parameters
+    Source: deepseek-v4 §2.3
     Monotone: increasing in hidden, heads, head_dim, query_rank, output_groups, output_rank
+    >>> compressed_attention_parameters(4096.0, 64.0, 512.0, 1024.0, 8.0, 1024.0)
+    106956288.0
     """
     queries = hidden * query_rank + query_rank + query_rank * heads * head_dim
     results = heads * head_dim * output_rank + output_groups * output_rank * hidden
@@ -47,23 +35,13 @@ def compressor_parameters(hidden: Number, head_dim: Number, entry_tokens: Number
 
     2 h c d + m c d + d
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        head_dim: width of an entry, d [1]
-        entry_tokens: tokens that an entry stands for, m [1]
-        series: vectors of a token, c; two where entries overlap [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> compressor_parameters(7168.0, 512.0, 128.0, 1.0)
-        7406080.0
-
-    Source:
-        deepseek-v4 §2.3
-
+    hidden h · head_dim d: width of an entry · entry_tokens m: tokens that an entry stands for
+    series: vectors of a token, c; two where entries overlap
+    → parameters
+    Source: deepseek-v4 §2.3
     Monotone: increasing in hidden, head_dim, entry_tokens, series
+    >>> compressor_parameters(7168.0, 512.0, 128.0, 1.0)
+    7406080.0
     """
     return (2 * hidden + entry_tokens) * series * head_dim + head_dim
 
@@ -74,23 +52,13 @@ def entry_pairs(sequence: Number, entry_tokens: Number, top_k: Number, *, causal
 
     causal m q (q − 1) / 2 + q (s − m q + 1), otherwise s q; q = min(w, ⌊s / m⌋)
 
-    Args:
-        sequence: tokens in a sequence, s [1]
-        entry_tokens: tokens that an entry stands for, m [1]
-        top_k: most entries that a query reads, w [1]
-        causal: count a query's own and earlier runs alone
-
-    Returns:
-        entries, summed over the queries [1]
-
-    Example:
-        >>> float(entry_pairs(4096.0, 4.0, 512.0, causal=True))
-        1572352.0
-
-    Source:
-        exact count
-
+    sequence s · entry_tokens m: tokens that an entry stands for · top_k w: most entries that a query reads
+    causal: count a query's own and earlier runs alone
+    → entries, summed over the queries
+    Source: exact count
     Monotone: increasing in sequence, top_k
+    >>> float(entry_pairs(4096.0, 4.0, 512.0, causal=True))
+    1572352.0
     """
     seen: Number = np.minimum(top_k, np.floor(sequence / entry_tokens))
     if not causal:
@@ -104,23 +72,12 @@ def entry_attention_flop(micro_batch: Number, pairs: Number, heads: Number, head
 
     4 b a d p
 
-    Args:
-        micro_batch: sequences, b [1]
-        pairs: entries that the queries of a sequence read together, p [1]
-        heads: query heads, a [1]
-        head_dim: width of a head, d [1]
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> entry_attention_flop(1.0, 1572352.0, 64.0, 512.0)
-        206091321344.0
-
-    Source:
-        deepseek-v4 §2.3; exact count
-
+    micro_batch b: sequences · pairs p: entries that the queries of a sequence read together · heads a · head_dim d
+    → work [FLOP]
+    Source: deepseek-v4 §2.3; exact count
     Monotone: increasing in micro_batch, pairs, heads, head_dim
+    >>> entry_attention_flop(1.0, 1572352.0, 64.0, 512.0)
+    206091321344.0
     """
     return 2 * FLOP_PER_MAC * micro_batch * pairs * heads * head_dim
 
@@ -131,23 +88,13 @@ def entry_scores_flop(micro_batch: Number, pairs: Number, heads: Number, head_di
 
     2 b a (d + 1) p
 
-    Args:
-        micro_batch: sequences, b [1]
-        pairs: entries that the queries of a sequence are scored against, p [1]
-        heads: heads of the indexer, a [1]
-        head_dim: width of its heads, d [1]
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> entry_scores_flop(1.0, 2096128.0, 64.0, 128.0)
-        34611265536.0
-
-    Source:
-        deepseek-v4 §2.3; exact count
-
+    micro_batch b: sequences · pairs p: entries that the queries of a sequence are scored against
+    heads a: heads of the indexer · head_dim d: width of its heads
+    → work [FLOP]
+    Source: deepseek-v4 §2.3; exact count
     Monotone: increasing in micro_batch, pairs, heads, head_dim
+    >>> entry_scores_flop(1.0, 2096128.0, 64.0, 128.0)
+    34611265536.0
     """
     return FLOP_PER_MAC * micro_batch * pairs * heads * (head_dim + 1)
 
@@ -160,28 +107,14 @@ def compressor_traffic(
 
     forward e d (2 c + 1 / m) per token, backward e d (4 c + 1 / m)
 
-    Args:
-        tokens: tokens [1]
-        head_dim: width of an entry, d [1]
-        entry_tokens: tokens that an entry stands for, m [1]
-        series: vectors of a token, c; two where entries overlap [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> compressor_traffic(4.0, 512.0, 4.0, 2.0, 2.0, backward=False)
-        17408.0
-
-    Holds:
-        fused kernels
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · head_dim d: width of an entry · entry_tokens m: tokens that an entry stands for
+    series: vectors of a token, c; two where entries overlap · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: fused kernels
     Monotone: increasing in tokens, head_dim, series, element
+    >>> compressor_traffic(4.0, 512.0, 4.0, 2.0, 2.0, backward=False)
+    17408.0
     """
     return element * tokens * head_dim * ((4.0 if backward else 2.0) * series + 1 / entry_tokens)
 
@@ -194,25 +127,13 @@ def compressed_attention_activations(
 
     e (4 a d + g r_o) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: heads of a rank, a [1]
-        head_dim: width of a head, d [1]
-        output_groups: groups of these heads, g [1]
-        output_rank: width of the narrow result of a group, r_o [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> compressed_attention_activations(1.0, 64.0, 512.0, 8.0, 1024.0, 2.0)
-        278528.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: heads of a rank · head_dim d · output_groups g: groups of these heads
+    output_rank r_o: width of the narrow result of a group · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, head_dim, output_groups, output_rank, element
+    >>> compressed_attention_activations(1.0, 64.0, 512.0, 8.0, 1024.0, 2.0)
+    278528.0
     """
     return element * tokens * (4 * heads * head_dim + output_groups * output_rank)
 
@@ -223,23 +144,12 @@ def narrow_activations(tokens: Number, query_rank: Number, head_dim: Number, ele
 
     2 e (r + d) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        query_rank: width that queries are compressed to, r [1]
-        head_dim: width of the key, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> narrow_activations(1.0, 1024.0, 512.0, 2.0)
-        6144.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · query_rank r · head_dim d: width of the key · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, query_rank, head_dim, element
+    >>> narrow_activations(1.0, 1024.0, 512.0, 2.0)
+    6144.0
     """
     return 2 * element * tokens * (query_rank + head_dim)
 
@@ -252,24 +162,13 @@ def compressor_activations(
 
     2 e d (c + 1 / m) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        head_dim: width of an entry, d [1]
-        entry_tokens: tokens that an entry stands for, m [1]
-        series: vectors of a token, c; two where entries overlap [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> compressor_activations(4.0, 512.0, 4.0, 2.0, 2.0)
-        18432.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · head_dim d: width of an entry · entry_tokens m: tokens that an entry stands for
+    series: vectors of a token, c; two where entries overlap · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, head_dim, series, element
+    >>> compressor_activations(4.0, 512.0, 4.0, 2.0, 2.0)
+    18432.0
     """
     return 2 * element * tokens * head_dim * (series + 1 / entry_tokens)
 
@@ -282,24 +181,12 @@ def entry_choice_activations(
 
     e a (d + 1) + i w per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: heads of the indexer, a [1]
-        head_dim: width of its heads, d [1]
-        top_k: entries that a query reads, w [1]
-        element: bytes of an element, e [B]
-        index: bytes of an index, i [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> entry_choice_activations(1.0, 64.0, 128.0, 512.0, 2.0, 4.0)
-        18560.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: heads of the indexer · head_dim d: width of its heads
+    top_k w: entries that a query reads · element e [B] · index i [B]: bytes of an index
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, head_dim, top_k, element, index
+    >>> entry_choice_activations(1.0, 64.0, 128.0, 512.0, 2.0, 4.0)
+    18560.0
     """
     return tokens * (element * heads * (head_dim + 1) + index * top_k)

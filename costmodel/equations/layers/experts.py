@@ -13,22 +13,11 @@ def router_parameters(hidden: Number, experts: Number, *, biases: bool) -> Numbe
 
     h E, with biases h E + E; 0 if E = 1
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        experts: routed experts, E [1]
-        biases: one for every expert
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> float(router_parameters(7168.0, 256.0, biases=True))
-        1835264.0
-
-    Source:
-        shazeer-2017; deepseek-2024 §2.1
-
+    hidden h · experts E: routed experts · biases: one for every expert → parameters
+    Source: shazeer-2017; deepseek-2024 §2.1
     Monotone: increasing in hidden, experts
+    >>> float(router_parameters(7168.0, 256.0, biases=True))
+    1835264.0
     """
     return np.where(experts > 1, hidden * experts + (experts if biases else 0.0), 0.0)
 
@@ -39,24 +28,13 @@ def active_parameters(parameters: Number, layers: Number, experts: Number, top_k
 
     P − L max(E − k, 0) P_e
 
-    Args:
-        parameters: parameters of the model, P [1]
-        layers: layers with experts, L [1]
-        experts: routed experts of such a layer, E [1]
-        top_k: experts a token is sent to, k [1]
-        expert: parameters of one expert, P_e [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> float(active_parameters(46702792704.0, 32.0, 8.0, 2.0, 176160768.0))
-        12879925248.0
-
-    Source:
-        jiang-2024 §2.1
-
+    parameters P: parameters of the model · layers L: layers with experts · experts E: routed experts of such a layer
+    top_k k · expert P_e
+    → parameters
+    Source: jiang-2024 §2.1
     Monotone: increasing in parameters, top_k; decreasing in layers, experts, expert
+    >>> float(active_parameters(46702792704.0, 32.0, 8.0, 2.0, 176160768.0))
+    12879925248.0
     """
     return parameters - layers * np.maximum(experts - top_k, 0.0) * expert
 
@@ -67,23 +45,11 @@ def expert_data_degree(ranks: Number, pp: Number, ep: Number, etp: Number) -> Nu
 
     edp = N / (pp ep etp)
 
-    Args:
-        ranks: ranks of the job, N [1]
-        pp: pipeline stages [1]
-        ep: expert-parallel degree [1]
-        etp: expert-tensor-parallel degree [1]
-
-    Returns:
-        expert-data-parallel degree [1]
-
-    Example:
-        >>> expert_data_degree(2048.0, 16.0, 64.0, 1.0)
-        2.0
-
-    Source:
-        megatron-lm parallel_state.py; liu-2025
-
+    ranks N: ranks of the job · pp · ep · etp → expert-data-parallel degree
+    Source: megatron-lm parallel_state.py; liu-2025
     Monotone: increasing in ranks; decreasing in pp, ep, etp
+    >>> expert_data_degree(2048.0, 16.0, 64.0, 1.0)
+    2.0
     """
     return ranks / (pp * ep * etp)
 
@@ -94,23 +60,13 @@ def routed_rows(tokens: Number, top_k: Number, etp: Number, load: Number) -> Num
 
     T k t_e l
 
-    Args:
-        tokens: tokens of a rank, T [1]
-        top_k: experts a token is sent to, k [1]
-        etp: expert-tensor-parallel degree, t_e [1]
-        load: rows of the busiest rank over the mean, or the capacity factor padded to, l [1]
-
-    Returns:
-        rows [1]
-
-    Example:
-        >>> routed_rows(4096.0, 8.0, 1.0, 1.0)
-        32768.0
-
-    Source:
-        shazeer-2017; megatron-lm token_dispatcher.py
-
+    tokens T: tokens of a rank · top_k k · etp t_e
+    load l: rows of the busiest rank over the mean, or the capacity factor padded to
+    → rows
+    Source: shazeer-2017; megatron-lm token_dispatcher.py
     Monotone: increasing in tokens, top_k, etp, load
+    >>> routed_rows(4096.0, 8.0, 1.0, 1.0)
+    32768.0
     """
     return tokens * top_k * etp * load
 
@@ -121,23 +77,13 @@ def grouped_flop(flop: Number, m: Number, groups: Number, half_rows: Number) -> 
 
     F (1 + (1 − 1/G) r / m)
 
-    Args:
-        flop: work of all groups, F [FLOP]
-        m: rows of a group [1]
-        groups: groups, G; of one group the plain matmul [1]
-        half_rows: rows at which half of the rate is reached, r [1]
-
-    Returns:
-        work that a plain matmul would do in the time [FLOP]
-
-    Example:
-        >>> grouped_flop(1e12, 1024.0, 1.0, 128.0), grouped_flop(1e12, 1024.0, 4.0, 128.0)
-        (1000000000000.0, 1093750000000.0)
-
-    Source:
-        grouped-fit
-
+    flop F [FLOP]: work of all groups · m: rows of a group · groups: groups, G; of one group the plain matmul
+    half_rows r: rows at which half of the rate is reached
+    → work that a plain matmul would do in the time [FLOP]
+    Source: grouped-fit
     Monotone: increasing in flop, groups, half_rows; decreasing in m
+    >>> grouped_flop(1e12, 1024.0, 1.0, 128.0), grouped_flop(1e12, 1024.0, 4.0, 128.0)
+    (1000000000000.0, 1093750000000.0)
     """
     return flop * (1 + (1 - 1 / groups) * half_rows / m)
 
@@ -152,28 +98,15 @@ def expert_operations(
     an adapter is a copy, a cast, two products, a scaling and a sum, and backward four products; a weight in 4 bits is
     unpacked in three, its scales, their offset, then itself
 
-    Args:
-        experts: experts of the rank that are dealt with one by one, E [1]
-        conversions: operations that convert one tensor to a narrow type, c [1]
-        adapters: adapters of an expert, each of two thin products, a [1]
-        unpacked: 1 where both weights are unpacked first, u [1]
-        trained: gradients of the weights too
-        backward: of backward, else of forward
-
-    Returns:
-        operations [1]
-
-    Example:
-        >>> [expert_operations(8.0, 3.0, 0.0, 0.0, trained=True, backward=way) for way in (False, True)]
-        [64.0, 80.0]
-
-    Holds:
-        gate and up are one product; converted are the inputs of both products, or the gradients of their outputs
-
-    Source:
-        transformer-engine; peft
-
+    experts E: experts of the rank that are dealt with one by one · conversions c · adapters a
+    unpacked u: 1 where both weights are unpacked first · trained: gradients of the weights too
+    backward: of backward, else of forward
+    → operations
+    Source: transformer-engine; peft
+    Holds: gate and up are one product; converted are the inputs of both products, or the gradients of their outputs
     Monotone: increasing in experts, conversions, adapters, unpacked
+    >>> [expert_operations(8.0, 3.0, 0.0, 0.0, trained=True, backward=way) for way in (False, True)]
+    [64.0, 80.0]
     """
     products = (4 if trained else 2) + 10 * adapters if backward else 2 + 6 * adapters
     return experts * (products + 2 * conversions + 6 * unpacked)
@@ -185,23 +118,12 @@ def distinct_destinations(parts: Number, top_k: Number, experts: Number) -> Numb
 
     n (1 − C(E − E/n, k) / C(E, k)), where x (x − 1) … of k factors is (c² − (k² − 1) / 12)^(k/2), c = x − (k − 1) / 2
 
-    Args:
-        parts: ranks or nodes the experts are spread over, n [1]
-        top_k: experts a token is sent to, k [1]
-        experts: routed experts, E [1]
-
-    Returns:
-        copies of a token that are sent, its own place counted [1]
-
-    Example:
-        >>> [round(float(distinct_destinations(8.0, *routed)), 3) for routed in ((2.0, 8.0), (4.0, 16.0), (8.0, 256.0))]
-        [2.0, 3.6, 5.295]
-
-    Holds:
-        the product of up to two factors is exact, of more to 1e-4 where k is at most half of the experts
-
-    Source:
-        zhao-2025-deepep; exact
+    parts n: ranks or nodes the experts are spread over · top_k k · experts E: routed experts
+    → copies of a token that are sent, its own place counted
+    Source: zhao-2025-deepep; exact
+    Holds: the product of up to two factors is exact, of more to 1e-4 where k is at most half of the experts
+    >>> [round(float(distinct_destinations(8.0, *routed)), 3) for routed in ((2.0, 8.0), (4.0, 16.0), (8.0, 256.0))]
+    [2.0, 3.6, 5.295]
     """
     elsewhere, most = experts * (1 - 1 / parts), np.maximum(experts, top_k)
     middle, apart = (top_k - 1) / 2, (top_k**2 - 1) / 12
@@ -216,24 +138,13 @@ def dispatch_bytes(tokens: Number, hidden: Number, sent: Number, parts: Number, 
 
     T h c (1 − 1/n) e
 
-    Args:
-        tokens: tokens of a rank, T [1]
-        hidden: width of the residual stream, h [1]
-        sent: copies of a token sent over this link, its own place counted, c [1]
-        parts: ranks or nodes the copies are spread over, n [1]
-        element: bytes of an element on the network, e [B]
-
-    Returns:
-        bytes that leave [B]
-
-    Example:
-        >>> round(dispatch_bytes(4096.0, 7168.0, 8.0, 64.0, 1.0) / 1e6, 1)
-        231.2
-
-    Source:
-        deepseek-2024 §3.2.2; exact
-
+    tokens T: tokens of a rank · hidden h · sent c: copies of a token sent over this link, its own place counted
+    parts n: ranks or nodes the copies are spread over · element e [B]: bytes of an element on the network
+    → bytes that leave [B]
+    Source: deepseek-2024 §3.2.2; exact
     Monotone: increasing in tokens, hidden, sent, parts, element
+    >>> round(dispatch_bytes(4096.0, 7168.0, 8.0, 64.0, 1.0) / 1e6, 1)
+    231.2
     """
     return tokens * hidden * sent * (1 - 1 / parts) * element
 
@@ -244,24 +155,11 @@ def permute_traffic(tokens: Number, hidden: Number, top_k: Number, experts: Numb
 
     2 e h (1 + k) per token, backward as much; 0 if E = 1
 
-    Args:
-        tokens: tokens of a rank [1]
-        hidden: width of the residual stream, h [1]
-        top_k: experts a token is sent to, k [1]
-        experts: routed experts, E [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> float(permute_traffic(1.0, 7168.0, 8.0, 256.0, 2.0))
-        258048.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens of a rank · hidden h · top_k k · experts E: routed experts · element e [B] → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, hidden, top_k, element
+    >>> float(permute_traffic(1.0, 7168.0, 8.0, 256.0, 2.0))
+    258048.0
     """
     return np.where(experts > 1, 2 * element * hidden * (1 + top_k) * tokens, 0.0)
 
@@ -272,22 +170,11 @@ def mask_rows(tokens: Number, top_k: Number, load: Number) -> Number:
 
     T k l; each is a sum over the tokens of one sequence
 
-    Args:
-        tokens: tokens of a rank, T [1]
-        top_k: experts a token is sent to, k [1]
-        load: capacity factor that experts are padded to, l [1]
-
-    Returns:
-        rows of that product [1]
-
-    Example:
-        >>> mask_rows(4096.0, 8.0, 1.25)
-        40960.0
-
-    Source:
-        maxtext moe.py
-
+    tokens T: tokens of a rank · top_k k · load l: capacity factor that experts are padded to → rows of that product
+    Source: maxtext moe.py
     Monotone: increasing in tokens, top_k, load
+    >>> mask_rows(4096.0, 8.0, 1.25)
+    40960.0
     """
     return tokens * top_k * load
 
@@ -298,22 +185,11 @@ def dispatched_activations(rows: Number, hidden: Number, experts: Number, elemen
 
     e h a row; 0 if E = 1
 
-    Args:
-        rows: rows the experts of a rank work on [1]
-        hidden: width of the residual stream, h [1]
-        experts: routed experts, E [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> float(dispatched_activations(8.0, 7168.0, 256.0, 2.0))
-        114688.0
-
-    Source:
-        count of tensors; korthikanti-2022 §4.1
-
+    rows: rows the experts of a rank work on · hidden h · experts E: routed experts · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors; korthikanti-2022 §4.1
     Monotone: increasing in rows, hidden, element
+    >>> float(dispatched_activations(8.0, 7168.0, 256.0, 2.0))
+    114688.0
     """
     return np.where(experts > 1, element * hidden * rows, 0.0)

@@ -11,21 +11,12 @@ def expert_table_bytes(vocab: Number, top_k: Number, index: Number) -> Number:
 
     i V k
 
-    Args:
-        vocab: tokens of the vocabulary, V [1]
-        top_k: experts that a token is sent to, k [1]
-        index: bytes of the number of an expert, i [B]
-
-    Returns:
-        bytes that every rank with the layer holds [B]
-
-    Example:
-        >>> expert_table_bytes(129280.0, 6.0, 4.0)
-        3102720.0
-
-    Source:
-        deepseek-v4 §2.1, released code
-
+    vocab V: tokens of the vocabulary · top_k k: experts that a token is sent to
+    index i [B]: bytes of the number of an expert
+    → bytes that every rank with the layer holds [B]
+    Source: deepseek-v4 §2.1, released code
     Monotone: increasing in vocab, top_k, index
+    >>> expert_table_bytes(129280.0, 6.0, 4.0)
+    3102720.0
     """
     return index * vocab * top_k

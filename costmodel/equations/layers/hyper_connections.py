@@ -11,20 +11,11 @@ def mixing_weights(streams: Number) -> Number:
 
     n² + 2 n
 
-    Args:
-        streams: residual streams, n [1]
-
-    Returns:
-        weights, and columns of the matrix that makes them of all streams [1]
-
-    Example:
-        >>> mixing_weights(4.0)
-        24.0
-
-    Source:
-        xie-2025 §4.2
-
+    streams n → weights, and columns of the matrix that makes them of all streams
+    Source: xie-2025 §4.2
     Monotone: increasing in streams
+    >>> mixing_weights(4.0)
+    24.0
     """
     return streams * streams + 2 * streams
 
@@ -35,21 +26,11 @@ def hyper_connection_parameters(hidden: Number, streams: Number) -> Number:
 
     (n² + 2 n) (n h + 1) + 3
 
-    Args:
-        hidden: width of a stream, h [1]
-        streams: residual streams, n [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> hyper_connection_parameters(7168.0, 4.0)
-        688155.0
-
-    Source:
-        xie-2025 §4.2
-
+    hidden h: width of a stream · streams n → parameters
+    Source: xie-2025 §4.2
     Monotone: increasing in hidden, streams
+    >>> hyper_connection_parameters(7168.0, 4.0)
+    688155.0
     """
     return (streams * streams + 2 * streams) * (streams * hidden + 1) + 3
 
@@ -60,21 +41,11 @@ def stream_head_parameters(hidden: Number, streams: Number) -> Number:
 
     n (n h + 1) + 1
 
-    Args:
-        hidden: width of a stream, h [1]
-        streams: residual streams, n [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> stream_head_parameters(7168.0, 4.0)
-        114693.0
-
-    Source:
-        deepseek-v4 §2.2
-
+    hidden h: width of a stream · streams n → parameters
+    Source: deepseek-v4 §2.2
     Monotone: increasing in hidden, streams
+    >>> stream_head_parameters(7168.0, 4.0)
+    114693.0
     """
     return streams * (streams * hidden + 1) + 1
 
@@ -87,28 +58,14 @@ def hyper_connection_traffic(
 
     forward e h (3 n + 1) per token, backward e h (6 n + 2)
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of a stream, h [1]
-        streams: residual streams, n [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> hyper_connection_traffic(1.0, 7168.0, 4.0, 2.0, backward=False)
-        186368.0
-
-    Holds:
-        fused kernels; n² ≪ n h, so that the weights and their rounds to a doubly stochastic matrix are negligible; the
-        result of the half is counted with the norms
-
-    Source:
-        xie-2025 §4.3; count of reads and writes
-
+    tokens: tokens · hidden h: width of a stream · streams n · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: xie-2025 §4.3; count of reads and writes
+    Holds: fused kernels; n² ≪ n h, so that the weights and their rounds to a doubly stochastic matrix are negligible;
+        the result of the half is counted with the norms
     Monotone: increasing in tokens, hidden, streams, element
+    >>> hyper_connection_traffic(1.0, 7168.0, 4.0, 2.0, backward=False)
+    186368.0
     """
     return element * tokens * hidden * ((6 * streams + 2) if backward else (3 * streams + 1))
 
@@ -119,25 +76,11 @@ def hyper_connection_activations(tokens: Number, hidden: Number, streams: Number
 
     e h (n + 1) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of a stream, h [1]
-        streams: residual streams, n [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a half keeps [B]
-
-    Example:
-        >>> hyper_connection_activations(1.0, 7168.0, 4.0, 2.0)
-        71680.0
-
-    Holds:
-        the weights of a token are made again in backward
-
-    Source:
-        xie-2025 §4.3; count of tensors
-
+    tokens: tokens of a micro-batch · hidden h: width of a stream · streams n · element e [B] → bytes a half keeps [B]
+    Source: xie-2025 §4.3; count of tensors
+    Holds: the weights of a token are made again in backward
     Monotone: increasing in tokens, hidden, streams, element
+    >>> hyper_connection_activations(1.0, 7168.0, 4.0, 2.0)
+    71680.0
     """
     return element * tokens * hidden * (streams + 1)

@@ -14,23 +14,13 @@ def indexer_parameters(hidden: Number, query_rank: Number, heads: Number, head_d
 
     r a d + h d + 2 d + h a
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        query_rank: width that attention compresses queries to, r [1]
-        heads: heads of the indexer, a [1]
-        head_dim: width of its heads, d [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> indexer_parameters(7168.0, 1536.0, 64.0, 128.0)
-        13959424.0
-
-    Source:
-        deepseek-v3.2 §2
-
+    hidden h · query_rank r: width that attention compresses queries to · heads a: heads of the indexer
+    head_dim d: width of its heads
+    → parameters
+    Source: deepseek-v3.2 §2
     Monotone: increasing in hidden, query_rank, heads, head_dim
+    >>> indexer_parameters(7168.0, 1536.0, 64.0, 128.0)
+    13959424.0
     """
     return query_rank * heads * head_dim + hidden * head_dim + 2 * head_dim + hidden * heads
 
@@ -41,24 +31,13 @@ def indexer_flop(micro_batch: Number, sequence: Number, heads: Number, head_dim:
 
     causal b s (s + 1) a (d + 1), otherwise twice b s² a (d + 1)
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens in a sequence, s [1]
-        heads: heads of the indexer, a [1]
-        head_dim: width of its heads, d [1]
-        causal: count a query's own and earlier keys alone
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> indexer_flop(1.0, 4096.0, 64.0, 128.0, causal=True)
-        138546511872.0
-
-    Source:
-        deepseek-v3.2 §2; exact count
-
+    micro_batch b: sequences · sequence s · heads a: heads of the indexer · head_dim d: width of its heads
+    causal: count a query's own and earlier keys alone
+    → work [FLOP]
+    Source: deepseek-v3.2 §2; exact count
     Monotone: increasing in micro_batch, sequence, heads, head_dim
+    >>> indexer_flop(1.0, 4096.0, 64.0, 128.0, causal=True)
+    138546511872.0
     """
     pairs = sequence * (sequence + 1) / 2 if causal else sequence * sequence
     return FLOP_PER_MAC * micro_batch * pairs * heads * (head_dim + 1)
@@ -79,29 +58,14 @@ def selected_attention_flop(
 
     causal 2 b a (2 r + d_r) (w (w + 1) / 2 + (s - w) w), otherwise 2 b a (2 r + d_r) s w; w = min(top_k, s)
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens in a sequence, s [1]
-        heads: query heads, a [1]
-        kv_rank: width that keys and values are compressed to, r [1]
-        rope_dim: width of the key with positions, d_r [1]
-        top_k: tokens that a query reads [1]
-        causal: count the fewer keys of the first queries
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> float(selected_attention_flop(1.0, 4096.0, 128.0, 512.0, 64.0, 2048.0, causal=True))
-        1752631869440.0
-
-    Holds:
-        up-projections absorbed into queries and results, since no two queries read the same keys
-
-    Source:
-        deepseek-v3.2 §2.1
-
+    micro_batch b: sequences · sequence s · heads a · kv_rank r · rope_dim d_r: width of the key with positions
+    top_k: tokens that a query reads · causal: count the fewer keys of the first queries
+    → work [FLOP]
+    Source: deepseek-v3.2 §2.1
+    Holds: up-projections absorbed into queries and results, since no two queries read the same keys
     Monotone: increasing in micro_batch, sequence, heads, kv_rank, rope_dim, top_k
+    >>> float(selected_attention_flop(1.0, 4096.0, 128.0, 512.0, 64.0, 2048.0, causal=True))
+    1752631869440.0
     """
     seen = np.minimum(top_k, sequence)
     keys = seen * (seen + 1) / 2 + (sequence - seen) * seen if causal else sequence * seen
@@ -122,26 +86,13 @@ def selected_activations(
 
     e a (d_n + 2 r + d_r + d_v) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: heads of a rank, a [1]
-        nope_dim: width of a head's query without positions, d_n [1]
-        value_dim: width of a head's value, d_v [1]
-        kv_rank: width that keys and values are compressed to, r [1]
-        rope_dim: width of the key with positions, d_r [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> selected_activations(1.0, 128.0, 128.0, 128.0, 512.0, 64.0, 2.0)
-        344064.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: heads of a rank · nope_dim d_n: width of a head's query without positions
+    value_dim d_v · kv_rank r · rope_dim d_r: width of the key with positions · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, nope_dim, value_dim, kv_rank, rope_dim, element
+    >>> selected_activations(1.0, 128.0, 128.0, 128.0, 512.0, 64.0, 2.0)
+    344064.0
     """
     return element * tokens * heads * (nope_dim + 2 * kv_rank + rope_dim + value_dim)
 
@@ -154,24 +105,12 @@ def indexer_activations(
 
     e (a d + d + a) + i w per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: heads of the indexer, a [1]
-        head_dim: width of its heads, d [1]
-        top_k: tokens that a query reads, w [1]
-        element: bytes of an element, e [B]
-        index: bytes of an index, i [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> indexer_activations(1.0, 64.0, 128.0, 2048.0, 2.0, 4.0)
-        24960.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: heads of the indexer · head_dim d: width of its heads
+    top_k w: tokens that a query reads · element e [B] · index i [B]: bytes of an index
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, head_dim, top_k, element, index
+    >>> indexer_activations(1.0, 64.0, 128.0, 2048.0, 2.0, 4.0)
+    24960.0
     """
     return tokens * (element * (heads * head_dim + head_dim + heads) + index * top_k)

@@ -14,27 +14,13 @@ def layer_embedding_traffic(
     forward e (4 h + 6 w) per token, backward twice that: the activation function, the product with the entry, the norm
     of the entry, the norm of the result and its addition
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of the residual stream, h [1]
-        width: width of an entry, w [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> layer_embedding_traffic(1.0, 1536.0, 256.0, 2.0, backward=False)
-        15360.0
-
-    Holds:
-        fused kernels
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · hidden h · width w: width of an entry · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: fused kernels
     Monotone: increasing in tokens, hidden, width, element
+    >>> layer_embedding_traffic(1.0, 1536.0, 256.0, 2.0, backward=False)
+    15360.0
     """
     return (2.0 if backward else 1.0) * element * tokens * (4 * hidden + 6 * width)
 
@@ -45,22 +31,10 @@ def layer_embedding_activations(tokens: Number, hidden: Number, width: Number, e
 
     e (2 h + 4 w) per token: the entry, its norm's input, the gate before its function, the product of both
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        width: width of an entry, w [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> layer_embedding_activations(1.0, 1536.0, 256.0, 2.0)
-        8192.0
-
-    Source:
-        count of tensors; gemma-4
-
+    tokens: tokens of a micro-batch · hidden h · width w: width of an entry · element e [B] → bytes a layer keeps [B]
+    Source: count of tensors; gemma-4
     Monotone: increasing in tokens, hidden, width, element
+    >>> layer_embedding_activations(1.0, 1536.0, 256.0, 2.0)
+    8192.0
     """
     return element * tokens * (2 * hidden + 4 * width)

@@ -13,23 +13,11 @@ def linear_attention_width(heads: Number, value_dim: Number, key_heads: Number, 
 
     2 k d_k + a d_v
 
-    Args:
-        heads: value heads, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-
-    Returns:
-        columns [1]
-
-    Example:
-        >>> linear_attention_width(32.0, 128.0, 16.0, 128.0)
-        8192.0
-
-    Source:
-        yang-2024 §4
-
+    heads a: value heads · value_dim d_v · key_heads k: query and key heads · key_dim d_k → columns
+    Source: yang-2024 §4
     Monotone: increasing in heads, value_dim, key_heads, key_dim
+    >>> linear_attention_width(32.0, 128.0, 16.0, 128.0)
+    8192.0
     """
     return 2 * key_heads * key_dim + heads * value_dim
 
@@ -40,23 +28,11 @@ def linear_gate_columns(heads: Number, value_dim: Number, key_dim: Number, *, ru
 
     gated-delta a d_v + 2 a; kimi-delta d_k + d_v + a, the narrow inputs of decay and gate; lightning a d_v
 
-    Args:
-        heads: value heads, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_dim: width of a head's query and key, d_k [1]
-        rule: "gated-delta", "kimi-delta" or "lightning"
-
-    Returns:
-        columns [1]
-
-    Example:
-        >>> linear_gate_columns(32.0, 128.0, 128.0, rule="gated-delta")
-        4160.0
-
-    Source:
-        yang-2024 §4; kimi-linear §3; minimax-01 §2
-
+    heads a: value heads · value_dim d_v · key_dim d_k · rule: "gated-delta", "kimi-delta" or "lightning" → columns
+    Source: yang-2024 §4; kimi-linear §3; minimax-01 §2
     Monotone: increasing in heads, value_dim, key_dim
+    >>> linear_gate_columns(32.0, 128.0, 128.0, rule="gated-delta")
+    4160.0
     """
     if rule == "kimi-delta":
         return key_dim + value_dim + heads
@@ -72,25 +48,13 @@ def linear_gate_parameters(
     gated-delta c q + 2 a + d_v, q = 2 k d_k + a d_v; kimi-delta c q + d_k k d_k + k d_k + d_v a d_v + a + d_v;
     lightning a d_v
 
-    Args:
-        heads: value heads, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-        conv: taps of the convolution, c; 0 without one [1]
-        rule: "gated-delta", "kimi-delta" or "lightning"
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> linear_gate_parameters(32.0, 128.0, 16.0, 128.0, 4.0, rule="gated-delta")
-        32960.0
-
-    Source:
-        yang-2024 §4; kimi-linear §3; minimax-01 §2
-
+    heads a: value heads · value_dim d_v · key_heads k: query and key heads · key_dim d_k
+    conv: taps of the convolution, c; 0 without one · rule: "gated-delta", "kimi-delta" or "lightning"
+    → parameters
+    Source: yang-2024 §4; kimi-linear §3; minimax-01 §2
     Monotone: increasing in heads, value_dim, key_heads, key_dim, conv
+    >>> linear_gate_parameters(32.0, 128.0, 16.0, 128.0, 4.0, rule="gated-delta")
+    32960.0
     """
     taps = conv * (2 * key_heads * key_dim + heads * value_dim)
     if rule == "gated-delta":
@@ -118,30 +82,14 @@ def linear_attention_flop(
     per token 2 a (q (d_k + d_v) / 2 + 2 d_k d_v) + 2 c (2 k d_k + a d_v); the delta rules add to the first sum
     q (2 d_k + d_v) / 2 + q² / 6 + d_k d_v: the products of keys, the triangular system, and what the state takes back
 
-    Args:
-        tokens: tokens [1]
-        heads: value heads of a rank, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-        chunk: tokens of a chunk, q [1]
-        conv: taps of the convolution, c; 0 without one [1]
-        rule: "gated-delta", "kimi-delta" or "lightning"
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> linear_attention_flop(1.0, 1.0, 128.0, 1.0, 128.0, 60.0, 0.0, rule="gated-delta")
-        137904.0
-
-    Holds:
-        sequences of whole chunks; half of each chunk's square is masked
-
-    Source:
-        yang-2024 §3.2; qin-2024
-
+    tokens: tokens · heads a: value heads of a rank · value_dim d_v · key_heads k: query and key heads · key_dim d_k
+    chunk q · conv: taps of the convolution, c; 0 without one · rule: "gated-delta", "kimi-delta" or "lightning"
+    → work [FLOP]
+    Source: yang-2024 §3.2; qin-2024
+    Holds: sequences of whole chunks; half of each chunk's square is masked
     Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, chunk, conv
+    >>> linear_attention_flop(1.0, 1.0, 128.0, 1.0, 128.0, 60.0, 0.0, rule="gated-delta")
+    137904.0
     """
     macs = chunk * (key_dim + value_dim) / 2 + 2 * key_dim * value_dim
     if rule != "lightning":
@@ -169,28 +117,13 @@ def linear_attention_traffic(
     queries and keys, transformed keys and values, states, output, gated norm), lightning
     e (6 k d_k + 7 a d_v + 2 a d_k d_v / q), its SiLU included; backward twice that
 
-    Args:
-        tokens: tokens [1]
-        heads: value heads of a rank, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-        chunk: tokens of a chunk, q [1]
-        element: bytes of an element, e [B]
-        rule: "gated-delta", "kimi-delta" or "lightning"
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> linear_attention_traffic(1.0, 1.0, 64.0, 1.0, 64.0, 64.0, 2.0, rule="lightning", backward=False)
-        1920.0
-
-    Source:
-        count of reads and writes; flash-linear-attention
-
+    tokens: tokens · heads a: value heads of a rank · value_dim d_v · key_heads k: query and key heads · key_dim d_k
+    chunk q · element e [B] · rule: "gated-delta", "kimi-delta" or "lightning" · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes; flash-linear-attention
     Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, element
+    >>> linear_attention_traffic(1.0, 1.0, 64.0, 1.0, 64.0, 64.0, 2.0, rule="lightning", backward=False)
+    1920.0
     """
     keys, values = key_heads * key_dim, heads * value_dim
     states = 2 * heads * key_dim * value_dim / chunk
@@ -216,27 +149,13 @@ def linear_attention_activations(
     output, the gate, and the gated output; gated-delta the same around a convolution and e a q more, the triangular
     system of each chunk; kimi-delta another e a (q + d_k), the scores of each chunk and a decay of every channel
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: value heads of a rank, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-        chunk: tokens of a chunk, q [1]
-        element: bytes of an element, e [B]
-        rule: "gated-delta", "kimi-delta" or "lightning"
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> linear_attention_activations(1.0, 2.0, 8.0, 1.0, 8.0, 4.0, 2.0, rule="gated-delta")
-        240.0
-
-    Source:
-        count of tensors; flash-linear-attention
-
+    tokens: tokens of a micro-batch · heads a: value heads of a rank · value_dim d_v · key_heads k: query and key heads
+    key_dim d_k · chunk q · element e [B] · rule: "gated-delta", "kimi-delta" or "lightning"
+    → bytes a layer keeps [B]
+    Source: count of tensors; flash-linear-attention
     Monotone: increasing in tokens, heads, value_dim, key_heads, key_dim, chunk, element
+    >>> linear_attention_activations(1.0, 2.0, 8.0, 1.0, 8.0, 4.0, 2.0, rule="gated-delta")
+    240.0
     """
     keys, values = key_heads * key_dim, heads * value_dim
     kept = 4 * keys + 5 * values
@@ -261,26 +180,14 @@ def linear_state_bytes(
 
     a d_k d_v e_s + (2 k d_k + a d_v) (c − 1) e
 
-    Args:
-        heads: value heads of a rank, a [1]
-        value_dim: width of a head's value, d_v [1]
-        key_heads: query and key heads, k [1]
-        key_dim: width of a head's query and key, d_k [1]
-        conv: taps of the convolution, c; 1 without one [1]
-        state_element: bytes of an element of the state, e_s [B]
-        element: bytes of an element of the convolution's inputs, e [B]
-
-    Returns:
-        bytes of a layer and sequence [B]
-
-    Example:
-        >>> linear_state_bytes(32.0, 128.0, 16.0, 128.0, 4.0, 4.0, 2.0)
-        2146304.0
-
-    Source:
-        yang-2024 §3; count of tensors
-
+    heads a: value heads of a rank · value_dim d_v · key_heads k: query and key heads · key_dim d_k
+    conv: taps of the convolution, c; 1 without one · state_element e_s [B]: bytes of an element of the state
+    element e [B]: bytes of an element of the convolution's inputs
+    → bytes of a layer and sequence [B]
+    Source: yang-2024 §3; count of tensors
     Monotone: increasing in heads, value_dim, key_heads, key_dim, conv, state_element, element
+    >>> linear_state_bytes(32.0, 128.0, 16.0, 128.0, 4.0, 4.0, 2.0)
+    2146304.0
     """
     taps = (2 * key_heads * key_dim + heads * value_dim) * (conv - 1)
     return heads * key_dim * value_dim * state_element + taps * element

@@ -11,22 +11,12 @@ def adapter_parameters(rank: Number, n: Number, k: Number) -> Number:
 
     r (n + k)
 
-    Args:
-        rank: inner width of the adapter, r [1]
-        n: outputs of the matrix it adapts, as the rank holds it, n [1]
-        k: inputs of it, k [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> 2 * 32 * adapter_parameters(8.0, 4096.0, 4096.0)
-        4194304.0
-
-    Source:
-        hu-2021 §4
-
+    rank r: inner width of the adapter · n n: outputs of the matrix it adapts, as the rank holds it · k k: inputs of it
+    → parameters
+    Source: hu-2021 §4
     Monotone: increasing in rank, n, k
+    >>> 2 * 32 * adapter_parameters(8.0, 4096.0, 4096.0)
+    4194304.0
     """
     return rank * (n + k)
 
@@ -37,24 +27,14 @@ def packed_bytes(parameters: Number, packed: Number, scale: Number, group: Numbe
 
     (q + s / g + 4 s / (g G)) Ψ: 4.127 bits for q = 0.5, s = 1, g = 64, G = 256
 
-    Args:
-        parameters: weights, Ψ [1]
-        packed: bytes of a packed weight alone, q [B]
-        scale: bytes of a scale, s; its own scale takes four times as much [B]
-        group: weights that share a scale, g [1]
-        groups: scales that share a scale of their own, G [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(packed_bytes(65e9, 0.5, 1.0, 64.0, 256.0) / 1e9, 1)
-        33.5
-
-    Source:
-        dettmers-2023 §3
-
+    parameters Ψ: weights · packed q [B]: bytes of a packed weight alone
+    scale [B]: bytes of a scale, s; its own scale takes four times as much · group g
+    groups G: scales that share a scale of their own
+    → bytes [B]
+    Source: dettmers-2023 §3
     Monotone: increasing in parameters, packed, scale; decreasing in group, groups
+    >>> round(packed_bytes(65e9, 0.5, 1.0, 64.0, 256.0) / 1e9, 1)
+    33.5
     """
     return (packed + scale / group + 4 * scale / (group * groups)) * parameters
 
@@ -65,22 +45,13 @@ def dequantise_traffic(parameters: Number, packed: Number, compute: Number) -> N
 
     (q + c) Ψ
 
-    Args:
-        parameters: weights, Ψ [1]
-        packed: bytes of a packed weight with its share of the scales, q [B]
-        compute: bytes of a weight as the matmuls read it, c [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> dequantise_traffic(1e9, 0.5, 2.0) / 1e9
-        2.5
-
-    Source:
-        dettmers-2023; count of reads and writes
-
+    parameters Ψ: weights · packed q [B]: bytes of a packed weight with its share of the scales
+    compute c [B]: bytes of a weight as the matmuls read it
+    → bytes through memory [B]
+    Source: dettmers-2023; count of reads and writes
     Monotone: increasing in parameters, packed, compute
+    >>> dequantise_traffic(1e9, 0.5, 2.0) / 1e9
+    2.5
     """
     return (packed + compute) * parameters
 
@@ -91,23 +62,12 @@ def frozen_flop(forward: Number) -> Number:
 
     2 F, so 4 N D where training all of it takes 6 N D
 
-    Args:
-        forward: forward work, F [FLOP]
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> frozen_flop(2.0 * 7e9)
-        28000000000.0
-
-    Source:
-        hu-2021; composition
-
-    Pitfall:
-        6 N D counts a weight gradient that is never computed, and makes the MFU of LoRA half as high again
-
+    forward F [FLOP]: forward work → work [FLOP]
+    Source: hu-2021; composition
+    Pitfall: 6 N D counts a weight gradient that is never computed, and makes the MFU of LoRA half as high again
     Monotone: increasing in forward
+    >>> frozen_flop(2.0 * 7e9)
+    28000000000.0
     """
     return 2 * forward
 
@@ -118,25 +78,13 @@ def adapter_traffic(tokens: Number, width: Number, element: Number) -> Number:
 
     3 e w per token: both read, the sum written
 
-    Args:
-        tokens: tokens [1]
-        width: outputs of the matrix forward, its inputs backward, w [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> adapter_traffic(1.0, 4096.0, 2.0)
-        24576.0
-
-    Holds:
-        not fused into the products
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · width w: outputs of the matrix forward, its inputs backward · element e [B]
+    → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: not fused into the products
     Monotone: increasing in tokens, width, element
+    >>> adapter_traffic(1.0, 4096.0, 2.0)
+    24576.0
     """
     return 3 * element * width * tokens
 
@@ -147,21 +95,10 @@ def adapter_activations(tokens: Number, rank: Number, element: Number) -> Number
 
     e r per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        rank: inner width of an adapter, r [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> adapter_activations(7.0, 16.0, 2.0)
-        224.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · rank r: inner width of an adapter · element e [B] → bytes [B]
+    Source: count of tensors
     Monotone: increasing in tokens, rank, element
+    >>> adapter_activations(7.0, 16.0, 2.0)
+    224.0
     """
     return element * rank * tokens

@@ -13,21 +13,11 @@ def load_variation(tokens: Number, top_k: Number, experts: Number, skew: Number)
 
     √(E[x²] / E[x]² − 1), p(x) ∝ x^−α from 1 to 0.8 T, from 0.01 to 2 if T k ≤ E
 
-    Args:
-        tokens: tokens routed, T [1]
-        top_k: experts a token is sent to, k [1]
-        experts: routed experts, E [1]
-        skew: exponent of the power law, α, between 1 and 2 [1]
-
-    Returns:
-        standard deviation over mean [1]
-
-    Example:
-        >>> round(float(load_variation(16384.0, 8.0, 160.0, 1.2)), 2)
-        3.01
-
-    Source:
-        aiconfigurator collector/helper.py; exact
+    tokens T: tokens routed · top_k k · experts E: routed experts · skew: exponent of the power law, α, between 1 and 2
+    → standard deviation over mean
+    Source: aiconfigurator collector/helper.py; exact
+    >>> round(float(load_variation(16384.0, 8.0, 160.0, 1.2)), 2)
+    3.01
     """
     least, most = _ends(tokens, top_k, experts)
     mean = _moment(1.0, least, most, skew)
@@ -41,22 +31,11 @@ def rank_variation(variation: Number, experts: Number, ep: Number) -> Number:
 
     v √((n − 1) / E)
 
-    Args:
-        variation: variation of one expert, v [1]
-        experts: routed experts, E [1]
-        ep: expert-parallel degree, n [1]
-
-    Returns:
-        standard deviation over mean [1]
-
-    Example:
-        >>> float(rank_variation(2.0, 64.0, 17.0))
-        1.0
-
-    Source:
-        exact
-
+    variation v: variation of one expert · experts E: routed experts · ep n → standard deviation over mean
+    Source: exact
     Monotone: increasing in variation, ep; decreasing in experts
+    >>> float(rank_variation(2.0, 64.0, 17.0))
+    1.0
     """
     return variation * ((ep - 1) / experts) ** 0.5
 
@@ -67,21 +46,11 @@ def drawing_share(tokens: Number, top_k: Number, experts: Number, skew: Number) 
 
     P(x > E E[x] / (2 T k)): fewer than half a row is none
 
-    Args:
-        tokens: tokens routed, T [1]
-        top_k: experts a token is sent to, k [1]
-        experts: routed experts, E [1]
-        skew: exponent of the power law, between 1 and 2 [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(float(drawing_share(tokens, 8.0, 160.0, 1.2)), 2) for tokens in (8.0, 64.0, 16384.0)]
-        [0.23, 0.84, 1.0]
-
-    Source:
-        aiconfigurator collector/helper.py; exact
+    tokens T: tokens routed · top_k k · experts E: routed experts · skew: exponent of the power law, between 1 and 2
+    → share
+    Source: aiconfigurator collector/helper.py; exact
+    >>> [round(float(drawing_share(tokens, 8.0, 160.0, 1.2)), 2) for tokens in (8.0, 64.0, 16384.0)]
+    [0.23, 0.84, 1.0]
     """
     least, most = _ends(tokens, top_k, experts)
     total = _moment(0.0, least, most, skew)

@@ -11,27 +11,12 @@ def output_gate_traffic(tokens: Number, heads: Number, head_dim: Number, element
 
     forward 3 e a d per token, backward 5 e a d
 
-    Args:
-        tokens: tokens [1]
-        heads: query heads, a [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> output_gate_traffic(1.0, 16.0, 256.0, 2.0, backward=False)
-        24576.0
-
-    Holds:
-        fused kernels
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · heads a · head_dim d · element e [B] · backward: the backward pass → bytes through memory [B]
+    Source: count of reads and writes
+    Holds: fused kernels
     Monotone: increasing in tokens, heads, head_dim, element
+    >>> output_gate_traffic(1.0, 16.0, 256.0, 2.0, backward=False)
+    24576.0
     """
     return (5.0 if backward else 3.0) * element * tokens * heads * head_dim
 
@@ -42,22 +27,11 @@ def output_gate_activations(tokens: Number, heads: Number, head_dim: Number, ele
 
     2 e a d per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: query heads of a rank, a [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> output_gate_activations(1.0, 16.0, 256.0, 2.0)
-        16384.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: query heads of a rank · head_dim d · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, head_dim, element
+    >>> output_gate_activations(1.0, 16.0, 256.0, 2.0)
+    16384.0
     """
     return 2 * element * tokens * heads * head_dim

@@ -14,25 +14,13 @@ def attention_parameters(
 
     2 h a d + 2 h k d, and with biases (a + 2 k) d + h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        heads: query heads, a [1]
-        kv_heads: key and value heads, k [1]
-        head_dim: width of a head, d [1]
-        biases: whether query, key and value have biases
-        output_bias: whether the output projection has one
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> attention_parameters(8192.0, 64.0, 8.0, 128.0, biases=False, output_bias=False)
-        150994944.0
-
-    Source:
-        vaswani-2017; ainslie-2023
-
+    hidden h · heads a · kv_heads k · head_dim d · biases: whether query, key and value have biases
+    output_bias: whether the output projection has one
+    → parameters
+    Source: vaswani-2017; ainslie-2023
     Monotone: increasing in hidden, heads, kv_heads, head_dim
+    >>> attention_parameters(8192.0, 64.0, 8.0, 128.0, biases=False, output_bias=False)
+    150994944.0
     """
     matrices = 2 * hidden * heads * head_dim + 2 * hidden * kv_heads * head_dim
     inner = (heads + 2 * kv_heads) * head_dim if biases else 0.0
@@ -46,23 +34,11 @@ def mlp_parameters(hidden: Number, ffn_hidden: Number, *, gated: bool, biases: b
 
     two matrices 2 h f, three when gated 3 h f, and with biases f + h (2 f + h when gated)
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        ffn_hidden: inner width, f [1]
-        gated: three matrices (SwiGLU) instead of two
-        biases: whether the matrices have biases
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> mlp_parameters(8192.0, 28672.0, gated=True, biases=False)
-        704643072.0
-
-    Source:
-        shazeer-2020
-
+    hidden h · ffn_hidden f: inner width · gated: three matrices (SwiGLU) instead of two · biases → parameters
+    Source: shazeer-2020
     Monotone: increasing in hidden, ffn_hidden
+    >>> mlp_parameters(8192.0, 28672.0, gated=True, biases=False)
+    704643072.0
     """
     matrices = 3.0 if gated else 2.0
     bias = (matrices - 1) * ffn_hidden + hidden if biases else 0.0
@@ -75,21 +51,11 @@ def norm_parameters(hidden: Number, *, norm: Norm) -> Number:
 
     layernorm 2 h, without bias or rmsnorm h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        norm: "layernorm", "layernorm-no-bias" or "rmsnorm"
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> norm_parameters(8192.0, norm="rmsnorm")
-        8192.0
-
-    Source:
-        zhang-2019
-
+    hidden h · norm: "layernorm", "layernorm-no-bias" or "rmsnorm" → parameters
+    Source: zhang-2019
     Monotone: increasing in hidden
+    >>> norm_parameters(8192.0, norm="rmsnorm")
+    8192.0
     """
     return 2 * hidden if norm == "layernorm" else hidden
 
@@ -100,20 +66,10 @@ def table_parameters(rows: Number, hidden: Number) -> Number:
 
     V h
 
-    Args:
-        rows: entries of the table, V [1]
-        hidden: width of the residual stream, h [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> table_parameters(128256.0, 8192.0)
-        1050673152.0
-
-    Source:
-        vaswani-2017
-
+    rows V: entries of the table · hidden h → parameters
+    Source: vaswani-2017
     Monotone: increasing in rows, hidden
+    >>> table_parameters(128256.0, 8192.0)
+    1050673152.0
     """
     return rows * hidden

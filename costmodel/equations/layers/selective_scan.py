@@ -19,26 +19,14 @@ def selective_scan_parameters(
 
     3 h d + d (c + 1) + d (r + 2 n) + r d + d + d n + d; with norms r + 2 n more, with biases 2 d + h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        inner: channels of a rank, d [1]
-        state_size: size of a state for each channel, n [1]
-        rank: width of the compressed steps, r [1]
-        conv: taps of the convolution, c [1]
-        normalised: steps, inputs and outputs of the state are normalised
-        biases: the projections into the mixer and out of it have biases
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> selective_scan_parameters(4096.0, 8192.0, 16.0, 256.0, 4.0, normalised=True, biases=False)
-        105308448.0
-
-    Source:
-        gu-2023 §3.4; lieber-2024
-
+    hidden h · inner d: channels of a rank · state_size n · rank r: width of the compressed steps · conv c
+    normalised: steps, inputs and outputs of the state are normalised
+    biases: the projections into the mixer and out of it have biases
+    → parameters
+    Source: gu-2023 §3.4; lieber-2024
     Monotone: increasing in hidden, inner, state_size, rank, conv
+    >>> selective_scan_parameters(4096.0, 8192.0, 16.0, 256.0, 4.0, normalised=True, biases=False)
+    105308448.0
     """
     made = rank + 2 * state_size
     found = 3 * hidden * inner + inner * (conv + 1) + inner * made + rank * inner + inner * state_size + 2 * inner
@@ -52,23 +40,11 @@ def selective_scan_flop(tokens: Number, inner: Number, state_size: Number, conv:
     per token 7 d n + 2 c d + 3 d: of each state a decay (a product, an exponential), what comes in, what is kept, what
     goes out
 
-    Args:
-        tokens: tokens [1]
-        inner: channels of a rank, d [1]
-        state_size: size of a state for each channel, n [1]
-        conv: taps of the convolution, c [1]
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> selective_scan_flop(1.0, 8192.0, 16.0, 4.0)
-        1007616.0
-
-    Source:
-        gu-2023 §3.3; count of operations
-
+    tokens: tokens · inner d: channels of a rank · state_size n · conv c → work [FLOP]
+    Source: gu-2023 §3.3; count of operations
     Monotone: increasing in tokens, inner, state_size, conv
+    >>> selective_scan_flop(1.0, 8192.0, 16.0, 4.0)
+    1007616.0
     """
     return FLOP_PER_MAC * tokens * inner * (3.5 * state_size + conv + 1.5)
 
@@ -79,25 +55,12 @@ def selective_scan_time(flop: Number, exponentials: Number, attainable: Number) 
 
     max(F, 16 E) / R: exponentials have units of their own
 
-    Args:
-        flop: work, F [FLOP]
-        exponentials: exponentials in it, E [1]
-        attainable: rate of the vector units, R [FLOP/s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(1e9 * selective_scan_time(1007616.0, 131072.0, 67e12)), 1)
-        31.3
-
-    Holds:
-        a kernel that keeps states in registers; not fitted to measurements
-
-    Source:
-        gu-2023 §3.3; cuda-guide
-
+    flop F [FLOP] · exponentials E: exponentials in it · attainable R [FLOP/s]: rate of the vector units → time [s]
+    Source: gu-2023 §3.3; cuda-guide
+    Holds: a kernel that keeps states in registers; not fitted to measurements
     Monotone: increasing in flop, exponentials; decreasing in attainable
+    >>> round(float(1e9 * selective_scan_time(1007616.0, 131072.0, 67e12)), 1)
+    31.3
     """
     return np.maximum(flop, FLOP_PER_MAC * EXPONENTIAL * exponentials) / attainable
 
@@ -117,26 +80,13 @@ def selective_scan_traffic(
 
     forward e (6 d + 2 n) per token, with norms 2 e (r + 2 n) more; backward twice that
 
-    Args:
-        tokens: tokens [1]
-        inner: channels of a rank, d [1]
-        state_size: size of a state for each channel, n [1]
-        rank: width of the compressed steps, r [1]
-        element: bytes of an element, e [B]
-        normalised: steps, inputs and outputs of the state are normalised
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> selective_scan_traffic(1.0, 8192.0, 16.0, 256.0, 2.0, normalised=True, backward=False)
-        99520.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · inner d: channels of a rank · state_size n · rank r: width of the compressed steps · element e [B]
+    normalised: steps, inputs and outputs of the state are normalised · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, inner, state_size, rank, element
+    >>> selective_scan_traffic(1.0, 8192.0, 16.0, 256.0, 2.0, normalised=True, backward=False)
+    99520.0
     """
     moved = 6 * inner + 2 * state_size + (2 * (rank + 2 * state_size) if normalised else 0.0)
     return (2.0 if backward else 1.0) * element * tokens * moved
@@ -152,25 +102,13 @@ def selective_scan_activations(
     it they are functions apart, which keep e (8 d + 2 r + 4 n), the convolved input both by token and by channel and
     a copy of the gate; and 2 n d in fp32, or 4 e n d, every 2048 tokens
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        inner: channels of a rank, d [1]
-        state_size: size of a state for each channel, n [1]
-        rank: width of the compressed steps, r [1]
-        element: bytes of an element, e [B]
-        normalised: steps, inputs and outputs of the state are normalised
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> selective_scan_activations(2048.0, 8192.0, 16.0, 256.0, 2.0, normalised=True) / 2048
-        132736.0
-
-    Source:
-        mamba selective_scan_interface.py, MambaInnerFn and SelectiveScanFn; count of tensors
-
+    tokens: tokens of a micro-batch · inner d: channels of a rank · state_size n · rank r: width of the compressed steps
+    element e [B] · normalised: steps, inputs and outputs of the state are normalised
+    → bytes a layer keeps [B]
+    Source: mamba selective_scan_interface.py, MambaInnerFn and SelectiveScanFn; count of tensors
     Monotone: increasing in tokens, inner, state_size, rank, element
+    >>> selective_scan_activations(2048.0, 8192.0, 16.0, 256.0, 2.0, normalised=True) / 2048
+    132736.0
     """
     wide = 8 * inner + 2 * rank if normalised else 3 * inner + rank
     return element * tokens * (wide + 4 * state_size + 4 * state_size * inner / SPAN)

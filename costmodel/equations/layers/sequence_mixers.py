@@ -12,23 +12,13 @@ def compressed_query_parameters(hidden: Number, heads: Number, qk_dim: Number, q
 
     h r + r + r a d
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        heads: heads of a rank, a [1]
-        qk_dim: width of a head's query, d [1]
-        query_rank: width queries are compressed to, r [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> compressed_query_parameters(7168.0, 128.0, 192.0, 1536.0)
-        48760320.0
-
-    Source:
-        deepseek-v2 §2.1
-
+    hidden h · heads a: heads of a rank · qk_dim d: width of a head's query
+    query_rank r: width queries are compressed to
+    → parameters
+    Source: deepseek-v2 §2.1
     Monotone: increasing in hidden, heads, qk_dim, query_rank
+    >>> compressed_query_parameters(7168.0, 128.0, 192.0, 1536.0)
+    48760320.0
     """
     return hidden * query_rank + query_rank + query_rank * heads * qk_dim
 
@@ -41,25 +31,14 @@ def latent_attention_parameters(
 
     h (r + d_r) + r + r a (d_n + d_v) + a d_v h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        heads: heads of a rank, a [1]
-        kv_rank: width keys and values are compressed to, r [1]
-        nope_dim: width of a head's key without positions, d_n [1]
-        rope_dim: width of the key with positions, d_r [1]
-        value_dim: width of a head's value, d_v [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> latent_attention_parameters(7168.0, 128.0, 512.0, 128.0, 64.0, 128.0)
-        138347008.0
-
-    Source:
-        deepseek-v2 §2.1
-
+    hidden h · heads a: heads of a rank · kv_rank r: width keys and values are compressed to
+    nope_dim d_n: width of a head's key without positions · rope_dim d_r: width of the key with positions
+    value_dim d_v
+    → parameters
+    Source: deepseek-v2 §2.1
     Monotone: increasing in hidden, heads, kv_rank, nope_dim, rope_dim, value_dim
+    >>> latent_attention_parameters(7168.0, 128.0, 512.0, 128.0, 64.0, 128.0)
+    138347008.0
     """
     down = hidden * (kv_rank + rope_dim) + kv_rank
     return down + kv_rank * heads * (nope_dim + value_dim) + heads * value_dim * hidden
@@ -71,21 +50,11 @@ def mean_head_dim(qk_dim: Number, value_dim: Number) -> Number:
 
     (d_qk + d_v) / 2
 
-    Args:
-        qk_dim: width of a query or key, d_qk [1]
-        value_dim: width of a value, d_v [1]
-
-    Returns:
-        width [1]
-
-    Example:
-        >>> mean_head_dim(192.0, 128.0)
-        160.0
-
-    Source:
-        count of multiply-adds: 2 d_qk + 2 d_v a pair and head
-
+    qk_dim d_qk: width of a query or key · value_dim d_v: width of a value → width
+    Source: count of multiply-adds: 2 d_qk + 2 d_v a pair and head
     Monotone: increasing in qk_dim, value_dim
+    >>> mean_head_dim(192.0, 128.0)
+    160.0
     """
     return (qk_dim + value_dim) / 2
 
@@ -98,24 +67,14 @@ def latent_activations(
 
     2 e (r_q + r_kv) + e d_r per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        query_rank: width queries are compressed to, r_q; 0 if they are not [1]
-        kv_rank: width keys and values are compressed to, r_kv [1]
-        rope_dim: width of the key with positions, d_r [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> latent_activations(1.0, 1536.0, 512.0, 64.0, 2.0)
-        8320.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · query_rank: width queries are compressed to, r_q; 0 if they are not
+    kv_rank r_kv: width keys and values are compressed to · rope_dim d_r: width of the key with positions
+    element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, query_rank, kv_rank, rope_dim, element
+    >>> latent_activations(1.0, 1536.0, 512.0, 64.0, 2.0)
+    8320.0
     """
     return (2 * (query_rank + kv_rank) + rope_dim) * element * tokens
 
@@ -126,23 +85,11 @@ def state_space_width(heads: Number, head_dim: Number, groups: Number, state_siz
 
     2 a p + 2 g n + a
 
-    Args:
-        heads: heads, a [1]
-        head_dim: width of a head, p [1]
-        groups: groups that share the state's matrices, g [1]
-        state_size: size of a state for each channel, n [1]
-
-    Returns:
-        columns [1]
-
-    Example:
-        >>> state_space_width(128.0, 64.0, 8.0, 128.0)
-        18560.0
-
-    Source:
-        dao-2024 §7
-
+    heads a: heads · head_dim p · groups g: groups that share the state's matrices · state_size n → columns
+    Source: dao-2024 §7
     Monotone: increasing in heads, head_dim, groups, state_size
+    >>> state_space_width(128.0, 64.0, 8.0, 128.0)
+    18560.0
     """
     return 2 * heads * head_dim + 2 * groups * state_size + heads
 
@@ -155,25 +102,13 @@ def state_space_parameters(
 
     h (2 a p + 2 g n + a) + (a p + 2 g n) (c + 1) + 3 a + a p + a p h
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        heads: heads of a rank, a [1]
-        head_dim: width of a head, p [1]
-        groups: groups that share the state's matrices, g [1]
-        state_size: size of a state for each channel, n [1]
-        conv: taps of the convolution, c [1]
-
-    Returns:
-        parameters [1]
-
-    Example:
-        >>> state_space_parameters(4096.0, 128.0, 64.0, 8.0, 128.0, 4.0)
-        109635968.0
-
-    Source:
-        dao-2024 §7
-
+    hidden h · heads a: heads of a rank · head_dim p · groups g: groups that share the state's matrices · state_size n
+    conv c
+    → parameters
+    Source: dao-2024 §7
     Monotone: increasing in hidden, heads, head_dim, groups, state_size, conv
+    >>> state_space_parameters(4096.0, 128.0, 64.0, 8.0, 128.0, 4.0)
+    109635968.0
     """
     inner = heads * head_dim
     mixed = inner + 2 * groups * state_size
@@ -188,29 +123,14 @@ def state_space_flop(
 
     per token q (g n + a p) + 4 a p n + 2 c (a p + 2 g n)
 
-    Args:
-        tokens: tokens [1]
-        heads: heads of a rank, a [1]
-        head_dim: width of a head, p [1]
-        groups: groups that share the state's matrices, g [1]
-        state_size: size of a state for each channel, n [1]
-        chunk: tokens of a chunk, q [1]
-        conv: taps of the convolution, c [1]
-
-    Returns:
-        work [FLOP]
-
-    Example:
-        >>> state_space_flop(1.0, 128.0, 64.0, 8.0, 128.0, 128.0, 4.0)
-        5455872.0
-
-    Holds:
-        sequences of whole chunks; half of each chunk's square is masked
-
-    Source:
-        dao-2024 §6
-
+    tokens: tokens · heads a: heads of a rank · head_dim p · groups g: groups that share the state's matrices
+    state_size n · chunk q · conv c
+    → work [FLOP]
+    Source: dao-2024 §6
+    Holds: sequences of whole chunks; half of each chunk's square is masked
     Monotone: increasing in tokens, heads, head_dim, groups, state_size, chunk, conv
+    >>> state_space_flop(1.0, 128.0, 64.0, 8.0, 128.0, 128.0, 4.0)
+    5455872.0
     """
     inner, shared = heads * head_dim, groups * state_size
     macs = chunk * (shared + inner) / 2 + 2 * inner * state_size + conv * (inner + 2 * shared)
@@ -232,26 +152,13 @@ def state_space_traffic(
 
     forward e (8 a p + 6 g n) per token, backward twice that
 
-    Args:
-        tokens: tokens [1]
-        heads: heads of a rank, a [1]
-        head_dim: width of a head, p [1]
-        groups: groups that share the state's matrices, g [1]
-        state_size: size of a state for each channel, n [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> state_space_traffic(1.0, 128.0, 64.0, 8.0, 128.0, 2.0, backward=False)
-        143360.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · heads a: heads of a rank · head_dim p · groups g: groups that share the state's matrices
+    state_size n · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, heads, head_dim, groups, state_size, element
+    >>> state_space_traffic(1.0, 128.0, 64.0, 8.0, 128.0, 2.0, backward=False)
+    143360.0
     """
     return (2.0 if backward else 1.0) * element * tokens * (8 * heads * head_dim + 6 * groups * state_size)
 
@@ -264,27 +171,13 @@ def state_space_activations(
 
     e (5 a p + 2 g n + a) per token; the convolution runs again in backward
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: heads of a rank, a [1]
-        head_dim: width of a head, p [1]
-        groups: groups that share the state's matrices, g [1]
-        state_size: size of a state for each channel, n [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> state_space_activations(1.0, 128.0, 64.0, 8.0, 128.0, 2.0)
-        86272.0
-
-    Holds:
-        convolution, scan and gate are one function, mamba_split_conv1d_scan_combined, and the norm comes behind it
-
-    Source:
-        count of tensors; megatron-lm mamba_mixer.py; dao-2024
-
+    tokens: tokens of a micro-batch · heads a: heads of a rank · head_dim p
+    groups g: groups that share the state's matrices · state_size n · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors; megatron-lm mamba_mixer.py; dao-2024
+    Holds: convolution, scan and gate are one function, mamba_split_conv1d_scan_combined, and the norm comes behind it
     Monotone: increasing in tokens, heads, head_dim, groups, state_size, element
+    >>> state_space_activations(1.0, 128.0, 64.0, 8.0, 128.0, 2.0)
+    86272.0
     """
     return element * tokens * (5 * heads * head_dim + 2 * groups * state_size + heads)

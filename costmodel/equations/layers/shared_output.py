@@ -11,21 +11,11 @@ def shared_output_parameters(hidden: Number, inner: Number) -> Number:
 
     2 d − h d
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        inner: width of the results on a rank, d [1]
-
-    Returns:
-        parameters, below zero [1]
-
-    Example:
-        >>> shared_output_parameters(1600.0, 3200.0)
-        -5113600.0
-
-    Source:
-        dong-2024 §2
-
+    hidden h · inner d: width of the results on a rank → parameters, below zero
+    Source: dong-2024 §2
     Monotone: decreasing in hidden
+    >>> shared_output_parameters(1600.0, 3200.0)
+    -5113600.0
     """
     return 2 * inner - hidden * inner
 
@@ -37,23 +27,12 @@ def shared_output_traffic(tokens: Number, inner: Number, element: Number, *, bac
     forward 3 e d per token: both results are read, the mean is written; backward 5 e d: both results and the gradient
     of the mean are read, two gradients written
 
-    Args:
-        tokens: tokens [1]
-        inner: width of the results on a rank, d [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> shared_output_traffic(1.0, 3200.0, 2.0, backward=False)
-        19200.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · inner d: width of the results on a rank · element e [B] · backward: the backward pass
+    → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, inner, element
+    >>> shared_output_traffic(1.0, 3200.0, 2.0, backward=False)
+    19200.0
     """
     return (5.0 if backward else 3.0) * element * tokens * inner
 
@@ -64,21 +43,10 @@ def shared_output_activations(tokens: Number, inner: Number, element: Number) ->
 
     e d per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        inner: width of the results on a rank, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> shared_output_activations(1.0, 3200.0, 2.0)
-        6400.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · inner d: width of the results on a rank · element e [B] → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, inner, element
+    >>> shared_output_activations(1.0, 3200.0, 2.0)
+    6400.0
     """
     return element * tokens * inner

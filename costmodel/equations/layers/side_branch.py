@@ -11,23 +11,11 @@ def side_branch_traffic(tokens: Number, hidden: Number, element: Number, *, back
 
     forward 6 e h per token: a norm and two additions, each reads and writes; backward 7 e h
 
-    Args:
-        tokens: tokens [1]
-        hidden: width of the residual stream, h [1]
-        element: bytes of an element, e [B]
-        backward: the backward pass
-
-    Returns:
-        bytes through memory [B]
-
-    Example:
-        >>> side_branch_traffic(1.0, 2048.0, 2.0, backward=False)
-        24576.0
-
-    Source:
-        count of reads and writes
-
+    tokens: tokens · hidden h · element e [B] · backward: the backward pass → bytes through memory [B]
+    Source: count of reads and writes
     Monotone: increasing in tokens, hidden, element
+    >>> side_branch_traffic(1.0, 2048.0, 2.0, backward=False)
+    24576.0
     """
     return (7.0 if backward else 6.0) * element * tokens * hidden
 
@@ -38,22 +26,11 @@ def side_branch_activations(tokens: Number, hidden: Number, rank: Number, elemen
 
     e (h + r) per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        rank: width between the matrices, r [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> side_branch_activations(1.0, 2048.0, 64.0, 2.0)
-        4224.0
-
-    Source:
-        count of tensors; gemma-3n
-
+    tokens: tokens of a micro-batch · hidden h · rank r: width between the matrices · element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors; gemma-3n
     Monotone: increasing in tokens, hidden, rank, element
+    >>> side_branch_activations(1.0, 2048.0, 64.0, 2.0)
+    4224.0
     """
     return element * tokens * (hidden + rank)

@@ -17,26 +17,15 @@ def stream_activations(
     e h (n + r) per token: the stream before each addition, the output of a norm before a half, the input of one behind
     it; e h more with dropout, whose two masks take a byte an element; over t with sequence parallelism
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        norms: normalisations of the stream in a layer, n [1]
-        additions: residual additions, r; one where the halves are parallel [1]
-        element: bytes of a 16-bit element, e [B]
-        split: ranks the sequence is split over, t with sequence parallelism, else 1 [1]
-        dropout: masks of one byte after attention and after the MLP
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> stream_activations(1.0, 12288.0, 2.0, 2.0, 2.0, 1.0, dropout=True) / 12288
-        10.0
-
-    Source:
-        korthikanti-2022 eq. 1
-
+    tokens: tokens of a micro-batch · hidden h · norms n: normalisations of the stream in a layer
+    additions: residual additions, r; one where the halves are parallel · element e [B]: bytes of a 16-bit element
+    split: ranks the sequence is split over, t with sequence parallelism, else 1
+    dropout: masks of one byte after attention and after the MLP
+    → bytes a layer keeps [B]
+    Source: korthikanti-2022 eq. 1
     Monotone: increasing in tokens, hidden, norms, additions, element; decreasing in split
+    >>> stream_activations(1.0, 12288.0, 2.0, 2.0, 2.0, 1.0, dropout=True) / 12288
+    10.0
     """
     return (norms + additions + (1.0 if dropout else 0.0)) * element * hidden * tokens / split
 
@@ -47,24 +36,13 @@ def attention_activations(tokens: Number, heads: Number, kv_heads: Number, head_
 
     2 e (a + k) d per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: query heads of a rank, a [1]
-        kv_heads: key and value heads of a rank, k [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> attention_activations(1.0, 32.0, 8.0, 128.0, 2.0)
-        20480.0
-
-    Source:
-        korthikanti-2022 §4.1; ainslie-2023
-
+    tokens: tokens of a micro-batch · heads a: query heads of a rank · kv_heads k: key and value heads of a rank
+    head_dim d · element e [B]
+    → bytes a layer keeps [B]
+    Source: korthikanti-2022 §4.1; ainslie-2023
     Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    >>> attention_activations(1.0, 32.0, 8.0, 128.0, 2.0)
+    20480.0
     """
     return 2 * element * (heads + kv_heads) * head_dim * tokens
 
@@ -75,24 +53,13 @@ def head_norm_activations(tokens: Number, heads: Number, kv_heads: Number, head_
 
     e (a + k) d per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        heads: query heads of a rank, a [1]
-        kv_heads: key heads of a rank, k [1]
-        head_dim: width of a head, d [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> head_norm_activations(1.0, 32.0, 8.0, 128.0, 2.0)
-        10240.0
-
-    Source:
-        count of tensors
-
+    tokens: tokens of a micro-batch · heads a: query heads of a rank · kv_heads k: key heads of a rank · head_dim d
+    element e [B]
+    → bytes a layer keeps [B]
+    Source: count of tensors
     Monotone: increasing in tokens, heads, kv_heads, head_dim, element
+    >>> head_norm_activations(1.0, 32.0, 8.0, 128.0, 2.0)
+    10240.0
     """
     return element * (heads + kv_heads) * head_dim * tokens
 
@@ -112,26 +79,14 @@ def score_activations(
 
     unfused e a s² b, with dropout 2.5 e a s² b; recomputed nothing; fused 2 e a s b
 
-    Args:
-        micro_batch: sequences, b [1]
-        sequence: tokens in a sequence, s [1]
-        heads: query heads of a rank, a [1]
-        element: bytes of an element, e [B]
-        kernel: class of the attention kernel
-        dropout: dropout on the scores, its output and mask kept
-        recompute: whether the core is computed again
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> score_activations(1.0, 2048.0, 96.0, 2.0, kernel="unfused", dropout=True, recompute="none") / 1e9
-        2.01326592
-
-    Source:
-        korthikanti-2022 eq. 1; dao-2022
-
+    micro_batch b: sequences · sequence s · heads a: query heads of a rank · element e [B]
+    kernel: class of the attention kernel · dropout: dropout on the scores, its output and mask kept
+    recompute: whether the core is computed again
+    → bytes a layer keeps [B]
+    Source: korthikanti-2022 eq. 1; dao-2022
     Monotone: increasing in micro_batch, sequence, heads, element
+    >>> score_activations(1.0, 2048.0, 96.0, 2.0, kernel="unfused", dropout=True, recompute="none") / 1e9
+    2.01326592
     """
     rows = micro_batch * sequence * heads
     if kernel != "unfused":
@@ -147,23 +102,12 @@ def mlp_activations(tokens: Number, ffn_hidden: Number, element: Number, *, gate
 
     2 e f per token, gated 3 e f
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        ffn_hidden: inner width of a rank, f [1]
-        element: bytes of an element, e [B]
-        gated: SwiGLU and its kin
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> mlp_activations(1.0, 14336.0, 2.0, gated=True)
-        86016.0
-
-    Source:
-        korthikanti-2022 §4.1; shazeer-2020
-
+    tokens: tokens of a micro-batch · ffn_hidden f: inner width of a rank · element e [B] · gated: SwiGLU and its kin
+    → bytes a layer keeps [B]
+    Source: korthikanti-2022 §4.1; shazeer-2020
     Monotone: increasing in tokens, ffn_hidden, element
+    >>> mlp_activations(1.0, 14336.0, 2.0, gated=True)
+    86016.0
     """
     return (3.0 if gated else 2.0) * element * ffn_hidden * tokens
 
@@ -174,23 +118,11 @@ def checkpoint_activations(tokens: Number, hidden: Number, element: Number, spli
 
     e h per token, over t with sequence parallelism
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        element: bytes of an element, e [B]
-        split: ranks the sequence is split over [1]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> checkpoint_activations(2048.0, 12288.0, 2.0, 1.0)
-        50331648.0
-
-    Source:
-        korthikanti-2022 §5; chen-2016
-
+    tokens: tokens of a micro-batch · hidden h · element e [B] · split → bytes a layer keeps [B]
+    Source: korthikanti-2022 §5; chen-2016
     Monotone: increasing in tokens, hidden, element; decreasing in split
+    >>> checkpoint_activations(2048.0, 12288.0, 2.0, 1.0)
+    50331648.0
     """
     return element * hidden * tokens / split
 
@@ -210,30 +142,15 @@ def op_level_activations(
 
     e (c h / t + h + (2 a + k) d + f + 2 a) per token;  c = 1, with t > 1 three, for scattered sums are kept
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        heads: query heads of a rank, a [1]
-        kv_heads: key and value heads of a rank, k [1]
-        head_dim: width of a head, d [1]
-        ffn_hidden: inner width of a rank, f [1]
-        element: bytes of an element, e [B]
-        split: ranks the sequence is split over, t with sequence parallelism, else 1 [1]
-
-    Returns:
-        bytes a layer keeps [B]
-
-    Example:
-        >>> float(op_level_activations(1.0, 4096.0, 32.0, 8.0, 128.0, 14336.0, 2.0, 1.0))
-        63616.0
-
-    Holds:
-        gated MLP; of seven matmuls the outputs of query, value, gate and down are kept, and one fp32 figure a query
-
-    Source:
-        torchtitan activation_checkpoint.py
-
+    tokens: tokens of a micro-batch · hidden h · heads a: query heads of a rank
+    kv_heads k: key and value heads of a rank · head_dim d · ffn_hidden f: inner width of a rank · element e [B]
+    split: ranks the sequence is split over, t with sequence parallelism, else 1
+    → bytes a layer keeps [B]
+    Source: torchtitan activation_checkpoint.py
+    Holds: gated MLP; of seven matmuls the outputs of query, value, gate and down are kept, and one fp32 figure a query
     Monotone: increasing in tokens, hidden, heads, kv_heads, ffn_hidden, element
+    >>> float(op_level_activations(1.0, 4096.0, 32.0, 8.0, 128.0, 14336.0, 2.0, 1.0))
+    63616.0
     """
     streams = hidden * (1 + np.where(split > 1, 3.0, 1.0) / split)
     kept = streams + (2 * heads + kv_heads) * head_dim + ffn_hidden + 2 * heads
@@ -246,22 +163,11 @@ def logit_bytes(tokens: Number, vocab: Number, kept: Number) -> Number:
 
     q V per token
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        vocab: logits of a rank, V [1]
-        kept: bytes per logit, q [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> logit_bytes(8192.0, 128256.0, 6.0) / 1e9
-        6.304038912
-
-    Source:
-        megatron-lm cross_entropy.py; composition
-
+    tokens: tokens of a micro-batch · vocab V: logits of a rank · kept q [B]: bytes per logit → bytes [B]
+    Source: megatron-lm cross_entropy.py; composition
     Monotone: increasing in tokens, vocab, kept
+    >>> logit_bytes(8192.0, 128256.0, 6.0) / 1e9
+    6.304038912
     """
     return kept * vocab * tokens
 
@@ -272,23 +178,11 @@ def head_activations(tokens: Number, hidden: Number, element: Number, split: Num
 
     2 e h per token, over t with sequence parallelism
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        element: bytes of an element, e [B]
-        split: ranks the sequence is split over [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> head_activations(1.0, 8192.0, 2.0, 1.0)
-        32768.0
-
-    Source:
-        korthikanti-2022 §4.3
-
+    tokens: tokens of a micro-batch · hidden h · element e [B] · split → bytes [B]
+    Source: korthikanti-2022 §4.3
     Monotone: increasing in tokens, hidden, element; decreasing in split
+    >>> head_activations(1.0, 8192.0, 2.0, 1.0)
+    32768.0
     """
     return 2 * element * hidden * tokens / split
 
@@ -299,22 +193,10 @@ def mask_bytes(tokens: Number, hidden: Number, element: Number, split: Number) -
 
     e h / 2 per token, over t with sequence parallelism
 
-    Args:
-        tokens: tokens of a micro-batch [1]
-        hidden: width of the residual stream, h [1]
-        element: bytes of a 16-bit element, e [B]
-        split: ranks the sequence is split over [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> mask_bytes(1.0, 8192.0, 2.0, 1.0)
-        8192.0
-
-    Source:
-        korthikanti-2022 §4.3
-
+    tokens: tokens of a micro-batch · hidden h · element e [B]: bytes of a 16-bit element · split → bytes [B]
+    Source: korthikanti-2022 §4.3
     Monotone: increasing in tokens, hidden, element; decreasing in split
+    >>> mask_bytes(1.0, 8192.0, 2.0, 1.0)
+    8192.0
     """
     return element * hidden * tokens / (2 * split)

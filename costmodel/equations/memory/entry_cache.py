@@ -11,23 +11,13 @@ def entry_cache_bytes(tokens: Number, entry_tokens: Number, head_dim: Number, el
 
     e d n / m
 
-    Args:
-        tokens: tokens of the sequence, n [1]
-        entry_tokens: tokens that an entry stands for, m [1]
-        head_dim: width of an entry, d; with the indexer's key the width of both [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> entry_cache_bytes(1048576.0, 128.0, 512.0, 1.0)
-        4194304.0
-
-    Source:
-        deepseek-v4 §2.3
-
+    tokens n: tokens of the sequence · entry_tokens m: tokens that an entry stands for
+    head_dim: width of an entry, d; with the indexer's key the width of both · element e [B]
+    → bytes [B]
+    Source: deepseek-v4 §2.3
     Monotone: increasing in tokens, head_dim, element; decreasing in entry_tokens
+    >>> entry_cache_bytes(1048576.0, 128.0, 512.0, 1.0)
+    4194304.0
     """
     return element * head_dim * tokens / entry_tokens
 
@@ -38,22 +28,13 @@ def compressor_state_bytes(entry_tokens: Number, head_dim: Number, series: Numbe
 
     2 e m c² d
 
-    Args:
-        entry_tokens: tokens that an entry stands for, m [1]
-        head_dim: width of an entry, d [1]
-        series: vectors of a token, c; two where entries overlap, which reach over two runs [1]
-        element: bytes of an element, fp32 in engines, e [B]
-
-    Returns:
-        bytes of a sequence [B]
-
-    Example:
-        >>> compressor_state_bytes(128.0, 512.0, 1.0, 4.0), compressor_state_bytes(4.0, 512.0, 2.0, 4.0)
-        (524288.0, 65536.0)
-
-    Source:
-        deepseek-v4, released code
-
+    entry_tokens m: tokens that an entry stands for · head_dim d: width of an entry
+    series: vectors of a token, c; two where entries overlap, which reach over two runs
+    element e [B]: bytes of an element, fp32 in engines
+    → bytes of a sequence [B]
+    Source: deepseek-v4, released code
     Monotone: increasing in entry_tokens, head_dim, series, element
+    >>> compressor_state_bytes(128.0, 512.0, 1.0, 4.0), compressor_state_bytes(4.0, 512.0, 2.0, 4.0)
+    (524288.0, 65536.0)
     """
     return 2 * element * entry_tokens * series * series * head_dim

@@ -14,25 +14,14 @@ def link_time(nbytes: Number, link: Number, share: Number) -> Number:
 
     S / (η B)
 
-    Args:
-        nbytes: bytes of one rank, S [B]
-        link: rate of the link, one way, B [B/s]
-        share: share of it that large copies reach, η [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(link_time(2.0075e9, 55e9, 1.0), 4)
-        0.0365
-
-    Holds:
-        large pinned buffers; no other rank on the same link
-
-    Source:
-        ren-2021; ml-engineering
-
+    nbytes S [B]: bytes of one rank · link B [B/s]: rate of the link, one way
+    share η: share of it that large copies reach
+    → time [s]
+    Source: ren-2021; ml-engineering
+    Holds: large pinned buffers; no other rank on the same link
     Monotone: increasing in nbytes; decreasing in link, share
+    >>> round(link_time(2.0075e9, 55e9, 1.0), 4)
+    0.0365
     """
     return nbytes / (share * link)
 
@@ -43,26 +32,14 @@ def paged_bytes(amount: Number, allowance: Number, pageable: Number, page: Numbe
 
     min(S, ⌈max(N − U, 0) / p⌉ p)
 
-    Args:
-        amount: bytes that a rank needs with all states on the device, N [B]
-        allowance: bytes that it may use, U [B]
-        pageable: bytes of the states in pages, S [B]
-        page: bytes that move at once, p [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> [float(paged_bytes(amount, 24e9, 15e9, 2e6)) for amount in (20e9, 25e9, 50e9)]
-        [0.0, 1000000000.0, 15000000000.0]
-
-    Holds:
-        pages that a step touches once; what moves in the order of its use evicts no page that is still wanted
-
-    Source:
-        dettmers-2023
-
+    amount N [B]: bytes that a rank needs with all states on the device · allowance U [B]: bytes that it may use
+    pageable S [B]: bytes of the states in pages · page p [B]: bytes that move at once
+    → bytes [B]
+    Source: dettmers-2023
+    Holds: pages that a step touches once; what moves in the order of its use evicts no page that is still wanted
     Monotone: increasing in amount, pageable; decreasing in allowance
+    >>> [float(paged_bytes(amount, 24e9, 15e9, 2e6)) for amount in (20e9, 25e9, 50e9)]
+    [0.0, 1000000000.0, 15000000000.0]
     """
     return np.minimum(pageable, np.ceil(np.maximum(amount - allowance, 0.0) / page) * page)
 
@@ -73,23 +50,13 @@ def host_update_traffic(parameters: Number, gradient: Number, state: Number, com
 
     (g + 2 s + c) Ψ: gradients read, states read and written, the 16-bit copy written
 
-    Args:
-        parameters: parameters updated, Ψ [1]
-        gradient: bytes of a gradient, g [B]
-        state: bytes of master copy and moments, s [B]
-        compute: bytes of a weight as the matmuls read it, c [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> host_update_traffic(1.0, 4.0, 12.0, 2.0)
-        30.0
-
-    Source:
-        ren-2021; composition
-
+    parameters Ψ: parameters updated · gradient g [B] · state s [B]: bytes of master copy and moments
+    compute c [B]: bytes of a weight as the matmuls read it
+    → bytes [B]
+    Source: ren-2021; composition
     Monotone: increasing in parameters, gradient, state, compute
+    >>> host_update_traffic(1.0, 4.0, 12.0, 2.0)
+    30.0
     """
     return (gradient + 2 * state + compute) * parameters
 
@@ -108,31 +75,18 @@ def host_update_time(
 
     max(n S / (η B), n Ψ τ / c)
 
-    Args:
-        nbytes: bytes of one rank through the host's memory, S [B]
-        ranks: accelerators of the node, n [1]
-        bandwidth: of all channels of the host's memory, B [B/s]
-        share: share of it that the update reaches, η [1]
-        parameters: parameters that one rank updates, Ψ [1]
-        cores: cores of the host's processors, c [1]
-        core_time: in which one core updates a parameter, τ [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> slow = host_update_time(30 * 1e9, 8.0, 409.6e9, 0.11, 1e9, 128.0, 12e-9)
-        >>> round(float(slow), 2), round(8e9 / float(slow) / 1e9, 2)
-        (5.33, 1.5)
-
-    Holds:
-        vectorised Adam; processes that share all cores without being bound to some of them reach far less than the
+    nbytes S [B]: bytes of one rank through the host's memory · ranks n: accelerators of the node
+    bandwidth B [B/s]: of all channels of the host's memory · share η: share of it that the update reaches
+    parameters Ψ: parameters that one rank updates · cores c: cores of the host's processors
+    core_time τ [s]: in which one core updates a parameter
+    → time [s]
+    Source: ren-2021; composition
+    Holds: vectorised Adam; processes that share all cores without being bound to some of them reach far less than the
         memory gives
-
-    Source:
-        ren-2021; composition
-
     Monotone: increasing in nbytes, ranks, parameters, core_time; decreasing in bandwidth, share, cores
+    >>> slow = host_update_time(30 * 1e9, 8.0, 409.6e9, 0.11, 1e9, 128.0, 12e-9)
+    >>> round(float(slow), 2), round(8e9 / float(slow) / 1e9, 2)
+    (5.33, 1.5)
     """
     return np.maximum(ranks * nbytes / (share * bandwidth), ranks * parameters * core_time / cores)
 
@@ -143,24 +97,12 @@ def offload_intensity(sequence: Number, micro_batch: Number, nbytes: Number) -> 
 
     8 s b / S: s b for weights and gradients (8 B), a quarter of it for optimizer states (32 B)
 
-    Args:
-        sequence: tokens in a sequence, s [1]
-        micro_batch: sequences in a forward pass, b [1]
-        nbytes: bytes of a parameter over the link, both ways, S [B]
-
-    Returns:
-        intensity [FLOP/B]
-
-    Example:
-        >>> offload_intensity(1024.0, 1.0, 8.0), offload_intensity(1024.0, 1.0, 32.0)
-        (1024.0, 256.0)
-
+    sequence s · micro_batch b · nbytes S [B]: bytes of a parameter over the link, both ways → intensity [FLOP/B]
+    Source: rajbhandari-2021 §4
     Holds: 8 FLOP a token and parameter: forward twice, backward twice as much; for reference, no estimate calls it
-
-    Source:
-        rajbhandari-2021 §4
-
     Monotone: increasing in sequence, micro_batch; decreasing in nbytes
+    >>> offload_intensity(1024.0, 1.0, 8.0), offload_intensity(1024.0, 1.0, 32.0)
+    (1024.0, 256.0)
     """
     return 4 * FLOP_PER_MAC * sequence * micro_batch / nbytes
 
@@ -171,24 +113,12 @@ def checkpoint_intensity(hidden: Number, count: Number, element: Number) -> Numb
 
     48 h c / e: 24 h c of 16-bit checkpoints
 
-    Args:
-        hidden: width of the residual stream, h [1]
-        count: layers for each checkpoint, c [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        intensity [FLOP/B]
-
-    Example:
-        >>> checkpoint_intensity(8192.0, 1.0, 2.0) / 8192
-        24.0
-
+    hidden h · count c: layers for each checkpoint · element e [B] → intensity [FLOP/B]
+    Source: rajbhandari-2021 §4
     Holds: layers of 12 h² parameters; for reference, no estimate calls it
-
-    Source:
-        rajbhandari-2021 §4
-
     Monotone: increasing in hidden, count; decreasing in element
+    >>> checkpoint_intensity(8192.0, 1.0, 2.0) / 8192
+    24.0
     """
     return 24 * FLOP_PER_MAC * hidden * count / element
 
@@ -199,23 +129,13 @@ def offload_efficiency(intensity: Number, bandwidth: Number, peak: Number) -> Nu
 
     i B / (i B + P)
 
-    Args:
-        intensity: FLOP for each byte over the link, i [FLOP/B]
-        bandwidth: of the link, for one rank, B [B/s]
-        peak: rate the rank would reach without, P [FLOP/s]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(offload_efficiency(1024.0, 68.36e9, 70e12), 2)
-        0.5
-
-    Source:
-        rajbhandari-2021 §4
-
+    intensity i [FLOP/B]: FLOP for each byte over the link · bandwidth B [B/s]: of the link, for one rank
+    peak P [FLOP/s]: rate the rank would reach without
+    → share
+    Source: rajbhandari-2021 §4
     Holds: for reference, no estimate calls it
-
     Monotone: increasing in intensity, bandwidth; decreasing in peak
+    >>> round(offload_efficiency(1024.0, 68.36e9, 70e12), 2)
+    0.5
     """
     return intensity * bandwidth / (intensity * bandwidth + peak)

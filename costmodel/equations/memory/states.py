@@ -18,29 +18,16 @@ def weight_bytes(
 
     zero 3: w Ψ / N; otherwise w Ψ, or w Ψ / N + c Ψ where only the 16-bit copy is whole
 
-    Args:
-        parameters: parameters of the rank before sharding over dp, Ψ [1]
-        weight: bytes of a kept weight, w [B]
-        compute: bytes of a weight as the matmuls read it, c [B]
-        dp: data-parallel degree, N [1]
-        zero: sharding stage
-        sharded_master: the kept weight is the optimizer's, always sharded, and the matmuls read a copy (FSDP)
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> weight_bytes(7.5e9, 2.0, 2.0, 64.0, zero=3, sharded_master=False) / 1e9
-        0.234375
-
-    Source:
-        rajbhandari-2020 table 1; zhao-2023
-
-    Pitfall:
-        weights are not the states: 70 B are 140 GB in bf16 but 1120 GB to train (16 B a parameter), 17.5 GB a rank
+    parameters Ψ: parameters of the rank before sharding over dp · weight w [B]
+    compute c [B]: bytes of a weight as the matmuls read it · dp N · zero: sharding stage
+    sharded_master: the kept weight is the optimizer's, always sharded, and the matmuls read a copy (FSDP)
+    → bytes [B]
+    Source: rajbhandari-2020 table 1; zhao-2023
+    Pitfall: weights are not the states: 70 B are 140 GB in bf16 but 1120 GB to train (16 B a parameter), 17.5 GB a rank
         under zero 3 at N = 64, before activations and gathered layers
-
     Monotone: increasing in parameters, weight
+    >>> weight_bytes(7.5e9, 2.0, 2.0, 64.0, zero=3, sharded_master=False) / 1e9
+    0.234375
     """
     if zero == 3:
         return weight * parameters / dp
@@ -55,26 +42,14 @@ def gradient_bytes(parameters: Number, gradient: Number, dp: Number, *, zero: Ze
 
     g Ψ, from stage 2 on g Ψ / N
 
-    Args:
-        parameters: parameters of the rank before sharding over dp, Ψ [1]
-        gradient: bytes of an accumulated gradient, g [B]
-        dp: data-parallel degree, N [1]
-        zero: sharding stage
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> gradient_bytes(7.5e9, 2.0, 64.0, zero=2) / 1e9
-        0.234375
-
-    Holds:
-        Megatron's distributed optimizer keeps the whole buffer and counts as stage 1
-
-    Source:
-        rajbhandari-2020 table 1; megatron-lm dist_optimizer.md
-
+    parameters Ψ: parameters of the rank before sharding over dp · gradient g [B]: bytes of an accumulated gradient
+    dp N · zero: sharding stage
+    → bytes [B]
+    Source: rajbhandari-2020 table 1; megatron-lm dist_optimizer.md
+    Holds: Megatron's distributed optimizer keeps the whole buffer and counts as stage 1
     Monotone: increasing in parameters, gradient
+    >>> gradient_bytes(7.5e9, 2.0, 64.0, zero=2) / 1e9
+    0.234375
     """
     return gradient * parameters / (dp if zero >= 2 else 1.0)
 
@@ -85,23 +60,13 @@ def gradient_copy_bytes(parameters: Number, gradient: Number, dp: Number, *, of:
 
     all: g Ψ / 2, those of backward in 16 bits beside their fp32 sum; shard: 2 g Ψ / N, in fp32 for the update
 
-    Args:
-        parameters: parameters of the rank before sharding over dp, Ψ [1]
-        gradient: bytes of an accumulated gradient, g [B]
-        dp: data-parallel degree, N [1]
-        of: what is kept twice
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> gradient_copy_bytes(1e9, 4.0, 8.0, of="all") / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0, of="shard") / 1e9
-        (2.0, 0.5)
-
-    Source:
-        deepspeed runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py
-
+    parameters Ψ: parameters of the rank before sharding over dp · gradient g [B]: bytes of an accumulated gradient
+    dp N · of
+    → bytes [B]
+    Source: deepspeed runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py
     Monotone: increasing in parameters, gradient
+    >>> gradient_copy_bytes(1e9, 4.0, 8.0, of="all") / 1e9, gradient_copy_bytes(1e9, 2.0, 8.0, of="shard") / 1e9
+    (2.0, 0.5)
     """
     return gradient * parameters / 2 if of == "all" else 2 * gradient * parameters / dp
 
@@ -112,28 +77,16 @@ def optimizer_bytes(parameters: Number, master: Number, moments: Number, dp: Num
 
     (w + s) Ψ, from stage 1 on (w + s) Ψ / N
 
-    Args:
-        parameters: parameters of the rank before sharding over dp, Ψ [1]
-        master: bytes of the master copy, w; 0 where the kept weight is it [B]
-        moments: bytes of the optimizer's states for a parameter, s [B]
-        dp: data-parallel degree, N [1]
-        zero: sharding stage
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> optimizer_bytes(7.5e9, 4.0, 8.0, 64.0, zero=1) / 1e9
-        1.40625
-
-    Source:
-        rajbhandari-2020 table 1
-
-    Pitfall:
-        "zero 1 saves 4×, zero 2 8×" are limits at N → ∞ of 2 + 2 + 12 bytes: 3.82× and 7.21× at N = 64, 2.91× and
+    parameters Ψ: parameters of the rank before sharding over dp
+    master [B]: bytes of the master copy, w; 0 where the kept weight is it
+    moments s [B]: bytes of the optimizer's states for a parameter · dp N · zero: sharding stage
+    → bytes [B]
+    Source: rajbhandari-2020 table 1
+    Pitfall: "zero 1 saves 4×, zero 2 8×" are limits at N → ∞ of 2 + 2 + 12 bytes: 3.82× and 7.21× at N = 64, 2.91× and
         4.27× at N = 8; with fp32 gradients (2 + 4 + 12) zero 1 never reaches 3×
-
     Monotone: increasing in parameters, master, moments
+    >>> optimizer_bytes(7.5e9, 4.0, 8.0, 64.0, zero=1) / 1e9
+    1.40625
     """
     return (master + moments) * parameters / (dp if zero >= 1 else 1.0)
 
@@ -144,23 +97,13 @@ def gathered_bytes(unit: Number, compute: Number, gradient: Number, prefetch: Nu
 
     (1 + q) c P + 2 g P
 
-    Args:
-        unit: parameters of one unit, P [1]
-        compute: bytes of a gathered weight, c [B]
-        gradient: bytes of a gradient on the wire, g [B]
-        prefetch: units gathered ahead, q [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> gathered_bytes(855654400.0, 2.0, 2.0, 1.0) / 1e9
-        6.8452352
-
-    Source:
-        zhao-2023; torchtitan fsdp.md
-
+    unit P: parameters of one unit · compute c [B]: bytes of a gathered weight
+    gradient g [B]: bytes of a gradient on the wire · prefetch q: units gathered ahead
+    → bytes [B]
+    Source: zhao-2023; torchtitan fsdp.md
     Monotone: increasing in unit, compute, gradient, prefetch
+    >>> gathered_bytes(855654400.0, 2.0, 2.0, 1.0) / 1e9
+    6.8452352
     """
     return (1 + prefetch) * compute * unit + 2 * gradient * unit
 
@@ -171,26 +114,14 @@ def matrices_bytes(unit: Number, matrix: Number, compute: Number, gradient: Numb
 
     c P + g M
 
-    Args:
-        unit: parameters that are whole at a time, P [1]
-        matrix: parameters of the largest matrix, M [1]
-        compute: bytes of a gathered weight, c [B]
-        gradient: bytes of a gradient on the wire, g [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> matrices_bytes(1677721600.0, 1677721600.0, 2.0, 2.0) / 1e9
-        6.7108864
-
-    Source:
-        deepspeed
-
-    Pitfall:
-        the copy that is reduced is counted apart: in its bucket, or on one rank as the gradient that is kept
-
+    unit P: parameters that are whole at a time · matrix M · compute c [B]: bytes of a gathered weight
+    gradient g [B]: bytes of a gradient on the wire
+    → bytes [B]
+    Source: deepspeed
+    Pitfall: the copy that is reduced is counted apart: in its bucket, or on one rank as the gradient that is kept
     Monotone: increasing in unit, matrix, compute, gradient
+    >>> matrices_bytes(1677721600.0, 1677721600.0, 2.0, 2.0) / 1e9
+    6.7108864
     """
     return compute * unit + gradient * matrix
 
@@ -201,25 +132,14 @@ def gradient_traffic(parameters: Number, gradient: Number) -> Number:
 
     g Ψ
 
-    Args:
-        parameters: parameters of the rank before sharding over dp, Ψ [1]
-        gradient: bytes of a gradient on the wire, g [B]
-
-    Returns:
-        buffer [B]
-
-    Example:
-        >>> gradient_traffic(8.03e9, 2.0)
-        16060000000.0
-
-    Source:
-        li-2020; rajbhandari-2020 §7
-
-    Pitfall:
-        "DDP 2×, FSDP 3× the model" is bytes sent a rank, times (N − 1)/N, of bf16 weights and gradients in one
+    parameters Ψ: parameters of the rank before sharding over dp · gradient g [B]: bytes of a gradient on the wire
+    → buffer [B]
+    Source: li-2020; rajbhandari-2020 §7
+    Pitfall: "DDP 2×, FSDP 3× the model" is bytes sent a rank, times (N − 1)/N, of bf16 weights and gradients in one
         micro-batch; fp32 gradients make both 8 bytes a parameter, more micro-batches repeat FSDP's gathers
-
     Monotone: increasing in parameters, gradient
+    >>> gradient_traffic(8.03e9, 2.0)
+    16060000000.0
     """
     return gradient * parameters
 
@@ -230,27 +150,15 @@ def update_bytes(updated: Number, step_gradient: Number, roots: Number, root: Nu
 
     max((g + n r) Ψ − A, 0)
 
-    Args:
-        updated: parameters that the rank updates, Ψ [1]
-        step_gradient: bytes of the gradient that the step makes of each, g [B]
-        roots: tensors as large as the root of the second moment that it holds of all, n [1]
-        root: bytes of that root, r [B]
-        of_backward: activations, logits and gathered weights of backward, A [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(float(update_bytes(1.8e9, 4.0, 2.0, 4.0, 4e9)) / 1e9, 1)
-        17.6
-
-    Source:
-        internevo hybrid_zero_optim.py, fsdp_optimizer.py; torch-2.0 optim/adamw.py
-
-    Pitfall:
-        a step that is fused works in place; one by lists of tensors holds the root for all of them
-
+    updated Ψ: parameters that the rank updates · step_gradient g [B]: bytes of the gradient that the step makes of each
+    roots n: tensors as large as the root of the second moment that it holds of all · root r [B]: bytes of that root
+    of_backward A [B]: activations, logits and gathered weights of backward
+    → bytes [B]
+    Source: internevo hybrid_zero_optim.py, fsdp_optimizer.py; torch-2.0 optim/adamw.py
+    Pitfall: a step that is fused works in place; one by lists of tensors holds the root for all of them
     Monotone: increasing in updated, step_gradient, roots, root; decreasing in of_backward
+    >>> round(float(update_bytes(1.8e9, 4.0, 2.0, 4.0, 4e9)) / 1e9, 1)
+    17.6
     """
     return np.maximum((step_gradient + roots * root) * updated - of_backward, 0.0)
 
@@ -261,22 +169,12 @@ def overhead_bytes(context: Number, communicators: Number, communicator: Number)
 
     context + n × communicator
 
-    Args:
-        context: driver context, loaded kernels, workspaces [B]
-        communicators: communicators a rank opens, n [1]
-        communicator: buffers of one [B]
-
-    Returns:
-        bytes outside the caching allocator [B]
-
-    Example:
-        >>> overhead_bytes(2.0**30, 4.0, 4e8) / 2**30
-        2.4901161193847656
-
-    Source:
-        ml-engineering; aiconfigurator
-
+    context [B] · communicators n: communicators a rank opens · communicator [B]: buffers of one
+    → bytes outside the caching allocator [B]
+    Source: ml-engineering; aiconfigurator
     Monotone: increasing in context, communicators, communicator
+    >>> overhead_bytes(2.0**30, 4.0, 4e8) / 2**30
+    2.4901161193847656
     """
     return context + communicators * communicator
 
@@ -287,20 +185,10 @@ def reserved_bytes(allocated: Number, fragmentation: Number) -> Number:
 
     φ × allocated
 
-    Args:
-        allocated: bytes tensors use at the peak [B]
-        fragmentation: share held back, φ [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> reserved_bytes(40e9, 0.05)
-        2000000000.0
-
-    Source:
-        composition
-
+    allocated [B]: bytes tensors use at the peak · fragmentation φ: share held back → bytes [B]
+    Source: composition
     Monotone: increasing in allocated, fragmentation
+    >>> reserved_bytes(40e9, 0.05)
+    2000000000.0
     """
     return fragmentation * allocated

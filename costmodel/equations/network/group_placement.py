@@ -14,24 +14,14 @@ def group_place(period: Number, width: Number, domain: Number) -> Number:
 
     D − 1 − (gcd(P, D) − w)⁺
 
-    Args:
-        period: ranks after which the same comes again, of a group of n ranks every s it is n s, P [1]
-        width: groups that begin side by side, w [1]
-        domain: accelerators in a scale-up domain, D [1]
-
-    Returns:
-        place of its first member in its domain, from 0 [1]
-
-    Example:
-        >>> float(group_place(6.0, 1.0, 8.0))
-        6.0
-
-    Source:
-        composition
-
+    period P: ranks after which the same comes again, of a group of n ranks every s it is n s
+    width w: groups that begin side by side · domain D
+    → place of its first member in its domain, from 0
+    Source: composition
     Holds: all ranks of all domains taken; then by enumeration
-
     Pitfall: of 6 ranks on nodes of 8 every second group has two in one node and four in the next
+    >>> float(group_place(6.0, 1.0, 8.0))
+    6.0
     """
     place: Number = domain - 1 - np.maximum(common_divisor(period, domain) - width, 0)
     return place
@@ -43,25 +33,13 @@ def domains_spanned(ranks: Number, stride: Number, domain: Number, place: Number
 
     min(⌊(f + (n − 1) s) / D⌋ + 1, n), at least 1
 
-    Args:
-        ranks: ranks in the group, n [1]
-        stride: distance of neighbours of the group in the order of ranks, s [1]
-        domain: accelerators in a scale-up domain, D [1]
-        place: of its first member in its domain, from 0, f [1]
-
-    Returns:
-        domains, k [1]
-
-    Example:
-        >>> float(domains_spanned(16.0, 4.0, 8.0, 3.0))
-        8.0
-        >>> float(domains_spanned(6.0, 1.0, 8.0, 6.0))
-        2.0
-
-    Source:
-        megatron-lm parallel_state.py; composition
-
+    ranks n · stride s · domain D · place f: of its first member in its domain, from 0 → domains, k
+    Source: megatron-lm parallel_state.py; composition
     Monotone: increasing in ranks, place
+    >>> float(domains_spanned(16.0, 4.0, 8.0, 3.0))
+    8.0
+    >>> float(domains_spanned(6.0, 1.0, 8.0, 6.0))
+    2.0
     """
     domains: Number = np.maximum(np.minimum(np.floor((place + (ranks - 1) * stride) / domain) + 1, ranks), 1)
     return domains
@@ -73,20 +51,10 @@ def first_inside(stride: Number, domain: Number, place: Number) -> Number:
 
     ⌊(D − 1 − f) / s⌋ + 1
 
-    Args:
-        stride: distance of neighbours of the group in the order of ranks, s [1]
-        domain: accelerators in a scale-up domain, D [1]
-        place: of its first member in its domain, from 0, f [1]
-
-    Returns:
-        members, h [1]
-
-    Example:
-        >>> float(first_inside(1.0, 8.0, 6.0))
-        2.0
-
-    Source:
-        composition
+    stride s · domain D · place f: of its first member in its domain, from 0 → members, h
+    Source: composition
+    >>> float(first_inside(1.0, 8.0, 6.0))
+    2.0
     """
     return np.floor((domain - 1 - place) / stride) + 1
 
@@ -97,24 +65,14 @@ def ranks_inside(ranks: Number, stride: Number, domain: Number, first: Number, d
 
     n in one domain; else min(⌈D / s⌉, max(h, n − h))
 
-    Args:
-        ranks: ranks in the group, n [1]
-        stride: distance of neighbours of the group in the order of ranks, s [1]
-        domain: accelerators in a scale-up domain, D [1]
-        first: members in the domain where it begins, h [1]
-        domains: domains the group reaches across [1]
-
-    Returns:
-        members in one domain [1]
-
-    Example:
-        >>> float(ranks_inside(16.0, 4.0, 8.0, 2.0, 8.0))
-        2.0
-        >>> float(ranks_inside(6.0, 1.0, 8.0, 2.0, 2.0))
-        4.0
-
-    Source:
-        megatron-lm parallel_state.py; composition
+    ranks n · stride s · domain D · first h: members in the domain where it begins
+    domains: domains the group reaches across
+    → members in one domain
+    Source: megatron-lm parallel_state.py; composition
+    >>> float(ranks_inside(16.0, 4.0, 8.0, 2.0, 8.0))
+    2.0
+    >>> float(ranks_inside(6.0, 1.0, 8.0, 2.0, 2.0))
+    4.0
     """
     most = np.minimum(np.ceil(domain / stride), np.maximum(first, ranks - first))
     return np.where(domains > 1, most, ranks)
@@ -126,21 +84,11 @@ def domains_filled(ranks: Number, inside: Number) -> Number:
 
     ⌈n / g⌉
 
-    Args:
-        ranks: ranks in the group, n [1]
-        inside: members in one domain, g [1]
-
-    Returns:
-        domains, k [1]
-
-    Example:
-        >>> float(domains_filled(16.0, 2.0))
-        8.0
-
-    Source:
-        composition
-
+    ranks n · inside g: members in one domain → domains, k
+    Source: composition
     Monotone: increasing in ranks; decreasing in inside
+    >>> float(domains_filled(16.0, 2.0))
+    8.0
     """
     return np.ceil(ranks / inside)
 
@@ -151,23 +99,14 @@ def fewest_inside(ranks: Number, first: Number, domains: Number, inside: Number)
 
     n in one domain; else min(h, n − h − (k − 2) g), at least 1
 
-    Args:
-        ranks: ranks in the group, n [1]
-        first: members in the domain where it begins, h [1]
-        domains: domains the group reaches across, k [1]
-        inside: members in a full domain, g [1]
-
-    Returns:
-        members, g where every domain is full [1]
-
-    Example:
-        >>> float(fewest_inside(14.0, 2.0, 3.0, 8.0))
-        2.0
-        >>> float(fewest_inside(12.0, 8.0, 2.0, 8.0))
-        4.0
-
-    Source:
-        composition
+    ranks n · first h: members in the domain where it begins · domains k: domains the group reaches across
+    inside g: members in a full domain
+    → members, g where every domain is full
+    Source: composition
+    >>> float(fewest_inside(14.0, 2.0, 3.0, 8.0))
+    2.0
+    >>> float(fewest_inside(12.0, 8.0, 2.0, 8.0))
+    4.0
     """
     fewest = np.maximum(np.minimum(first, ranks - first - (domains - 2) * inside), 1)
     return np.where(domains > 1, fewest, ranks)
@@ -179,19 +118,10 @@ def ranks_in_whole_groups(domain: Number, ranks: Number) -> Number:
 
     ⌊D / n⌋ n; D of groups larger than it
 
-    Args:
-        domain: accelerators in a scale-up domain, D [1]
-        ranks: ranks in a group, n [1]
-
-    Returns:
-        accelerators, the rest of the domain is idle [1]
-
-    Example:
-        >>> float(ranks_in_whole_groups(72.0, 16.0))
-        64.0
-
-    Source:
-        composition
+    domain D · ranks n: ranks in a group → accelerators, the rest of the domain is idle
+    Source: composition
+    >>> float(ranks_in_whole_groups(72.0, 16.0))
+    64.0
     """
     return np.where(ranks > domain, domain, np.floor(domain / ranks) * ranks)
 
@@ -202,24 +132,13 @@ def groups_beside(domains: Number, domain: Number, larger: Number, count: Number
 
     by first fit: F ⌊(D − k m) / n⌋ + ⌊(D − r m) / n⌋ + (d − F − 1) ⌊D / n⌋ with k = ⌊D / m⌋, F = ⌊c / k⌋, r = c − F k
 
-    Args:
-        domains: scale-up domains, d [1]
-        domain: accelerators in each, D [1]
-        larger: ranks in a larger group, m [1]
-        count: how many larger ones, c [1]
-        ranks: ranks in a group, n [1]
-
-    Returns:
-        groups; less than 0 where the larger ones alone have no room [1]
-
-    Example:
-        >>> float(groups_beside(2.0, 72.0, 48.0, 2.0, 16.0))
-        2.0
-
-    Source:
-        composition
-
+    domains d: scale-up domains · domain D: accelerators in each · larger m: ranks in a larger group
+    count c: how many larger ones · ranks n: ranks in a group
+    → groups; less than 0 where the larger ones alone have no room
+    Source: composition
     Monotone: increasing in domains; decreasing in count
+    >>> float(groups_beside(2.0, 72.0, 48.0, 2.0, 16.0))
+    2.0
     """
     each = np.floor(domain / larger)
     full = np.floor(count / np.maximum(each, 1))

@@ -24,30 +24,17 @@ def line_rate_time(
     all-reduce S / (m B), and 2 (p − 1) S / (n B) where no switch adds up; broadcast, reduce, send S / (m B);
     all-gather, reduce-scatter (n − m)/n S / (m B); all-to-all (n − m)/n S / B; nothing for a group of one part
 
-    Args:
-        message: the full buffer, S, as nccl-tests counts it [B]
-        ranks: ranks in the group, n [1]
-        smallest: ranks of the smallest part, m [1]
-        parts: nodes or single ranks, p [1]
-        bandwidth: line rate of one rank across the border, one way, B [B/s]
-        operation: which collective
-        switched: whether switches outside the parts add up
-
-    Returns:
-        no algorithm takes less [s]
-
-    Example:
-        >>> float(line_rate_time(1e9, 64.0, 8.0, 8.0, 50e9, operation="all_reduce", switched=False))
-        0.004375
-        >>> float(line_rate_time(64e6, 16.0, 8.0, 2.0, 50e9, operation="all_to_all", switched=False))
-        0.00064
-
+    message [B]: the full buffer, S, as nccl-tests counts it · ranks n · smallest m: ranks of the smallest part
+    parts p: nodes or single ranks · bandwidth B [B/s]: line rate of one rank across the border, one way · operation
+    switched: whether switches outside the parts add up
+    → no algorithm takes less [s]
+    Source: patarasuk-2009; count of bytes
     Holds: without compression on the way
-
-    Source:
-        patarasuk-2009; count of bytes
-
     Monotone: increasing in message; decreasing in bandwidth
+    >>> float(line_rate_time(1e9, 64.0, 8.0, 8.0, 50e9, operation="all_reduce", switched=False))
+    0.004375
+    >>> float(line_rate_time(64e6, 16.0, 8.0, 2.0, 50e9, operation="all_to_all", switched=False))
+    0.00064
     """
     smallest = np.minimum(smallest, ranks)
     whole = message * np.minimum(parts - 1, 1) / (smallest * bandwidth)

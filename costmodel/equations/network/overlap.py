@@ -13,21 +13,13 @@ def lost_time(hidden_time: Number, occupied: Number) -> Number:
 
     q T
 
-    Args:
-        hidden_time: time of the communication that compute hides, T [s]
-        occupied: share of the device's compute that it takes meanwhile, q [1]
-
-    Returns:
-        added to the compute [s]
-
-    Example:
-        >>> lost_time(6.0, 0.25)
-        1.5
-
-    Source:
-        deepseek-2024 §3.5.1: 20 of 132 multiprocessors; composition
-
+    hidden_time T [s]: time of the communication that compute hides
+    occupied q: share of the device's compute that it takes meanwhile
+    → added to the compute [s]
+    Source: deepseek-2024 §3.5.1: 20 of 132 multiprocessors; composition
     Monotone: increasing in hidden_time, occupied
+    >>> lost_time(6.0, 0.25)
+    1.5
     """
     return occupied * hidden_time
 
@@ -38,23 +30,14 @@ def exposed_time(communication: Number, compute: Number, hideable: Number, tail:
 
     min(N, max(N − η min(N, C), tail))
 
-    Args:
-        communication: time of the communication alone, N [s]
-        compute: time of the compute it may run beside, C [s]
-        hideable: share of the shorter of both that really overlaps, η [1]
-        tail: last piece, which has nothing left to hide behind [s]
-
-    Returns:
-        exposed time [s]
-
-    Example:
-        >>> round(float(exposed_time(0.31, 1.0, 0.8, 0.01)), 3)
-        0.062
-
-    Source:
-        li-2020; zhao-2023; training-runs-fit
-
+    communication N [s]: time of the communication alone · compute C [s]: time of the compute it may run beside
+    hideable η: share of the shorter of both that really overlaps
+    tail [s]: last piece, which has nothing left to hide behind
+    → exposed time [s]
+    Source: li-2020; zhao-2023; training-runs-fit
     Monotone: increasing in communication, tail; decreasing in compute, hideable
+    >>> round(float(exposed_time(0.31, 1.0, 0.8, 0.01)), 3)
+    0.062
     """
     return np.minimum(communication, np.maximum(communication - hideable * np.minimum(communication, compute), tail))
 
@@ -65,21 +48,11 @@ def bucket_count(nbytes: Number, bucket: Number) -> Number:
 
     max(1, ⌈S / bucket⌉)
 
-    Args:
-        nbytes: message, S [B]
-        bucket: largest piece [B]
-
-    Returns:
-        pieces [1]
-
-    Example:
-        >>> float(bucket_count(16e9, 26214400.0))
-        611.0
-
-    Source:
-        li-2020 §3.2
-
+    nbytes S [B]: message · bucket [B]: largest piece → pieces
+    Source: li-2020 §3.2
     Monotone: increasing in nbytes; decreasing in bucket
+    >>> float(bucket_count(16e9, 26214400.0))
+    611.0
     """
     return np.maximum(np.ceil(nbytes / bucket), 1.0)
 
@@ -90,22 +63,11 @@ def bucket_bytes(size: Number, per_rank: Number, ranks: Number) -> Number:
 
     max(size, q n)
 
-    Args:
-        size: bytes at least [B]
-        per_rank: bytes for each rank of the group, q [B]
-        ranks: ranks in the group, n [1]
-
-    Returns:
-        bucket [B]
-
-    Example:
-        >>> float(bucket_bytes(160e6, 4e6, 64.0))
-        256000000.0
-
-    Source:
-        megatron-lm distributed_data_parallel.py
-
+    size [B] · per_rank q [B]: bytes for each rank of the group · ranks n → bucket [B]
+    Source: megatron-lm distributed_data_parallel.py
     Monotone: increasing in size, per_rank, ranks
+    >>> float(bucket_bytes(160e6, 4e6, 64.0))
+    256000000.0
     """
     return np.maximum(size, per_rank * ranks)
 
@@ -117,22 +79,11 @@ def passes_beside(pp: Number, micro_batches: Number, vpp: Number) -> Number:
     1/v + min(p, m) (v − 1)/v: interleaved, the last group of p micro-batches goes through chunk after chunk, and the
     first chunk to end can be reduced while the others run; with one chunk all gradients wait for the last micro-batch
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: micro-batches of a step, m [1]
-        vpp: model chunks per rank, v [1]
-
-    Returns:
-        passes of one micro-batch over all chunks of the stage [1]
-
-    Example:
-        >>> float(passes_beside(8.0, 64.0, 4.0)), float(passes_beside(8.0, 64.0, 1.0))
-        (6.25, 1.0)
-
-    Source:
-        narayanan-2021 §2.2; megatron-lm overlap-grad-reduce; composition
-
+    pp p · micro_batches m: micro-batches of a step · vpp v → passes of one micro-batch over all chunks of the stage
+    Source: narayanan-2021 §2.2; megatron-lm overlap-grad-reduce; composition
     Monotone: increasing in pp, micro_batches, vpp
+    >>> float(passes_beside(8.0, 64.0, 4.0)), float(passes_beside(8.0, 64.0, 1.0))
+    (6.25, 1.0)
     """
     return (1 + np.minimum(pp, micro_batches) * (vpp - 1)) / vpp
 
@@ -143,23 +94,13 @@ def sends_of_rank(pp: Number, micro_batches: Number, vpp: Number, ends: Number) 
 
     2 v m between the ends, (2 v − e) m where there are two ranks, nothing for one
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: micro-batches of a step, m [1]
-        vpp: model chunks per rank, v [1]
-        ends: sends per micro-batch that the first or last rank lacks: 1, or 2 where the pipeline folds back, e [1]
-
-    Returns:
-        sends [1]
-
-    Example:
-        >>> [float(sends_of_rank(p, 32.0, 1.0, 1.0)) for p in (1.0, 2.0, 4.0)]
-        [0.0, 32.0, 64.0]
-
-    Source:
-        narayanan-2021 §2.2; composition
-
+    pp p · micro_batches m: micro-batches of a step · vpp v
+    ends e: sends per micro-batch that the first or last rank lacks: 1, or 2 where the pipeline folds back
+    → sends
+    Source: narayanan-2021 §2.2; composition
     Monotone: increasing in pp, micro_batches, vpp; decreasing in ends
+    >>> [float(sends_of_rank(p, 32.0, 1.0, 1.0)) for p in (1.0, 2.0, 4.0)]
+    [0.0, 32.0, 64.0]
     """
     return np.where(pp > 2, 2 * vpp * micro_batches, np.where(pp > 1, (2 * vpp - ends) * micro_batches, 0.0))
 
@@ -170,23 +111,12 @@ def exposed_sends(pp: Number, sends: Number, vpp: Number, send: Number, hideable
 
     2 v (p − 1) τ + n (1 − η) τ, nothing for one stage
 
-    Args:
-        pp: pipeline stages, p [1]
-        sends: sends of a rank in a step, n [1]
-        vpp: model chunks per rank, v [1]
-        send: time of one send, τ [s]
-        hideable: share of steady-state sends that overlaps, η [1]
-
-    Returns:
-        exposed time of a step [s]
-
-    Example:
-        >>> float(exposed_sends(4.0, 128.0, 1.0, 1e-3, 1.0))
-        0.006
-
-    Source:
-        narayanan-2021 §4.1; composition
-
+    pp p · sends n: sends of a rank in a step · vpp v · send τ [s]: time of one send
+    hideable η: share of steady-state sends that overlaps
+    → exposed time of a step [s]
+    Source: narayanan-2021 §4.1; composition
     Monotone: increasing in sends, vpp, send; decreasing in hideable
+    >>> float(exposed_sends(4.0, 128.0, 1.0, 1e-3, 1.0))
+    0.006
     """
     return np.where(pp > 1, send * (2 * vpp * (pp - 1) + sends * (1 - hideable)), 0.0)

@@ -15,20 +15,11 @@ def ring_chunk(member: Number, ring_step: Number, ranks: Number, *, half: Litera
 
     scatter, which adds on the way: (r − s) mod n; gather, which passes sums on: (r + 1 − s) mod n; s from 0 to n − 2
 
-    Args:
-        member: position in the ring, r, from 0 [1]
-        ring_step: of the half, s, from 0 [1]
-        ranks: ranks in the ring and chunks of the buffer, n [1]
-        half: the scattering first half, or the gathering second half
-
-    Returns:
-        chunk, from 0 [1]
-
-    Example:
-        >>> [float(ring_chunk(0.0, s, 4.0, half="scatter")) for s in (0.0, 1.0, 2.0)]
-        [0.0, 3.0, 2.0]
-
-    Source:
-        thakur-2005; count
+    member: position in the ring, r, from 0 · ring_step: of the half, s, from 0
+    ranks n: ranks in the ring and chunks of the buffer · half: the scattering first half, or the gathering second half
+    → chunk, from 0
+    Source: thakur-2005; count
+    >>> [float(ring_chunk(0.0, s, 4.0, half="scatter")) for s in (0.0, 1.0, 2.0)]
+    [0.0, 3.0, 2.0]
     """
     return np.mod(member - ring_step + (0.0 if half == "scatter" else 1.0), ranks)

@@ -18,22 +18,13 @@ def domain_in_use(domain: Number, accelerators: Number, built: Number) -> Number
 
     min(D, a max(1, ⌊D / b⌋)): of a node the accelerators in use; of a rack of ⌊D / b⌋ nodes those of all its nodes
 
-    Args:
-        domain: accelerators that the whole fabric joins, D [1]
-        accelerators: accelerators of a node that the job uses, a [1]
-        built: accelerators that the node is built with, b [1]
-
-    Returns:
-        ranks of the job that reach each other without leaving the fabric [1]
-
-    Example:
-        >>> [float(domain_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (8.0, 1.0, 8.0), (72.0, 2.0, 4.0))]
-        [4.0, 1.0, 36.0]
-
-    Source:
-        composition
-
+    domain D: accelerators that the whole fabric joins · accelerators a: accelerators of a node that the job uses
+    built b: accelerators that the node is built with
+    → ranks of the job that reach each other without leaving the fabric
+    Source: composition
     Monotone: increasing in domain, accelerators; decreasing in built
+    >>> [float(domain_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (8.0, 1.0, 8.0), (72.0, 2.0, 4.0))]
+    [4.0, 1.0, 36.0]
     """
     return np.minimum(domain, accelerators * np.maximum(1.0, np.floor(domain / built)))
 
@@ -44,25 +35,14 @@ def interfaces_in_use(nics: Number, accelerators: Number, built: Number) -> Numb
 
     min(n, ⌈n a / b⌉)
 
-    Args:
-        nics: interfaces of the whole node, n [1]
-        accelerators: accelerators of the node that the job uses, a [1]
-        built: accelerators that the node is built with, b [1]
-
-    Returns:
-        interfaces [1]
-
-    Example:
-        >>> [float(interfaces_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (1.0, 4.0, 8.0), (32.0, 1.0, 8.0))]
-        [4.0, 1.0, 4.0]
-
-    Holds:
-        an interface lies next to a fixed share of the accelerators, and a job fills the node in that order
-
-    Source:
-        nccl-2.30 topo.h; composition
-
+    nics n: interfaces of the whole node · accelerators a: accelerators of the node that the job uses
+    built b: accelerators that the node is built with
+    → interfaces
+    Source: nccl-2.30 topo.h; composition
+    Holds: an interface lies next to a fixed share of the accelerators, and a job fills the node in that order
     Monotone: increasing in nics, accelerators; decreasing in built
+    >>> [float(interfaces_in_use(*sizes)) for sizes in ((8.0, 4.0, 8.0), (1.0, 4.0, 8.0), (32.0, 1.0, 8.0))]
+    [4.0, 1.0, 4.0]
     """
     return np.minimum(nics, np.ceil(nics * accelerators / built))
 
@@ -73,23 +53,13 @@ def behind_host_link(rate: Number, port: Number, host_link: Number, share: Numbe
 
     min(B, η max(P, H)): several interfaces together carry no more than that link; one is taken at its own rate
 
-    Args:
-        rate: rate of the accelerator's interfaces together, B [B/s]
-        port: rate of one interface, one way, P [B/s]
-        host_link: the link to the host, one way, H [B/s]
-        share: share of the rate that is reached, η [1]
-
-    Returns:
-        attainable rate of one accelerator, one way [B/s]
-
-    Example:
-        >>> [float(behind_host_link(rate, 50e9, 63e9, 1.0)) / 1e9 for rate in (50e9, 100e9)]
-        [50.0, 63.0]
-
-    Source:
-        ml-engineering network; composition
-
+    rate B [B/s]: rate of the accelerator's interfaces together · port P [B/s]: rate of one interface, one way
+    host_link H [B/s]: the link to the host, one way · share η: share of the rate that is reached
+    → attainable rate of one accelerator, one way [B/s]
+    Source: ml-engineering network; composition
     Monotone: increasing in rate, port, host_link, share
+    >>> [float(behind_host_link(rate, 50e9, 63e9, 1.0)) / 1e9 for rate in (50e9, 100e9)]
+    [50.0, 63.0]
     """
     return np.minimum(rate, share * np.maximum(port, host_link))
 
@@ -100,23 +70,13 @@ def interface_bandwidth(nics: Number, port: Number, accelerators: Number, share:
 
     η nics × port / accelerators
 
-    Args:
-        nics: interfaces of a node that are in use [1]
-        port: rate of an interface, one way [B/s]
-        accelerators: accelerators of a node [1]
-        share: share of the rate that is reached, η [1]
-
-    Returns:
-        attainable rate of one accelerator, one way [B/s]
-
-    Example:
-        >>> interface_bandwidth(8.0, 50e9, 8.0, 0.81)
-        40500000000.0
-
-    Source:
-        training-runs-fit; nccl-2.30 topo.h
-
+    nics: interfaces of a node that are in use · port [B/s]: rate of an interface, one way
+    accelerators: accelerators of a node · share η: share of the rate that is reached
+    → attainable rate of one accelerator, one way [B/s]
+    Source: training-runs-fit; nccl-2.30 topo.h
     Monotone: increasing in nics, port, share; decreasing in accelerators
+    >>> interface_bandwidth(8.0, 50e9, 8.0, 0.81)
+    40500000000.0
     """
     return share * nics * port / accelerators
 
@@ -127,22 +87,12 @@ def two_level_time(inside: Number, across: Number, serial_share: Number) -> Numb
 
     max(inside, across) + c min(inside, across)
 
-    Args:
-        inside: time of the part inside a domain [s]
-        across: time of the part between domains [s]
-        serial_share: share of the shorter part that does not overlap, c [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(two_level_time(0.010, 0.016, 0.3)), 4)
-        0.019
-
-    Source:
-        training-runs-fit; composition
-
+    inside [s]: time of the part inside a domain · across [s]: time of the part between domains · serial_share c
+    → time [s]
+    Source: training-runs-fit; composition
     Monotone: increasing in inside, across, serial_share
+    >>> round(float(two_level_time(0.010, 0.016, 0.3)), 4)
+    0.019
     """
     return np.maximum(inside, across) + serial_share * np.minimum(inside, across)
 
@@ -154,27 +104,15 @@ def link_bandwidth(full: Number, pair: Number, host_link: Number, ranks: Number,
     switch: full; mesh: min(full, pair (n − 1)); pairs: pair for two, host for more; torus: min(full, 2 pair);
     none: host
 
-    Args:
-        full: all links of one accelerator, one way [B/s]
-        pair: the link between two neighbours, one way [B/s]
-        host_link: the link to the host, one way [B/s]
-        ranks: members of the group in the domain, n [1]
-        topology: "switch", "mesh", "pairs", "torus" or "none"
-
-    Returns:
-        rate of one rank, one way [B/s]
-
-    Example:
-        >>> float(link_bandwidth(448e9, 64e9, 63e9, 2.0, topology="mesh")) / 1e9
-        64.0
-
-    Holds:
-        a torus group lies along one axis that closes into a ring
-
-    Source:
-        ml-engineering network; scaling-book
-
+    full [B/s]: all links of one accelerator, one way · pair [B/s]: the link between two neighbours, one way
+    host_link [B/s]: the link to the host, one way · ranks n: members of the group in the domain
+    topology: "switch", "mesh", "pairs", "torus" or "none"
+    → rate of one rank, one way [B/s]
+    Source: ml-engineering network; scaling-book
+    Holds: a torus group lies along one axis that closes into a ring
     Monotone: increasing in full, pair, host_link
+    >>> float(link_bandwidth(448e9, 64e9, 63e9, 2.0, topology="mesh")) / 1e9
+    64.0
     """
     if topology == "mesh":
         return np.minimum(full, pair * np.maximum(ranks - 1, 1))
@@ -191,22 +129,13 @@ def carried_over(bandwidth: Number, link: Number, fitted_link: Number) -> Number
 
     B × link / fitted link
 
-    Args:
-        bandwidth: wire rate reached where it was fitted, B [B/s]
-        link: rate of this link, one way [B/s]
-        fitted_link: rate of the link it was fitted on, one way [B/s]
-
-    Returns:
-        wire rate reached here [B/s]
-
-    Example:
-        >>> carried_over(375e9, 200e9, 450e9) / 1e9
-        166.66666666666666
-
-    Source:
-        composition
-
+    bandwidth B [B/s]: wire rate reached where it was fitted · link [B/s]: rate of this link, one way
+    fitted_link [B/s]: rate of the link it was fitted on, one way
+    → wire rate reached here [B/s]
+    Source: composition
     Monotone: increasing in bandwidth, link; decreasing in fitted_link
+    >>> carried_over(375e9, 200e9, 450e9) / 1e9
+    166.66666666666666
     """
     return bandwidth * link / fitted_link
 
@@ -217,26 +146,14 @@ def spine_bandwidth(rate: Number, extent: Number, pod: Number, oversubscription:
 
     B inside a pod, B / o across pods
 
-    Args:
-        rate: network rate of one accelerator, B [B/s]
-        extent: ranks from the group's first member to its last [1]
-        pod: ranks that reach each other at full rate [1]
-        oversubscription: rate inside a pod over the rate between pods, o [1]
-
-    Returns:
-        attainable rate of one accelerator, one way [B/s]
-
-    Example:
-        >>> float(spine_bandwidth(40e9, 4096.0, 1024.0, 4.0)) / 1e9
-        10.0
-
-    Holds:
-        members placed one after the other; several pods share the spine evenly
-
-    Source:
-        composition
-
+    rate B [B/s]: network rate of one accelerator · extent: ranks from the group's first member to its last
+    pod: ranks that reach each other at full rate · oversubscription o
+    → attainable rate of one accelerator, one way [B/s]
+    Source: composition
+    Holds: members placed one after the other; several pods share the spine evenly
     Monotone: increasing in rate
+    >>> float(spine_bandwidth(40e9, 4096.0, 1024.0, 4.0)) / 1e9
+    10.0
     """
     return np.where(extent > pod, rate / oversubscription, rate)
 
@@ -247,22 +164,11 @@ def off_rail(stride: Number, accelerators: Number) -> Number:
 
     0 where the stride divides the node or is a multiple of it, else 1
 
-    Args:
-        stride: distance of neighbours of the group in the order of ranks [1]
-        accelerators: accelerators of a node, each with its own interface [1]
-
-    Returns:
-        1 off the rail, 0 on it [1]
-
-    Example:
-        >>> [float(off_rail(stride, 8.0)) for stride in (1.0, 4.0, 16.0, 3.0, 12.0)]
-        [0.0, 0.0, 0.0, 1.0, 1.0]
-
-    Holds:
-        interface i of every node on leaf switch i; rings leave a node by as many interfaces as it has members
-
-    Source:
-        wang-2023; nccl-2.30 NCCL_CROSS_NIC
+    stride · accelerators: accelerators of a node, each with its own interface → 1 off the rail, 0 on it
+    Source: wang-2023; nccl-2.30 NCCL_CROSS_NIC
+    Holds: interface i of every node on leaf switch i; rings leave a node by as many interfaces as it has members
+    >>> [float(off_rail(stride, 8.0)) for stride in (1.0, 4.0, 16.0, 3.0, 12.0)]
+    [0.0, 0.0, 0.0, 1.0, 1.0]
     """
     return np.where((np.mod(stride, accelerators) != 0) & (np.mod(accelerators, stride) != 0), 1.0, 0.0)
 
@@ -273,24 +179,14 @@ def rail_bandwidth(rate: Number, off: Number, link: Number, oversubscription: Nu
 
     on the rail B; off it B / o over the spine, or min(B, link) where the domain forwards to the right rail first
 
-    Args:
-        rate: network rate of one accelerator, B [B/s]
-        off: 1 where members sit on different rails [1]
-        link: rate inside the domain, one way [B/s]
-        oversubscription: rate of a rail over the rate between rails, o [1]
-        rails: "none", "optimised" or "forwarded"
-
-    Returns:
-        attainable rate of one accelerator, one way [B/s]
-
-    Example:
-        >>> float(rail_bandwidth(40e9, 1.0, 450e9, 4.0, rails="optimised")) / 1e9
-        10.0
-
-    Source:
-        wang-2023; nccl-2.30 NCCL_CROSS_NIC
-
+    rate B [B/s]: network rate of one accelerator · off: 1 where members sit on different rails
+    link [B/s]: rate inside the domain, one way · oversubscription o: rate of a rail over the rate between rails
+    rails: "none", "optimised" or "forwarded"
+    → attainable rate of one accelerator, one way [B/s]
+    Source: wang-2023; nccl-2.30 NCCL_CROSS_NIC
     Monotone: increasing in rate, link
+    >>> float(rail_bandwidth(40e9, 1.0, 450e9, 4.0, rails="optimised")) / 1e9
+    10.0
     """
     if rails == "none":
         return rate

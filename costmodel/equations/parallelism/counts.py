@@ -13,21 +13,11 @@ def tokens_in_micro_batch(micro_batch: Number, sequence: Number) -> Number:
 
     b s
 
-    Args:
-        micro_batch: sequences in a forward pass, b [1]
-        sequence: tokens in a sequence, s [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> tokens_in_micro_batch(2.0, 8192.0)
-        16384.0
-
-    Source:
-        composition
-
+    micro_batch b · sequence s → tokens
+    Source: composition
     Monotone: increasing in micro_batch, sequence
+    >>> tokens_in_micro_batch(2.0, 8192.0)
+    16384.0
     """
     return micro_batch * sequence
 
@@ -38,21 +28,11 @@ def world_size(nodes: Number, accelerators: Number) -> Number:
 
     N = nodes × accelerators
 
-    Args:
-        nodes: nodes in the cluster [1]
-        accelerators: accelerators in a node [1]
-
-    Returns:
-        ranks, N [1]
-
-    Example:
-        >>> world_size(64.0, 8.0)
-        512.0
-
-    Source:
-        composition
-
+    nodes · accelerators: accelerators in a node → ranks, N
+    Source: composition
     Monotone: increasing in nodes, accelerators
+    >>> world_size(64.0, 8.0)
+    512.0
     """
     return nodes * accelerators
 
@@ -63,23 +43,11 @@ def data_parallel_degree(ranks: Number, tp: Number, cp: Number, pp: Number) -> N
 
     dp = N / (tp cp pp)
 
-    Args:
-        ranks: ranks of the job, N [1]
-        tp: tensor-parallel degree [1]
-        cp: context-parallel degree [1]
-        pp: pipeline stages [1]
-
-    Returns:
-        data-parallel degree, dp [1]
-
-    Example:
-        >>> data_parallel_degree(512.0, 8.0, 1.0, 4.0)
-        16.0
-
-    Source:
-        megatron-lm parallel_state.py
-
+    ranks N: ranks of the job · tp · cp · pp → data-parallel degree, dp
+    Source: megatron-lm parallel_state.py
     Monotone: increasing in ranks; decreasing in tp, cp, pp
+    >>> data_parallel_degree(512.0, 8.0, 1.0, 4.0)
+    16.0
     """
     return ranks / (tp * cp * pp)
 
@@ -90,23 +58,11 @@ def world_ranks(dp: Number, tp: Number, cp: Number, pp: Number) -> Number:
 
     dp tp cp pp
 
-    Args:
-        dp: data-parallel degree [1]
-        tp: tensor-parallel degree [1]
-        cp: context-parallel degree [1]
-        pp: pipeline stages [1]
-
-    Returns:
-        ranks [1]
-
-    Example:
-        >>> world_ranks(8.0, 8.0, 16.0, 16.0)
-        16384.0
-
-    Source:
-        megatron-lm parallel_state.py
-
+    dp · tp · cp · pp → ranks
+    Source: megatron-lm parallel_state.py
     Monotone: increasing in dp, tp, cp, pp
+    >>> world_ranks(8.0, 8.0, 16.0, 16.0)
+    16384.0
     """
     return dp * tp * cp * pp
 
@@ -117,26 +73,13 @@ def shard_degree(dp: Number, cp: Number, dp_replicate: Number) -> Number:
 
     dp_shard cp = dp cp / dp_replicate
 
-    Args:
-        dp: data-parallel degree [1]
-        cp: context-parallel degree [1]
-        dp_replicate: replicas of the shards [1]
-
-    Returns:
-        ranks that share one copy [1]
-
-    Example:
-        >>> shard_degree(128.0, 2.0, 4.0)
-        64.0
-
-    Source:
-        torchtitan parallel_dims.py; megatron-lm parallel_state.py; zhao-2023 §3.2
-
-    Pitfall:
-        context parallelism splits activations and no weights, so its ranks shard weights and reduce gradients like
+    dp · cp · dp_replicate: replicas of the shards → ranks that share one copy
+    Source: torchtitan parallel_dims.py; megatron-lm parallel_state.py; zhao-2023 §3.2
+    Pitfall: context parallelism splits activations and no weights, so its ranks shard weights and reduce gradients like
         replicas
-
     Monotone: increasing in dp, cp; decreasing in dp_replicate
+    >>> shard_degree(128.0, 2.0, 4.0)
+    64.0
     """
     return dp * cp / dp_replicate
 
@@ -147,22 +90,11 @@ def micro_batches_per_step(global_batch: Number, dp: Number, micro_batch: Number
 
     m = B / (dp b)
 
-    Args:
-        global_batch: sequences in a step, B [1]
-        dp: data-parallel degree [1]
-        micro_batch: sequences in a forward pass, b [1]
-
-    Returns:
-        micro-batches, m [1]
-
-    Example:
-        >>> micro_batches_per_step(1024.0, 16.0, 1.0)
-        64.0
-
-    Source:
-        composition
-
+    global_batch B · dp · micro_batch b → micro-batches, m
+    Source: composition
     Monotone: increasing in global_batch; decreasing in dp, micro_batch
+    >>> micro_batches_per_step(1024.0, 16.0, 1.0)
+    64.0
     """
     return global_batch / (dp * micro_batch)
 
@@ -173,21 +105,11 @@ def layers_per_stage(layers: Number, pp: Number) -> Number:
 
     L / pp
 
-    Args:
-        layers: layers of the model, L [1]
-        pp: pipeline stages [1]
-
-    Returns:
-        layers of a rank, in all its chunks [1]
-
-    Example:
-        >>> layers_per_stage(80.0, 4.0)
-        20.0
-
-    Source:
-        narayanan-2021 §2.2
-
+    layers L · pp → layers of a rank, in all its chunks
+    Source: narayanan-2021 §2.2
     Monotone: increasing in layers; decreasing in pp
+    >>> layers_per_stage(80.0, 4.0)
+    20.0
     """
     return layers / pp
 
@@ -198,21 +120,11 @@ def kv_heads_per_rank(kv_heads: Number, tp: Number) -> Number:
 
     max(k / tp, 1)
 
-    Args:
-        kv_heads: key and value heads, k [1]
-        tp: tensor-parallel degree [1]
-
-    Returns:
-        heads of a rank [1]
-
-    Example:
-        >>> float(kv_heads_per_rank(8.0, 16.0))
-        1.0
-
-    Source:
-        megatron-lm attention.py
-
+    kv_heads k · tp → heads of a rank
+    Source: megatron-lm attention.py
     Monotone: increasing in kv_heads; decreasing in tp
+    >>> float(kv_heads_per_rank(8.0, 16.0))
+    1.0
     """
     return np.maximum(kv_heads / tp, 1.0)
 
@@ -223,22 +135,11 @@ def padded_vocab(vocab: Number, multiple: Number, tp: Number) -> Number:
 
     ⌈V / (q tp)⌉ q tp
 
-    Args:
-        vocab: entries, V [1]
-        multiple: alignment of a rank's slice, q [1]
-        tp: tensor-parallel degree [1]
-
-    Returns:
-        entries after padding [1]
-
-    Example:
-        >>> float(padded_vocab(50257.0, 128.0, 8.0))
-        51200.0
-
-    Source:
-        megatron-lm --make-vocab-size-divisible-by
-
+    vocab V: entries · multiple q: alignment of a rank's slice · tp → entries after padding
+    Source: megatron-lm --make-vocab-size-divisible-by
     Monotone: increasing in vocab
+    >>> float(padded_vocab(50257.0, 128.0, 8.0))
+    51200.0
     """
     return np.ceil(vocab / (multiple * tp)) * (multiple * tp)
 
@@ -249,19 +150,10 @@ def remainder(amount: Number, parts: Number) -> Number:
 
     x mod n
 
-    Args:
-        amount: the whole, x [1]
-        parts: parts, n [1]
-
-    Returns:
-        rest [1]
-
-    Example:
-        >>> float(remainder(80.0, 12.0))
-        8.0
-
-    Source:
-        composition
+    amount x: the whole · parts n: parts → rest
+    Source: composition
+    >>> float(remainder(80.0, 12.0))
+    8.0
     """
     return np.mod(amount, parts)
 
@@ -272,21 +164,11 @@ def common_divisor(amount: Number, parts: Number) -> Number:
 
     gcd(x, n)
 
-    Args:
-        amount: one, whole, x [1]
-        parts: the other, whole, n [1]
-
-    Returns:
-        divisor [1]
-
-    Example:
-        >>> float(common_divisor(12.0, 8.0))
-        4.0
-
-    Source:
-        composition
-
+    amount x: one, whole · parts n: the other, whole → divisor
+    Source: composition
     Holds: parts up to 20; of greater ones 1 where five of Euclid's steps are not enough
+    >>> float(common_divisor(12.0, 8.0))
+    4.0
     """
     one, rest = _euclid(*_euclid(*_euclid(*_euclid(*_euclid(parts, np.mod(amount, parts))))))
     return np.where(rest > 0, 1.0, one)

@@ -17,26 +17,14 @@ def bubble_of_ideal(pp: Number, micro_batches: Number, vpp: Number) -> Number:
 
     (p − 1) / (v m)
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v; 1 for gpipe and 1f1b [1]
-
-    Returns:
-        idle over busy time [1]
-
-    Example:
-        >>> bubble_of_ideal(8.0, 32.0, 4.0)
-        0.0546875
-
-    Source:
-        huang-2019 §2.3; narayanan-2021 §2.2
-
+    pp p · micro_batches m: forwards per step and rank · vpp: model chunks per rank, v; 1 for gpipe and 1f1b
+    → idle over busy time
+    Source: huang-2019 §2.3; narayanan-2021 §2.2
     Holds: equal stages; interleaved: m a multiple of p; for reference, no estimate calls it
-
     Pitfall: of the busy time, not of the step; p = m = 8 gives 87.5 % here, 46.7 % of the total
-
     Monotone: increasing in pp; decreasing in micro_batches, vpp
+    >>> bubble_of_ideal(8.0, 32.0, 4.0)
+    0.0546875
     """
     return (pp - 1) / (vpp * micro_batches)
 
@@ -47,26 +35,14 @@ def bubble_of_total(pp: Number, micro_batches: Number, vpp: Number) -> Number:
 
     (p − 1) / (v m + p − 1)
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v; 1 for gpipe and 1f1b [1]
-
-    Returns:
-        idle over total time [1]
-
-    Example:
-        >>> round(bubble_of_total(8.0, 8.0, 1.0), 7)
-        0.4666667
-
-    Source:
-        huang-2019 §2.3; narayanan-2021 §2.2
-
+    pp p · micro_batches m: forwards per step and rank · vpp: model chunks per rank, v; 1 for gpipe and 1f1b
+    → idle over total time
+    Source: huang-2019 §2.3; narayanan-2021 §2.2
     Holds: equal stages; interleaved: m a multiple of p; for reference, no estimate calls it
-
     Pitfall: (p − 1)/m is of the busy time; of the total it is (p − 1)/(m + p − 1): 46.7 %, not 87.5 %, at p = m = 8
-
     Monotone: increasing in pp; decreasing in micro_batches, vpp
+    >>> round(bubble_of_total(8.0, 8.0, 1.0), 7)
+    0.4666667
     """
     return (pp - 1) / (vpp * micro_batches + pp - 1)
 
@@ -79,28 +55,16 @@ def in_flight(pp: Number, micro_batches: Number, vpp: Number, stage: Number, *, 
     1f1b: min(m, p − i)
     interleaved: min(v m, 2 (p − 1 − i) + (v − 1) p + 1) / v
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v; unused by gpipe and 1f1b [1]
-        stage: position in the pipeline from 0, i [1]
-        schedule: "gpipe", "1f1b" or "interleaved"
-
-    Returns:
-        forwards not yet followed by their backward; a chunk counts 1/v [1]
-
-    Example:
-        >>> float(in_flight(8.0, 32.0, 1.0, 0.0, schedule="1f1b"))
-        8.0
-        >>> float(in_flight(8.0, 32.0, 4.0, 0.0, schedule="interleaved"))
-        9.75
-
-    Source:
-        narayanan-2021 §2.2
-
+    pp p · micro_batches m: forwards per step and rank · vpp: model chunks per rank, v; unused by gpipe and 1f1b
+    stage i: position in the pipeline from 0 · schedule: "gpipe", "1f1b" or "interleaved"
+    → forwards not yet followed by their backward; a chunk counts 1/v
+    Source: narayanan-2021 §2.2
     Holds: interleaved: groups of p micro-batches per chunk, as Megatron-LM does by default
-
     Monotone: increasing in pp, micro_batches; decreasing in stage
+    >>> float(in_flight(8.0, 32.0, 1.0, 0.0, schedule="1f1b"))
+    8.0
+    >>> float(in_flight(8.0, 32.0, 4.0, 0.0, schedule="interleaved"))
+    9.75
     """
     if schedule == "gpipe":
         return micro_batches
@@ -124,29 +88,19 @@ def gpipe_time(
 
     T = Σⱼ (Fⱼ + Bⱼ) + (m − 1) (maxⱼ Fⱼ + maxⱼ Bⱼ)
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        forward_first: of the first stage, per micro-batch; of the only one if p = 1 [s]
-        backward_first: of the first stage, per micro-batch; of the only one if p = 1 [s]
-        forward_middle: of each stage between, per micro-batch; unused if p < 3 [s]
-        backward_middle: of each stage between, per micro-batch; unused if p < 3 [s]
-        forward_last: of the last stage, per micro-batch; unused if p = 1 [s]
-        backward_last: of the last stage, per micro-batch; unused if p = 1 [s]
-
-    Returns:
-        from first forward to last backward [s]
-
-    Example:
-        >>> float(gpipe_time(4.0, 8.0, 1.0, 2.0, 1.0, 2.0, 2.0, 4.0))
-        57.0
-
-    Source:
-        huang-2019 §2.3; composition
-
+    pp p · micro_batches m: forwards per step and rank
+    forward_first [s]: of the first stage, per micro-batch; of the only one if p = 1
+    backward_first [s]: of the first stage, per micro-batch; of the only one if p = 1
+    forward_middle [s]: of each stage between, per micro-batch; unused if p < 3
+    backward_middle [s]: of each stage between, per micro-batch; unused if p < 3
+    forward_last [s]: of the last stage, per micro-batch; unused if p = 1
+    backward_last [s]: of the last stage, per micro-batch; unused if p = 1
+    → from first forward to last backward [s]
+    Source: huang-2019 §2.3; composition
     Holds: no communication time; then exact for any stage times and any m
-
     Monotone: increasing in micro_batches, forward_first, backward_first, forward_middle, forward_last, backward_last
+    >>> float(gpipe_time(4.0, 8.0, 1.0, 2.0, 1.0, 2.0, 2.0, 4.0))
+    57.0
     """
     f_middle = np.where(pp < 3, forward_first, forward_middle)
     b_middle = np.where(pp < 3, backward_first, backward_middle)
@@ -175,29 +129,19 @@ def one_forward_one_backward_time(
     the longest path: it stays on stage s while steady; e is its way there (F) and back (B).
     Of s only max(0, p − m), p − 2 and p − 1 count, of a only s, p − 2 and p − 1; m = 1: Σⱼ Mⱼ
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        forward_first: of the first stage, per micro-batch; of the only one if p = 1 [s]
-        backward_first: of the first stage, per micro-batch; of the only one if p = 1 [s]
-        forward_middle: of each stage between, per micro-batch; unused if p < 3 [s]
-        backward_middle: of each stage between, per micro-batch; unused if p < 3 [s]
-        forward_last: of the last stage, per micro-batch; unused if p = 1 [s]
-        backward_last: of the last stage, per micro-batch; unused if p = 1 [s]
-
-    Returns:
-        from first forward to last backward [s]
-
-    Example:
-        >>> float(one_forward_one_backward_time(4.0, 8.0, 2.0, 2.0, 1.0, 2.0, 1.0, 2.0))
-        38.0
-
-    Source:
-        narayanan-2021 §2.2; composition
-
+    pp p · micro_batches m: forwards per step and rank
+    forward_first [s]: of the first stage, per micro-batch; of the only one if p = 1
+    backward_first [s]: of the first stage, per micro-batch; of the only one if p = 1
+    forward_middle [s]: of each stage between, per micro-batch; unused if p < 3
+    backward_middle [s]: of each stage between, per micro-batch; unused if p < 3
+    forward_last [s]: of the last stage, per micro-batch; unused if p = 1
+    backward_last [s]: of the last stage, per micro-batch; unused if p = 1
+    → from first forward to last backward [s]
+    Source: narayanan-2021 §2.2; composition
     Holds: no communication time; then exact for any first, middle and last times and any m
-
     Monotone: increasing in micro_batches, forward_first, backward_first, forward_middle, forward_last, backward_last
+    >>> float(one_forward_one_backward_time(4.0, 8.0, 2.0, 2.0, 1.0, 2.0, 1.0, 2.0))
+    38.0
     """
     f_middle = np.where(pp < 3, forward_first, forward_middle)
     b_middle = np.where(pp < 3, backward_first, backward_middle)
@@ -238,35 +182,23 @@ def interleaved_time(
     e(x, y, ε) = max(0, λ′ + (p − 2) y − p ε⁺, (p − 4) y − p ε⁺, λ + (p − 1) (y − x − ε⁺), (p − 2) (y − x − ε⁺))
     the longest paths that stay on the last, a middle, the first rank
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v [1]
-        forward_first: of all chunks of the first rank, per micro-batch; of the only rank if p = 1 [s]
-        backward_first: of all chunks of the first rank, per micro-batch; of the only rank if p = 1 [s]
-        forward_middle: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head [s]
-        backward_middle: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head [s]
-        forward_last: of all chunks of the last rank, per micro-batch; unused if p = 1 [s]
-        backward_last: of all chunks of the last rank, per micro-batch; unused if p = 1 [s]
-
-    Returns:
-        from first forward to last backward [s]
-
-    Example:
-        >>> float(interleaved_time(4.0, 8.0, 2.0, 1.0, 2.0, 1.0, 2.0, 2.0, 4.0))
-        52.5
-
-    Source:
-        narayanan-2021 §2.2; composition
-
-    Holds:
-        no communication time; chunks alike but for the ends (N010); m a multiple of p; an end shorter by no more than a
-        chunk, if p = 2 not at all. By simulation (p ≤ 12, v ≤ 8, ends ≤ 3 times a middle rank): exact if m = p, or the
-        first is no longer than a middle rank, or the last equals one; else 3 % low to 2 % high; 15 % low if an end's
-        forward is longer and its backward shorter. Not monotone in the middle: at equal ends a longer one means less
-        embedding and head
-
+    pp p · micro_batches m: forwards per step and rank · vpp v
+    forward_first [s]: of all chunks of the first rank, per micro-batch; of the only rank if p = 1
+    backward_first [s]: of all chunks of the first rank, per micro-batch; of the only rank if p = 1
+    forward_middle [s]: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head
+    backward_middle [s]: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head
+    forward_last [s]: of all chunks of the last rank, per micro-batch; unused if p = 1
+    backward_last [s]: of all chunks of the last rank, per micro-batch; unused if p = 1
+    → from first forward to last backward [s]
+    Source: narayanan-2021 §2.2; composition
+    Holds: no communication time; chunks alike but for the ends (N010); m a multiple of p; an end shorter by no more
+        than a chunk, if p = 2 not at all. By simulation (p ≤ 12, v ≤ 8, ends ≤ 3 times a middle rank): exact if m = p,
+        or the first is no longer than a middle rank, or the last equals one; else 3 % low to 2 % high; 15 % low if an
+        end's forward is longer and its backward shorter. Not monotone in the middle: at equal ends a longer one means
+        less embedding and head
     Monotone: increasing in micro_batches, forward_first, backward_first, forward_last, backward_last
+    >>> float(interleaved_time(4.0, 8.0, 2.0, 1.0, 2.0, 1.0, 2.0, 2.0, 4.0))
+    52.5
     """
     f_last, b_last = np.where(pp < 2, forward_first, forward_last), np.where(pp < 2, backward_first, backward_last)
     f_least, b_least = np.minimum(forward_first, f_last), np.minimum(backward_first, b_last)
@@ -310,33 +242,22 @@ def pipeline_time(
 
     equal ranks: T = (m + (p − 1) / v) (F + B); else as gpipe_time, one_forward_one_backward_time, interleaved_time
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v; unused by gpipe and 1f1b [1]
-        forward_first: of all chunks of the first rank, per micro-batch; of the only rank if p = 1 [s]
-        backward_first: of all chunks of the first rank, per micro-batch; of the only rank if p = 1 [s]
-        forward_middle: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head [s]
-        backward_middle: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head [s]
-        forward_last: of all chunks of the last rank, per micro-batch; unused if p = 1 [s]
-        backward_last: of all chunks of the last rank, per micro-batch; unused if p = 1 [s]
-        schedule: "gpipe", "1f1b" or "interleaved"
-
-    Returns:
-        from first forward to last backward [s]
-
-    Example:
-        >>> float(pipeline_time(8.0, 32.0, 1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, schedule="1f1b"))
-        117.0
-        >>> float(pipeline_time(8.0, 32.0, 4.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, schedule="interleaved"))
-        101.25
-
-    Source:
-        composition
-
+    pp p · micro_batches m: forwards per step and rank · vpp: model chunks per rank, v; unused by gpipe and 1f1b
+    forward_first [s]: of all chunks of the first rank, per micro-batch; of the only rank if p = 1
+    backward_first [s]: of all chunks of the first rank, per micro-batch; of the only rank if p = 1
+    forward_middle [s]: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head
+    backward_middle [s]: of all chunks of each rank between; if p = 2, of a rank with neither embedding nor head
+    forward_last [s]: of all chunks of the last rank, per micro-batch; unused if p = 1
+    backward_last [s]: of all chunks of the last rank, per micro-batch; unused if p = 1
+    schedule: "gpipe", "1f1b" or "interleaved"
+    → from first forward to last backward [s]
+    Source: composition
     Holds: no communication time; gpipe and 1f1b exact, interleaved within the bound of interleaved_time
-
     Monotone: increasing in micro_batches, forward_first, backward_first, forward_last, backward_last
+    >>> float(pipeline_time(8.0, 32.0, 1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, schedule="1f1b"))
+    117.0
+    >>> float(pipeline_time(8.0, 32.0, 4.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, schedule="interleaved"))
+    101.25
     """
     ends = (forward_first, backward_first, forward_middle, backward_middle, forward_last, backward_last)
     if schedule == "gpipe":

@@ -15,24 +15,12 @@ def live_micro_batches(pp: Number, micro_batches: Number, *, schedule: LaterSche
     zb-h1, zb-v, chimera: p;  zb-h2: 2 p − 1;  v-half: ⌈p/2⌉ + 1;  v-min: ⌊(p + 4)/3⌋
     dualpipe: p + 1;  dualpipev: p + ½;  looped-bfs: m; never more than m
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        schedule: its name
-
-    Returns:
-        forwards whose activations are still held [1]
-
-    Example:
-        >>> float(live_micro_batches(8.0, 32.0, schedule="v-min"))
-        4.0
-
-    Source:
-        qi-2023 §2.3; qi-2024 §4; deepseek-dualpipe README; li-2021 §3.1; lamy-poirier-2023 §3
-
+    pp p · micro_batches m: forwards per step and rank · schedule: its name → forwards whose activations are still held
+    Source: qi-2023 §2.3; qi-2024 §4; deepseek-dualpipe README; li-2021 §3.1; lamy-poirier-2023 §3
     Holds: an upper bound on every rank; by simulation the peak of the most loaded
-
     Monotone: increasing in pp, micro_batches
+    >>> float(live_micro_batches(8.0, 32.0, schedule="v-min"))
+    4.0
     """
     held = {
         "zb-h1": pp,

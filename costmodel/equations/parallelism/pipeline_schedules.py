@@ -29,31 +29,17 @@ def zero_bubble_idle(
     zb-h2: (p − 1) max(0, B − F, F + B − 2 W)
     with a synchronous optimizer at least (p − 1) F
 
-    Args:
-        pp: pipeline stages, p [1]
-        forward_middle: F [s]
-        backward_middle: of the input alone, B [s]
-        weight_middle: W [s]
-        schedule: "zb-h1" or "zb-h2"
-        synchronous: every rank waits for the last before its optimizer step
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> float(zero_bubble_idle(8.0, 1.0, 1.0, 1.0, schedule="zb-h1", synchronous=True))
-        7.0
-        >>> float(zero_bubble_idle(8.0, 1.0, 1.0, 1.0, schedule="zb-h2", synchronous=False))
-        0.0
-
-    Source:
-        qi-2023 §2.3; composition
-
+    pp p · forward_middle [s]: F · backward_middle B [s]: of the input alone · weight_middle [s]: W
+    schedule: "zb-h1" or "zb-h2" · synchronous: every rank waits for the last before its optimizer step
+    → idle time of a step [s]
+    Source: qi-2023 §2.3; composition
     Holds: equal ranks, no communication time; zb-h1 from m = p, zb-h2 from m = 2 p − 1; then exact by simulation
-
     Pitfall: published as (p − 1) (F + B − W) and (p − 1) (F + B − 2 W), which are too small once W > F
-
     Monotone: increasing in pp, backward_middle; decreasing in weight_middle
+    >>> float(zero_bubble_idle(8.0, 1.0, 1.0, 1.0, schedule="zb-h1", synchronous=True))
+    7.0
+    >>> float(zero_bubble_idle(8.0, 1.0, 1.0, 1.0, schedule="zb-h2", synchronous=False))
+    0.0
     """
     over = pp - 1
     least = forward_middle if synchronous else 0 * forward_middle
@@ -74,26 +60,15 @@ def zb_v_idle(
     own clock: n F − h (B + W), h (B − F), B/2 + k W − h F, k (W − F), k (F − B)
     synchronous: (n − ½) F − k B, h B, B/2 + k W, F/2 + k W, n F − h B − W/2
 
-    Args:
-        pp: pipeline stages, p [1]
-        forward_middle: F, of both chunks [s]
-        backward_middle: of the input alone, B [s]
-        weight_middle: W [s]
-        synchronous: every rank waits for the last before its optimizer step
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> float(zb_v_idle(8.0, 1.0, 1.0, 1.0, synchronous=False))
-        0.0
-        >>> float(zb_v_idle(8.0, 1.0, 1.0, 0.5, synchronous=True))
-        3.5
-
-    Source:
-        qi-2023 §6; composition
-
+    pp p · forward_middle [s]: F, of both chunks · backward_middle B [s]: of the input alone · weight_middle [s]: W
+    synchronous: every rank waits for the last before its optimizer step
+    → idle time of a step [s]
+    Source: qi-2023 §6; composition
     Holds: equal ranks, no communication time, m ≥ 2 p − 1; then exact by simulation for p ≥ 2
+    >>> float(zb_v_idle(8.0, 1.0, 1.0, 1.0, synchronous=False))
+    0.0
+    >>> float(zb_v_idle(8.0, 1.0, 1.0, 0.5, synchronous=True))
+    3.5
     """
     f, b, w, n = forward_middle, backward_middle, weight_middle, pp - 1
     h = n / 2
@@ -122,31 +97,16 @@ def controllable_idle(
     v-half: (7/4 p − 1) M / 3 + m (2 max(F, B) + W/2 − M)⁺
     v-min: (2 p − 5/2 + [3 divides p]) M / 3 + m (3 max(F, B) − M)⁺;  M = F + B + W
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        forward_middle: F, of both chunks [s]
-        backward_middle: of the input alone, B [s]
-        weight_middle: W [s]
-        schedule: "v-half" or "v-min"
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> float(controllable_idle(8.0, 32.0, 1.0, 1.0, 1.0, schedule="v-half"))
-        13.0
-
-    Source:
-        qi-2024 §4; composition
-
-    Holds:
-        equal ranks, no communication time, m ≥ 2 p, the order of equal F, B and W kept. By simulation exact if they
+    pp p · micro_batches m: forwards per step and rank · forward_middle [s]: F, of both chunks
+    backward_middle B [s]: of the input alone · weight_middle [s]: W · schedule: "v-half" or "v-min"
+    → idle time of a step [s]
+    Source: qi-2024 §4; composition
+    Holds: equal ranks, no communication time, m ≥ 2 p, the order of equal F, B and W kept. By simulation exact if they
         are equal and p is even (v-half) or not 2 (v-min); else the whole step within 12 %
-
     Pitfall: where F, B and W differ every micro-batch adds to the gap, v-min's most
-
     Monotone: increasing in micro_batches
+    >>> float(controllable_idle(8.0, 32.0, 1.0, 1.0, 1.0, schedule="v-half"))
+    13.0
     """
     whole = forward_middle + backward_middle + weight_middle
     longer = np.maximum(forward_middle, backward_middle)
@@ -173,28 +133,15 @@ def dual_idle(
 
     dualpipe: (p/2 − 1) max(F + 2 B − W, 2 F);  dualpipev: (p − 1)/2 max(F + 2 B − W, 2 F)
 
-    Args:
-        pp: pipeline ranks, p [1]
-        forward_middle: F [s]
-        backward_middle: of the input alone, B [s]
-        weight_middle: W [s]
-        schedule: "dualpipe" or "dualpipev"
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> float(dual_idle(8.0, 1.0, 1.0, 1.0, schedule="dualpipe"))
-        6.0
-
-    Source:
-        deepseek-dualpipe README; composition
-
+    pp p: pipeline ranks · forward_middle [s]: F · backward_middle B [s]: of the input alone · weight_middle [s]: W
+    schedule: "dualpipe" or "dualpipev"
+    → idle time of a step [s]
+    Source: deepseek-dualpipe README; composition
     Holds: equal ranks, no communication time, m ≥ 2 p, a pair takes F + B + W and ends as one; then exact by simulation
-
     Pitfall: published as (p/2 − 1) (F&B + B − 3 W) with B the whole backward
-
     Monotone: increasing in pp, forward_middle, backward_middle; decreasing in weight_middle
+    >>> float(dual_idle(8.0, 1.0, 1.0, 1.0, schedule="dualpipe"))
+    6.0
     """
     once = np.maximum(forward_middle + 2 * backward_middle - weight_middle, 2 * forward_middle)
     return (np.maximum(pp / 2 - 1, 0.0) if schedule == "dualpipe" else (pp - 1) / 2) * once
@@ -206,27 +153,14 @@ def chimera_idle(pp: Number, micro_batches: Number, forward_middle: Number, back
 
     (p − 2) (max(F, B) + (m/p − 1) max(B − F, (F − B)/2))
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        forward_middle: F [s]
-        backward_middle: whole, B [s]
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> float(chimera_idle(8.0, 8.0, 1.0, 2.0))
-        12.0
-
-    Source:
-        li-2021 §3.1; composition
-
-    Holds:
-        equal ranks, no communication time, p even, m a multiple of p, units concatenated as they are. By simulation
+    pp p · micro_batches m: forwards per step and rank · forward_middle [s]: F · backward_middle B [s]: whole
+    → idle time of a step [s]
+    Source: li-2021 §3.1; composition
+    Holds: equal ranks, no communication time, p even, m a multiple of p, units concatenated as they are. By simulation
         exact if F = B or m = p, else at most F too long
-
     Pitfall: published as (p − 2) / (2 m + p − 2) of the step, which holds for F = B
+    >>> float(chimera_idle(8.0, 8.0, 1.0, 2.0))
+    12.0
     """
     each = np.maximum(backward_middle - forward_middle, (forward_middle - backward_middle) / 2)
     units = np.maximum(micro_batches / pp - 1, 0.0)
@@ -240,25 +174,13 @@ def breadth_first_idle(pp: Number, vpp: Number, forward_middle: Number, backward
 
     (p − 1) (F + B) / v
 
-    Args:
-        pp: pipeline stages, p [1]
-        vpp: model chunks per rank, v [1]
-        forward_middle: F, of all chunks [s]
-        backward_middle: whole, of all chunks, B [s]
-
-    Returns:
-        idle time of a step [s]
-
-    Example:
-        >>> breadth_first_idle(8.0, 4.0, 1.0, 2.0)
-        5.25
-
-    Source:
-        lamy-poirier-2023 §3
-
+    pp p · vpp v · forward_middle [s]: F, of all chunks · backward_middle B [s]: whole, of all chunks
+    → idle time of a step [s]
+    Source: lamy-poirier-2023 §3
     Holds: equal ranks, no communication time, m ≥ p; then exact by simulation
-
     Monotone: increasing in pp, forward_middle, backward_middle; decreasing in vpp
+    >>> breadth_first_idle(8.0, 4.0, 1.0, 2.0)
+    5.25
     """
     return (pp - 1) * (forward_middle + backward_middle) / vpp
 
@@ -280,32 +202,18 @@ def later_schedule_time(
 
     m M + idle of its schedule, M the busiest rank
 
-    Args:
-        pp: pipeline stages, p [1]
-        micro_batches: forwards per step and rank, m [1]
-        vpp: model chunks per rank, v [1]
-        busiest: time of the busiest rank, all it does for a micro-batch, M [s]
-        forward_middle: of a middle rank, F [s]
-        backward_middle: of a middle rank, to the input alone, B [s]
-        weight_middle: of a middle rank, gradient of the weights, W [s]
-        schedule: its name
-        synchronous: every rank waits for the last before its optimizer step
-
-    Returns:
-        from first forward to last backward [s]
-
-    Example:
-        >>> float(later_schedule_time(8.0, 32.0, 1.0, 3.0, 1.0, 1.0, 1.0, schedule="zb-h1", synchronous=True))
-        103.0
-
-    Source:
-        composition
-
-    Holds:
-        as the idle time of the schedule. With ends up to half a middle rank longer, by simulation (p from 4 to 8):
+    pp p · micro_batches m: forwards per step and rank · vpp v
+    busiest M [s]: time of the busiest rank, all it does for a micro-batch · forward_middle F [s]: of a middle rank
+    backward_middle B [s]: of a middle rank, to the input alone
+    weight_middle W [s]: of a middle rank, gradient of the weights · schedule: its name
+    synchronous: every rank waits for the last before its optimizer step
+    → from first forward to last backward [s]
+    Source: composition
+    Holds: as the idle time of the schedule. With ends up to half a middle rank longer, by simulation (p from 4 to 8):
         zb-h1 and zb-h2 4 % low to 7 % high, looped-bfs exact, zb-v up to 10 % high, the others 5 % low to 26 % high
-
     Monotone: increasing in busiest
+    >>> float(later_schedule_time(8.0, 32.0, 1.0, 3.0, 1.0, 1.0, 1.0, schedule="zb-h1", synchronous=True))
+    103.0
     """
     f, b, w = forward_middle, backward_middle, weight_middle
     if schedule in ("zb-h1", "zb-h2"):

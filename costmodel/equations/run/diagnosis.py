@@ -13,23 +13,13 @@ def fixed_part(time: Number, doubled_time: Number) -> Number:
 
     2 T(b) − T(2 b)
 
-    Args:
-        time: of a step, T(b) [s]
-        doubled_time: of a step with twice the micro-batch and all else equal, T(2 b) [s]
-
-    Returns:
-        time; negative where a larger micro-batch costs more than in proportion [s]
-
-    Example:
-        >>> fixed_part(2.0, 3.5)
-        0.5
-
+    time T(b) [s]: of a step · doubled_time [s]: of a step with twice the micro-batch and all else equal, T(2 b)
+    → time; negative where a larger micro-batch costs more than in proportion [s]
+    Source: composition
     Holds: the rest grows in proportion: no gain of efficiency from larger products; no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in time; decreasing in doubled_time
+    >>> fixed_part(2.0, 3.5)
+    0.5
     """
     return 2 * time - doubled_time
 
@@ -40,24 +30,14 @@ def implied_bandwidth(nbytes: Number, time: Number, gap: Number) -> Number:
 
     S / (t + g)
 
-    Args:
-        nbytes: bytes sent, S [B]
-        time: predicted for them, t [s]
-        gap: measured over predicted time of the step, g, as a difference [s]
-
-    Returns:
-        bandwidth [B/s]
-
-    Example:
-        >>> round(implied_bandwidth(12.8e9, 0.38, 0.3) / 1e9, 1)
-        18.8
-
+    nbytes S [B]: bytes sent · time t [s]: predicted for them
+    gap [s]: measured over predicted time of the step, g, as a difference
+    → bandwidth [B/s]
+    Source: composition
     Holds: none of the communication is hidden, and nothing else is wrong; no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in nbytes; decreasing in time, gap
+    >>> round(implied_bandwidth(12.8e9, 0.38, 0.3) / 1e9, 1)
+    18.8
     """
     return nbytes / (time + gap)
 
@@ -68,23 +48,14 @@ def implied_overlap(exposed: Number, communication: Number) -> Number:
 
     1 − X/N
 
-    Args:
-        exposed: time of it that is not hidden, X; with a gap added, for the share that would explain the gap [s]
-        communication: time of the communication alone, N [s]
-
-    Returns:
-        share; negative where no overlap explains it [1]
-
-    Example:
-        >>> round(implied_overlap(0.211, 0.38), 3)
-        0.445
-
+    exposed [s]: time of it that is not hidden, X; with a gap added, for the share that would explain the gap
+    communication N [s]: time of the communication alone
+    → share; negative where no overlap explains it
+    Source: composition
     Holds: no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in communication; decreasing in exposed
+    >>> round(implied_overlap(0.211, 0.38), 3)
+    0.445
     """
     return 1 - exposed / communication
 
@@ -95,23 +66,14 @@ def implied_slowdown(time: Number, gap: Number) -> Number:
 
     (t + g) / t
 
-    Args:
-        time: predicted for the part, t: products, a stage, the host [s]
-        gap: measured over predicted time of the step, g, as a difference [s]
-
-    Returns:
-        slowdown of that part [1]
-
-    Example:
-        >>> implied_slowdown(12.0, 3.0)
-        1.25
-
+    time [s]: predicted for the part, t: products, a stage, the host
+    gap [s]: measured over predicted time of the step, g, as a difference
+    → slowdown of that part
+    Source: composition
     Holds: the part stands on the critical path for all of its time, and nothing else is wrong
-
-    Source:
-        composition
-
     Monotone: increasing in gap; decreasing in time
+    >>> implied_slowdown(12.0, 3.0)
+    1.25
     """
     return (time + gap) / time
 
@@ -122,23 +84,13 @@ def cause_distance(amount: Number, expected: Number, spread: Number) -> Number:
 
     |ln(x/x₀)| / σ
 
-    Args:
-        amount: value that would explain the gap, x [u]
-        expected: value in the documents, x₀ [u]
-        spread: uncertainty of the latter, standard deviation of the logarithm, σ [1]
-
-    Returns:
-        distance; the least is the likeliest single cause [1]
-
-    Example:
-        >>> round(float(cause_distance(25e9, 50e9, 0.1)), 2)
-        6.93
-
+    amount x [u]: value that would explain the gap · expected x₀ [u]: value in the documents
+    spread σ: uncertainty of the latter, standard deviation of the logarithm
+    → distance; the least is the likeliest single cause
+    Source: limpert-2001; composition
     Holds: values above 0
-
-    Source:
-        limpert-2001; composition
-
     Monotone: decreasing in spread
+    >>> round(float(cause_distance(25e9, 50e9, 0.1)), 2)
+    6.93
     """
     return np.abs(np.log(amount / expected)) / spread

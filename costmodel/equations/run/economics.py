@@ -11,23 +11,13 @@ def flop_utilisation(flop: Number, time: Number, ranks: Number, peak: Number) ->
 
     F / (t N P)
 
-    Args:
-        flop: work of a step, F [FLOP]
-        time: of a step, t [s]
-        ranks: accelerators, N [1]
-        peak: datasheet rate of one, P [FLOP/s]
-
-    Returns:
-        utilisation [1]
-
-    Example:
-        >>> flop_utilisation(4e18, 10.0, 1000.0, 1e15)
-        0.4
-
-    Source:
-        chowdhery-2022 appendix B
-
+    flop F [FLOP]: work of a step · time t [s]: of a step · ranks N: accelerators
+    peak P [FLOP/s]: datasheet rate of one
+    → utilisation
+    Source: chowdhery-2022 appendix B
     Monotone: increasing in flop; decreasing in time, ranks, peak
+    >>> flop_utilisation(4e18, 10.0, 1000.0, 1e15)
+    0.4
     """
     return flop / (time * ranks * peak)
 
@@ -38,21 +28,11 @@ def tokens_per_step(global_batch: Number, sequence: Number) -> Number:
 
     B s
 
-    Args:
-        global_batch: sequences in a step, B [1]
-        sequence: tokens in a sequence, s [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> tokens_per_step(1024.0, 8192.0)
-        8388608.0
-
-    Source:
-        composition
-
+    global_batch B · sequence s → tokens
+    Source: composition
     Monotone: increasing in global_batch, sequence
+    >>> tokens_per_step(1024.0, 8192.0)
+    8388608.0
     """
     return global_batch * sequence
 
@@ -63,22 +43,12 @@ def data_read_time(tokens: Number, per_token: Number, storage: Number) -> Number
 
     T b / B
 
-    Args:
-        tokens: tokens that are read, T [1]
-        per_token: bytes of a token as stored, b [B]
-        storage: rate of the store, B [B/s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> data_read_time(4e6, 4.0, 100e6)
-        0.16
-
-    Source:
-        composition
-
+    tokens T: tokens that are read · per_token b [B]: bytes of a token as stored · storage B [B/s]: rate of the store
+    → time [s]
+    Source: composition
     Monotone: increasing in tokens, per_token; decreasing in storage
+    >>> data_read_time(4e6, 4.0, 100e6)
+    0.16
     """
     return tokens * per_token / storage
 
@@ -89,21 +59,11 @@ def rate(amount: Number, time: Number) -> Number:
 
     x / t
 
-    Args:
-        amount: how much, x [1]
-        time: in which it happens, t [s]
-
-    Returns:
-        per second [1/s]
-
-    Example:
-        >>> rate(8388608.0, 16.0)
-        524288.0
-
-    Source:
-        composition
-
+    amount x: how much · time t [s]: in which it happens → per second [1/s]
+    Source: composition
     Monotone: increasing in amount; decreasing in time
+    >>> rate(8388608.0, 16.0)
+    524288.0
     """
     return amount / time
 
@@ -114,22 +74,11 @@ def compute_rate(flop: Number, time: Number, ranks: Number) -> Number:
 
     F / (t N)
 
-    Args:
-        flop: work of a step, F [FLOP]
-        time: of a step, t [s]
-        ranks: accelerators, N [1]
-
-    Returns:
-        rate of one accelerator [FLOP/s]
-
-    Example:
-        >>> compute_rate(4e18, 10.0, 1000.0)
-        400000000000000.0
-
-    Source:
-        narayanan-2021 §5.1
-
+    flop F [FLOP]: work of a step · time t [s]: of a step · ranks N: accelerators → rate of one accelerator [FLOP/s]
+    Source: narayanan-2021 §5.1
     Monotone: increasing in flop; decreasing in time, ranks
+    >>> compute_rate(4e18, 10.0, 1000.0)
+    400000000000000.0
     """
     return flop / (time * ranks)
 
@@ -140,22 +89,11 @@ def work_time(flop: Number, rate: Number, ranks: Number) -> Number:
 
     F / (R N)
 
-    Args:
-        flop: work, F [FLOP]
-        rate: reached by one accelerator, R [FLOP/s]
-        ranks: accelerators, N [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> work_time(4e18, 4e14, 1000.0)
-        10.0
-
-    Source:
-        narayanan-2021 §5.1
-
+    flop F [FLOP] · rate R [FLOP/s]: reached by one accelerator · ranks N: accelerators → time [s]
+    Source: narayanan-2021 §5.1
     Monotone: increasing in flop; decreasing in rate, ranks
+    >>> work_time(4e18, 4e14, 1000.0)
+    10.0
     """
     return flop / (rate * ranks)
 
@@ -166,21 +104,11 @@ def share(part: Number, whole: Number) -> Number:
 
     x / y
 
-    Args:
-        part: x [u]
-        whole: y [u]
-
-    Returns:
-        fraction [1]
-
-    Example:
-        >>> share(1.0, 4.0)
-        0.25
-
-    Source:
-        composition
-
+    part [u]: x · whole [u]: y → fraction
+    Source: composition
     Monotone: increasing in part; decreasing in whole
+    >>> share(1.0, 4.0)
+    0.25
     """
     return part / whole
 
@@ -191,21 +119,11 @@ def communication_efficiency(compute: Number, exposed: Number) -> Number:
 
     1 / (1 + E / C)
 
-    Args:
-        compute: time of compute, C [s]
-        exposed: exposed communication, E [s]
-
-    Returns:
-        efficiency [1]
-
-    Example:
-        >>> communication_efficiency(9.0, 1.0)
-        0.9
-
-    Source:
-        amdahl-1967; composition
-
+    compute C [s]: time of compute · exposed E [s]: exposed communication → efficiency
+    Source: amdahl-1967; composition
     Monotone: increasing in compute; decreasing in exposed
+    >>> communication_efficiency(9.0, 1.0)
+    0.9
     """
     return compute / (compute + exposed)
 
@@ -216,21 +134,11 @@ def run_time(tokens: Number, tokens_per_second: Number) -> Number:
 
     T / rate
 
-    Args:
-        tokens: tokens to train on, T [1]
-        tokens_per_second: of the whole job [1/s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> run_time(1e12, 1e6)
-        1000000.0
-
-    Source:
-        narayanan-2021 eq. 4
-
+    tokens T: tokens to train on · tokens_per_second [1/s]: of the whole job → time [s]
+    Source: narayanan-2021 eq. 4
     Monotone: increasing in tokens; decreasing in tokens_per_second
+    >>> run_time(1e12, 1e6)
+    1000000.0
     """
     return tokens / tokens_per_second
 
@@ -241,22 +149,11 @@ def run_cost(time: Number, ranks: Number, price: Number) -> Number:
 
     t N price
 
-    Args:
-        time: rented, t [s]
-        ranks: accelerators, N [1]
-        price: of one accelerator [USD/s]
-
-    Returns:
-        cost [USD]
-
-    Example:
-        >>> round(run_cost(3600.0, 512.0, 2.5 / 3600))
-        1280
-
-    Source:
-        composition
-
+    time t [s]: rented · ranks N: accelerators · price [USD/s] → cost [USD]
+    Source: composition
     Monotone: increasing in time, ranks, price
+    >>> round(run_cost(3600.0, 512.0, 2.5 / 3600))
+    1280
     """
     return time * ranks * price
 
@@ -267,22 +164,11 @@ def token_cost(tokens: Number, ranks: Number, price: Number, tokens_per_second: 
 
     T N price / rate
 
-    Args:
-        tokens: tokens to pay for, T [1]
-        ranks: accelerators, N [1]
-        price: of one accelerator [USD/s]
-        tokens_per_second: of the whole job [1/s]
-
-    Returns:
-        cost [USD]
-
-    Example:
-        >>> round(token_cost(1e6, 1.0, 2 / 3600, 2500.0), 3)
-        0.222
-
-    Source:
-        composition
-
+    tokens T: tokens to pay for · ranks N: accelerators · price [USD/s] · tokens_per_second [1/s]: of the whole job
+    → cost [USD]
+    Source: composition
     Monotone: increasing in tokens, ranks, price; decreasing in tokens_per_second
+    >>> round(token_cost(1e6, 1.0, 2 / 3600, 2500.0), 3)
+    0.222
     """
     return tokens * ranks * price / tokens_per_second

@@ -13,26 +13,15 @@ def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
 
     f = ((cap/P − s) / (1 − s))^(1/3), from 0 to 1
 
-    Args:
-        cap: limit on the power of a part [W]
-        power: of the part without a limit, P [W]
-        static_share: share of it that does not depend on the clock, s [1]
-
-    Returns:
-        clock over clock, f [1]
-
-    Example:
-        >>> round(float(capped_clock(500.0, 700.0, 2 / 7)), 3)
-        0.843
-
+    cap [W] · power P [W]: of the part without a limit · static_share s: share of it that does not depend on the clock
+    → clock over clock, f
+    Source: hennessy-2017 §1.5; llmgarage-2026; composition
     Holds: caps above about 70 % of the power: power grows with the cube of the clock only while the voltage falls with
         it. Six RTX 3090 at 300, 250, 200 and 150 of 350 W keep 0.94, 0.85, 0.60 and 0.26 of their prefill rate, where
         the cube has 0.94, 0.87, 0.78 and 0.68. Estimates take s = 0, as part_slowdown does
-
-    Source:
-        hennessy-2017 §1.5; llmgarage-2026; composition
-
     Monotone: increasing in cap; decreasing in power, static_share
+    >>> round(float(capped_clock(500.0, 700.0, 2 / 7)), 3)
+    0.843
     """
     return np.clip((cap / power - static_share) / (1 - static_share), 0.0, 1.0) ** (1 / 3)
 
@@ -43,23 +32,12 @@ def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
 
     x/f + 1 − x
 
-    Args:
-        clock_share: clock over the full clock, f [1]
-        bound_share: share of a step that the clock bounds, x: its matrix products [1]
-
-    Returns:
-        slowdown [1]
-
-    Example:
-        >>> round(clock_slowdown(0.843, 0.7), 3)
-        1.13
-
+    clock_share f · bound_share: share of a step that the clock bounds, x: its matrix products → slowdown
+    Source: composition
     Holds: memory and network keep their rates; no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in bound_share; decreasing in clock_share
+    >>> round(clock_slowdown(0.843, 0.7), 3)
+    1.13
     """
     return bound_share / clock_share + 1 - bound_share
 
@@ -70,28 +48,15 @@ def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -
 
     u P / g
 
-    Args:
-        rated_power: of the node, P [W]
-        draw_share: share of it drawn, u [1]
-        accelerators: accelerators in the node, g [1]
-
-    Returns:
-        power [W]
-
-    Example:
-        >>> round(drawn_power(10200.0, 0.76, 8.0))
-        969
-
+    rated_power P [W]: of the node · draw_share u: share of it drawn · accelerators g: accelerators in the node
+    → power [W]
+    Source: newkirk-2025; oviedo-2025
     Holds: 0.76 was measured in training on nodes of eight H100; 0.7 is a middle of services, of 0.4 to 0.9
-
-    Source:
-        newkirk-2025; oviedo-2025
-
-    Pitfall:
-        model cards print rated power of the accelerators times hours: host, network and fans draw 0.4 times as much
-        again
-
+    Pitfall: model cards print rated power of the accelerators times hours: host, network and fans draw 0.4 times as
+        much again
     Monotone: increasing in rated_power, draw_share; decreasing in accelerators
+    >>> round(drawn_power(10200.0, 0.76, 8.0))
+    969
     """
     return draw_share * rated_power / accelerators
 
@@ -102,25 +67,14 @@ def capped_rating(rated_power: Number, power: Number, cap: Number, accelerators:
 
     P − g max(p − c, 0)
 
-    Args:
-        rated_power: of the node, P [W]
-        power: rated power of an accelerator, p [W]
-        cap: limit on it, c [W]
-        accelerators: accelerators in the node, g [1]
-
-    Returns:
-        power [W]
-
-    Example:
-        >>> float(capped_rating(10200.0, 700.0, 500.0, 8.0))
-        8600.0
-
+    rated_power P [W]: of the node · power p [W]: rated power of an accelerator · cap c [W]: limit on it
+    accelerators g: accelerators in the node
+    → power [W]
+    Source: newkirk-2025; composition
     Holds: the share of its rating that a node draws in training does not change with the cap
-
-    Source:
-        newkirk-2025; composition
-
     Monotone: increasing in rated_power, cap; decreasing in power, accelerators
+    >>> float(capped_rating(10200.0, 700.0, 500.0, 8.0))
+    8600.0
     """
     return rated_power - accelerators * np.maximum(power - cap, 0.0)
 
@@ -131,22 +85,13 @@ def mean_power(power: Number, busy_share: Number, idle_share: Number) -> Number:
 
     P (b + (1 − b) i)
 
-    Args:
-        power: drawn when busy, P [W]
-        busy_share: share of the time in which it is, b: all but restarts [1]
-        idle_share: share of that power drawn otherwise, i [1]
-
-    Returns:
-        power [W]
-
-    Example:
-        >>> mean_power(1000.0, 0.9, 0.5)
-        950.0
-
-    Source:
-        composition
-
+    power P [W]: drawn when busy · busy_share: share of the time in which it is, b: all but restarts
+    idle_share i: share of that power drawn otherwise
+    → power [W]
+    Source: composition
     Monotone: increasing in power, busy_share, idle_share
+    >>> mean_power(1000.0, 0.9, 0.5)
+    950.0
     """
     return power * (busy_share + (1 - busy_share) * idle_share)
 
@@ -157,23 +102,13 @@ def run_energy(time: Number, ranks: Number, power: Number, pue: Number) -> Numbe
 
     t N P PUE
 
-    Args:
-        time: wall time, t [s]
-        ranks: accelerators, N [1]
-        power: drawn for each of them in the mean, P [W]
-        pue: power of the data centre over that of its nodes [1]
-
-    Returns:
-        energy [J]
-
-    Example:
-        >>> round(run_energy(3600.0, 1720320.0, 400.0, 1.1) / 3.6e9, 1)
-        756.9
-
-    Source:
-        touvron-2023 §6; luccioni-2023
-
+    time t [s]: wall time · ranks N: accelerators · power P [W]: drawn for each of them in the mean
+    pue: power of the data centre over that of its nodes
+    → energy [J]
+    Source: touvron-2023 §6; luccioni-2023
     Monotone: increasing in time, ranks, power, pue
+    >>> round(run_energy(3600.0, 1720320.0, 400.0, 1.1) / 3.6e9, 1)
+    756.9
     """
     return time * ranks * power * pue
 
@@ -184,21 +119,11 @@ def energy_cost(energy: Number, tariff: Number) -> Number:
 
     E p
 
-    Args:
-        energy: used, E [J]
-        tariff: price of energy, p [USD/J]
-
-    Returns:
-        cost [USD]
-
-    Example:
-        >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
-        80.0
-
-    Source:
-        composition
-
+    energy E [J]: used · tariff p [USD/J] → cost [USD]
+    Source: composition
     Monotone: increasing in energy, tariff
+    >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
+    80.0
     """
     return energy * tariff
 
@@ -209,22 +134,11 @@ def emissions(energy: Number, carbon_intensity: Number) -> Number:
 
     E i
 
-    Args:
-        energy: used, E [J]
-        carbon_intensity: of the grid at the place, i [kg/J]
-
-    Returns:
-        mass of carbon dioxide [kg]
-
-    Example:
-        >>> round(emissions(1720320 * 400 * 1.1 * 3600.0, 0.385 / 3.6e6) / 1000, 2)
-        291.42
-
+    energy E [J]: used · carbon_intensity i [kg/J]: of the grid at the place → mass of carbon dioxide [kg]
+    Source: touvron-2023 §6; luccioni-2023
     Holds: by location; what contracts attribute to a buyer is another number, and making the hardware is not in it
-
-    Source:
-        touvron-2023 §6; luccioni-2023
-
     Monotone: increasing in energy, carbon_intensity
+    >>> round(emissions(1720320 * 400 * 1.1 * 3600.0, 0.385 / 3.6e6) / 1000, 2)
+    291.42
     """
     return energy * carbon_intensity

@@ -13,24 +13,14 @@ def rate_with_waits(request_rate: Number, concurrency: Number, wait: Number) -> 
 
     c / (c / r + w)
 
-    Args:
-        request_rate: without waits, r [1/s]
-        concurrency: sequences that are held at a time, waiting ones too, c [1]
-        wait: that each answer has in all, w [s]
-
-    Returns:
-        answers a second [1/s]
-
-    Example:
-        >>> rate_with_waits(2.0, 64.0, 32.0)
-        1.0
-
+    request_rate r [1/s]: without waits · concurrency c: sequences that are held at a time, waiting ones too
+    wait w [s]: that each answer has in all
+    → answers a second [1/s]
+    Source: little-1961
     Holds: a sequence keeps its place while it waits
-
-    Source:
-        little-1961
-
     Monotone: increasing in request_rate, concurrency; decreasing in wait
+    >>> rate_with_waits(2.0, 64.0, 32.0)
+    1.0
     """
     return concurrency / (concurrency / request_rate + wait)
 
@@ -41,23 +31,13 @@ def environments_time(requests: Number, turns: Number, time: Number, environment
 
     n k t / e
 
-    Args:
-        requests: of an iteration, n [1]
-        turns: calls of an answer, k [1]
-        time: of a call, t [s]
-        environments: that run at a time, e [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> environments_time(8192.0, 4.0, 2.0, 256.0)
-        256.0
-
-    Source:
-        composition
-
+    requests n: of an iteration · turns k: calls of an answer · time t [s]: of a call
+    environments e: that run at a time
+    → time [s]
+    Source: composition
     Monotone: increasing in requests, turns, time; decreasing in environments
+    >>> environments_time(8192.0, 4.0, 2.0, 256.0)
+    256.0
     """
     return requests * turns * time / environments
 
@@ -68,24 +48,14 @@ def uneven_share(variation: Number, requests: Number, deviations: Number) -> Num
 
     1 + v z / √k
 
-    Args:
-        variation: standard deviation of the tokens of an answer over their mean, v [1]
-        requests: of each rank, k [1]
-        deviations: of the largest of as many normal variables as there are ranks, z [1]
-
-    Returns:
-        factor [1]
-
-    Example:
-        >>> float(uneven_share(0.8, 16.0, 2.0))
-        1.4
-
+    variation v: standard deviation of the tokens of an answer over their mean · requests k: of each rank
+    deviations z: of the largest of as many normal variables as there are ranks
+    → factor
+    Source: david-2003 §3.1; composition
     Holds: sums of answers are taken as normal, which a few long ones are not
-
-    Source:
-        david-2003 §3.1; composition
-
     Monotone: increasing in variation, deviations; decreasing in requests
+    >>> float(uneven_share(0.8, 16.0, 2.0))
+    1.4
     """
     return 1 + variation * deviations / np.sqrt(requests)
 
@@ -96,22 +66,11 @@ def forward_passes_time(pass_time: Number, micro_batches: Number, pp: Number) ->
 
     (m + p − 1) t
 
-    Args:
-        pass_time: forward time of the slowest stage, t [s]
-        micro_batches: m [1]
-        pp: pipeline stages, p [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> forward_passes_time(0.5, 8.0, 1.0), forward_passes_time(0.5, 8.0, 4.0)
-        (4.0, 5.5)
-
-    Source:
-        narayanan-2021
-
+    pass_time t [s]: forward time of the slowest stage · micro_batches: m · pp p → time [s]
+    Source: narayanan-2021
     Monotone: increasing in pass_time, micro_batches, pp
+    >>> forward_passes_time(0.5, 8.0, 1.0), forward_passes_time(0.5, 8.0, 4.0)
+    (4.0, 5.5)
     """
     return (micro_batches + pp - 1) * pass_time
 
@@ -122,21 +81,11 @@ def experience_bytes(requests: Number, tokens: Number, element: Number) -> Numbe
 
     n l b
 
-    Args:
-        requests: n [1]
-        tokens: of each with its prompt, l [1]
-        element: of a token, its number and its log-probability, b [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> experience_bytes(8192.0, 5000.0, 8.0) / 1e6
-        327.68
-
-    Source:
-        composition
-
+    requests: n · tokens l: of each with its prompt · element b [B]: of a token, its number and its log-probability
+    → bytes [B]
+    Source: composition
     Monotone: increasing in requests, tokens, element
+    >>> experience_bytes(8192.0, 5000.0, 8.0) / 1e6
+    327.68
     """
     return requests * tokens * element

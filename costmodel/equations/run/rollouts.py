@@ -17,20 +17,11 @@ def log_spread(variation: Number) -> Number:
 
     σ = √ln(1 + v²)
 
-    Args:
-        variation: standard deviation of the lengths over their mean, v [1]
-
-    Returns:
-        of the logarithm, σ [1]
-
-    Example:
-        >>> round(float(log_spread(0.95)), 3)
-        0.802
-
-    Source:
-        composition
-
+    variation v: standard deviation of the lengths over their mean → of the logarithm, σ
+    Source: composition
     Monotone: increasing in variation
+    >>> round(float(log_spread(0.95)), 3)
+    0.802
     """
     return np.sqrt(np.log(1 + variation * variation))
 
@@ -41,23 +32,13 @@ def length_at(mean_length: Number, spread: Number, deviations: Number, length_li
 
     min(l, m e^(σ z − σ²/2))
 
-    Args:
-        mean_length: of answers before they are cut, m [1]
-        spread: standard deviation of their logarithm, σ [1]
-        deviations: from the median, z [1]
-        length_limit: tokens at which answers are cut, l [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [round(float(length_at(4000.0, 0.8, z, 28000.0))) for z in (0.0, 1.0, 5.0)]
-        [2905, 6464, 28000]
-
-    Source:
-        composition
-
+    mean_length m: of answers before they are cut · spread σ: standard deviation of their logarithm
+    deviations z: from the median · length_limit l: tokens at which answers are cut
+    → tokens
+    Source: composition
     Monotone: increasing in mean_length, deviations, length_limit
+    >>> [round(float(length_at(4000.0, 0.8, z, 28000.0))) for z in (0.0, 1.0, 5.0)]
+    [2905, 6464, 28000]
     """
     factor = np.minimum(spread * (deviations - spread / 2), np.log(length_limit / mean_length))
     return mean_length * np.exp(factor)
@@ -69,24 +50,14 @@ def mean_square_length(mean_length: Number, spread: Number, length_limit: Number
 
     E[L²] = Σ (l² at the next z − l² at z) (1 − Φ between)
 
-    Args:
-        mean_length: of answers before they are cut, m [1]
-        spread: standard deviation of their logarithm, σ [1]
-        length_limit: tokens at which answers are cut, l [1]
-
-    Returns:
-        tokens squared [1]
-
-    Example:
-        >>> round(float(mean_square_length(4000.0, 0.8, 1e12)) / 4000**2, 1)
-        1.9
-
+    mean_length m: of answers before they are cut · spread σ: standard deviation of their logarithm
+    length_limit l: tokens at which answers are cut
+    → tokens squared
+    Source: composition
     Holds: to 1 % for σ up to 1.2
-
-    Source:
-        composition
-
     Monotone: increasing in mean_length, length_limit
+    >>> round(float(mean_square_length(4000.0, 0.8, 1e12)) / 4000**2, 1)
+    1.9
     """
     wide, factor = np.expand_dims(spread, -1), np.expand_dims(np.log(length_limit / mean_length), -1)
     relative = np.exp(2 * np.minimum(wide * (GRID - wide / 2), factor))
@@ -101,22 +72,11 @@ def token_weighted_length(prompt: Number, output: Number, square: Number) -> Num
 
     E[(p + L)²] / E[p + L]: sequences of it have the tokens and the attention of those of all lengths
 
-    Args:
-        prompt: tokens of a prompt, p [1]
-        output: tokens of an answer, E[L] [1]
-        square: mean square of the tokens of an answer, E[L²] [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> token_weighted_length(1000.0, 4000.0, 30e6)
-        7800.0
-
-    Source:
-        composition
-
+    prompt p: tokens of a prompt · output E[L]: tokens of an answer · square E[L²] → tokens
+    Source: composition
     Monotone: increasing in square
+    >>> token_weighted_length(1000.0, 4000.0, 30e6)
+    7800.0
     """
     return (prompt * (prompt + 2 * output) + square) / (prompt + output)
 
@@ -127,22 +87,11 @@ def length_variation(prompt: Number, output: Number, square: Number) -> Number:
 
     √(E[L²] − E[L]²) / (p + E[L])
 
-    Args:
-        prompt: tokens of a prompt, p [1]
-        output: tokens of an answer, E[L] [1]
-        square: mean square of the tokens of an answer, E[L²] [1]
-
-    Returns:
-        relative [1]
-
-    Example:
-        >>> round(float(length_variation(0.0, 4000.0, 1.9 * 16e6)), 3)
-        0.949
-
-    Source:
-        composition
-
+    prompt p: tokens of a prompt · output E[L]: tokens of an answer · square E[L²] → relative
+    Source: composition
     Monotone: decreasing in prompt; increasing in square
+    >>> round(float(length_variation(0.0, 4000.0, 1.9 * 16e6)), 3)
+    0.949
     """
     return np.sqrt(np.maximum(square - output * output, 0.0)) / (prompt + output)
 
@@ -153,21 +102,11 @@ def any_running(sequences: Number, probability: Number) -> Number:
 
     1 − Φᵇ
 
-    Args:
-        sequences: answers, b [1]
-        probability: that an answer is shorter, Φ [1]
-
-    Returns:
-        chance [1]
-
-    Example:
-        >>> any_running(2.0, 0.5)
-        0.75
-
-    Source:
-        david-2003 §2.1
-
+    sequences b: answers · probability Φ: that an answer is shorter → chance
+    Source: david-2003 §2.1
     Monotone: increasing in sequences; decreasing in probability
+    >>> any_running(2.0, 0.5)
+    0.75
     """
     return 1 - probability**sequences
 
@@ -178,21 +117,11 @@ def running_answers(sequences: Number, probability: Number) -> Number:
 
     b (1 − Φ) / (1 − Φᵇ), at least 1
 
-    Args:
-        sequences: answers, b [1]
-        probability: that an answer is shorter, Φ [1]
-
-    Returns:
-        answers [1]
-
-    Example:
-        >>> round(float(running_answers(64.0, 0.5)), 3), float(running_answers(64.0, 1.0))
-        (32.0, 1.0)
-
-    Source:
-        composition
-
+    sequences b: answers · probability Φ: that an answer is shorter → answers
+    Source: composition
     Monotone: increasing in sequences; decreasing in probability
+    >>> round(float(running_answers(64.0, 0.5)), 3), float(running_answers(64.0, 1.0))
+    (32.0, 1.0)
     """
     return np.maximum(sequences * (1 - probability) / np.maximum(1 - probability**sequences, 1e-300), 1.0)
 
@@ -203,25 +132,15 @@ def decoding_time(shorter_length: Number, longer_length: Number, shorter_time: N
 
     (l₁ − l₀) (P₀ t₀ + P₁ t₁) / 2
 
-    Args:
-        shorter_length: tokens before, l₀ [1]
-        longer_length: tokens after, l₁ [1]
-        shorter_time: of a step at the first length, times the chance that any answer still runs there, P₀ t₀ [s]
-        longer_time: the same at the second, P₁ t₁ [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> float(decoding_time(100.0, 200.0, 2.0, 1.0))
-        150.0
-
+    shorter_length l₀: tokens before · longer_length l₁: tokens after
+    shorter_time [s]: of a step at the first length, times the chance that any answer still runs there, P₀ t₀
+    longer_time [s]: the same at the second, P₁ t₁
+    → time [s]
+    Source: composition
     Holds: summed over all lengths, with steps of t₀ + t₁ × running answers, it is generation_time to 0.5 %
-
-    Source:
-        composition
-
     Monotone: increasing in shorter_time, longer_time
+    >>> float(decoding_time(100.0, 200.0, 2.0, 1.0))
+    150.0
     """
     return np.maximum(longer_length - shorter_length, 0.0) * (shorter_time + longer_time) / 2
 
@@ -232,20 +151,10 @@ def stream_left(output: Number, square: Number) -> Number:
 
     E[L²] / (2 E[L]²)
 
-    Args:
-        output: tokens of an answer, E[L] [1]
-        square: mean square of the tokens of an answer, E[L²] [1]
-
-    Returns:
-        in mean answers [1]
-
-    Example:
-        >>> stream_left(4000.0, 16e6), stream_left(4000.0, 32e6)
-        (0.5, 1.0)
-
-    Source:
-        cox-1962 §5.4
-
+    output E[L]: tokens of an answer · square E[L²] → in mean answers
+    Source: cox-1962 §5.4
     Monotone: decreasing in output; increasing in square
+    >>> stream_left(4000.0, 16e6), stream_left(4000.0, 32e6)
+    (0.5, 1.0)
     """
     return square / (2 * output * output)

@@ -24,22 +24,14 @@ def residual_spread(median_error: Number, tail_error: Number) -> Number:
 
     √(((ε₅₀ / 0.674)² + (ε₉₀ / 1.645)²) / 2)
 
-    Args:
-        median_error: residual: median of |predicted / measured − 1|, ε₅₀ [1]
-        tail_error: residual: 90th percentile of the same, ε₉₀ [1]
-
-    Returns:
-        spread [1]
-
-    Example:
-        >>> round(float(residual_spread(0.067449, 0.164485)), 6)
-        0.1
-
+    median_error ε₅₀: residual: median of |predicted / measured − 1|
+    tail_error ε₉₀: residual: 90th percentile of the same
+    → spread
+    Source: jcgm-100 §4.3.5
     Holds: errors near log-normal; heavier tails weigh as much as the middle
-    Source:
-        jcgm-100 §4.3.5
-
     Monotone: increasing in median_error, tail_error
+    >>> round(float(residual_spread(0.067449, 0.164485)), 6)
+    0.1
     """
     return np.sqrt(((median_error / QUARTER) ** 2 + (tail_error / TWENTIETH) ** 2) / 2)
 
@@ -50,20 +42,11 @@ def doublings_outside(amount: Number, range_low: Number, range_high: Number) -> 
 
     log₂(x / x₁) above, log₂(x₀ / x) below, 0 inside
 
-    Args:
-        amount: the size, x [u]
-        range_low: smallest size of the fit, x₀ [u]
-        range_high: largest size of the fit, x₁ [u]
-
-    Returns:
-        doublings [1]
-
-    Example:
-        >>> float(doublings_outside(16.0, 2.0, 4.0))
-        2.0
-
-    Source:
-        composition
+    amount x [u]: the size · range_low x₀ [u]: smallest size of the fit · range_high x₁ [u]: largest size of the fit
+    → doublings
+    Source: composition
+    >>> float(doublings_outside(16.0, 2.0, 4.0))
+    2.0
     """
     return np.log2(np.maximum(np.maximum(amount / range_high, range_low / amount), 1.0))
 
@@ -74,26 +57,17 @@ def spread_outside(spread: Number, ranks_doublings: Number, size_doublings: Numb
 
     σ (1 + d + min(e, 2))
 
-    Args:
-        spread: inside, σ [1]
-        ranks_doublings: of the ranks of a collective, d [1]
-        size_doublings: of the size that lies farthest outside, e [1]
-
-    Returns:
-        spread [1]
-
-    Example:
-        >>> round(float(spread_outside(0.07, 4.17, 0.0)), 3)
-        0.362
-
+    spread σ: inside · ranks_doublings d: of the ranks of a collective
+    size_doublings e: of the size that lies farthest outside
+    → spread
+    Source: kernel-fit
     Holds: 12 NCCL fits on parts of their tables: at twice the ranks the median error grows from 4 to 6 %; one doubling
         of sizes outside to 7 to 9 %, two to eleven outside to 8 to 22 %, without growing further. No table has ranks
-        farther outside, so that these count without end. Products larger than those of a fit are off by no more, 6
-        to 10 %, smaller ones by 17 % and more
-    Source:
-        kernel-fit
-
+        farther outside, so that these count without end. Products larger than those of a fit are off by no more, 6 to
+        10 %, smaller ones by 17 % and more
     Monotone: increasing in spread, ranks_doublings, size_doublings
+    >>> round(float(spread_outside(0.07, 4.17, 0.0)), 3)
+    0.362
     """
     return spread * (1 + ranks_doublings + np.minimum(size_doublings, 2.0))
 
@@ -104,23 +78,14 @@ def term_error(spread: Number, amount: Number) -> Number:
 
     σ x
 
-    Args:
-        spread: uncertainty of the term, relative, σ [1]
-        amount: the term, x [u]
-
-    Returns:
-        standard deviation of the sum by this term alone [u]
-
-    Example:
-        >>> term_error(0.125, 12.0)
-        1.5
-
-    Holds: first order: a term's error does not change what the others hide; terms of one kind are wrong together
-        (r = 1), so that their errors are summed
-    Source:
-        jcgm-100 §5.1.3, §5.2.2
-
+    spread σ: uncertainty of the term, relative · amount x [u]: the term
+    → standard deviation of the sum by this term alone [u]
+    Source: jcgm-100 §5.1.3, §5.2.2
+    Holds: first order: a term's error does not change what the others hide; terms of one kind are wrong together (r =
+        1), so that their errors are summed
     Monotone: increasing in spread, amount
+    >>> term_error(0.125, 12.0)
+    1.5
     """
     return spread * amount
 
@@ -131,23 +96,13 @@ def combined_error(error: Number, other_error: Number) -> Number:
 
     √(u₁² + u₂²)
 
-    Args:
-        error: by the first kind, u₁ [u]
-        other_error: by the second kind, u₂ [u]
-
-    Returns:
-        standard deviation by both together [u]
-
-    Example:
-        >>> round(float(combined_error(0.03, 0.04)), 6)
-        0.05
-
-    Holds: kinds that were fitted on different measurements, so that their errors are independent; matrix products
-        of the same m and other n and k, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
-    Source:
-        jcgm-100 §5.1.2; kernel-fit
-
+    error u₁ [u]: by the first kind · other_error u₂ [u]: by the second kind → standard deviation by both together [u]
+    Source: jcgm-100 §5.1.2; kernel-fit
+    Holds: kinds that were fitted on different measurements, so that their errors are independent; matrix products of
+        the same m and other n and k, whose residuals have a within-class correlation of -0.1 to 0.1 on six GPUs
     Monotone: increasing in error, other_error
+    >>> round(float(combined_error(0.03, 0.04)), 6)
+    0.05
     """
     return (error**2 + other_error**2) ** 0.5
 
@@ -158,22 +113,12 @@ def heavy_tail_spread(tail_scale: Number, freedom: Number) -> Number:
 
     s (z + (z³ + z)/4ν + (5z⁵ + 16z³ + 3z)/96ν² + (3z⁷ + 19z⁵ + 17z³ − 15z)/384ν³) / z, z = 1.28
 
-    Args:
-        tail_scale: scale of the Student t, s [1]
-        freedom: its degrees of freedom, ν [1]
-
-    Returns:
-        spread [1]
-
-    Example:
-        >>> round(float(heavy_tail_spread(0.05, 3.0)), 4)
-        0.0639
-
+    tail_scale s: scale of the Student t · freedom ν: its degrees of freedom → spread
+    Source: abramowitz-1964 §26.7.5
     Holds: two degrees of freedom or more, where the expansion is off by less than 1 %
-    Source:
-        abramowitz-1964 §26.7.5
-
     Monotone: increasing in tail_scale; decreasing in freedom
+    >>> round(float(heavy_tail_spread(0.05, 3.0)), 4)
+    0.0639
     """
     z = TENTH
     first = (z**2 + 1) / 4
@@ -188,20 +133,11 @@ def range_spread(amount: Number, end: Number) -> Number:
 
     0.8 |ln(x₁/x)| / 1.28
 
-    Args:
-        amount: the figure that is reported, in the middle of the range, x [u]
-        end: one end of the range, x₁ [u]
-
-    Returns:
-        spread [1]
-
-    Example:
-        >>> round(float(range_spread(10.0, 11.0)), 4)
-        0.0595
-
+    amount x [u]: the figure that is reported, in the middle of the range · end x₁ [u]: one end of the range → spread
+    Source: jcgm-100 §4.3.7
     Holds: every value of the range as likely as any other, so that a tenth of it lies beyond P10 or P90
-    Source:
-        jcgm-100 §4.3.7
+    >>> round(float(range_spread(10.0, 11.0)), 4)
+    0.0595
     """
     return 0.8 * np.abs(np.log(end / amount)) / TENTH
 
@@ -212,22 +148,13 @@ def tenth_percentile(amount: Number, spread: Number) -> Number:
 
     x e^(−1.28 σ)
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        spread: uncertainty, standard deviation of the logarithm, σ [1]
-
-    Returns:
-        P10 [u]
-
-    Example:
-        >>> round(float(tenth_percentile(16.0, 0.1)), 2)
-        14.08
-
+    amount x [u]: the prediction, taken as the median · spread σ: uncertainty, standard deviation of the logarithm
+    → P10 [u]
+    Source: limpert-2001
     Holds: log-normal errors: factors multiply, and no time is negative
-    Source:
-        limpert-2001
-
     Monotone: increasing in amount; decreasing in spread
+    >>> round(float(tenth_percentile(16.0, 0.1)), 2)
+    14.08
     """
     return amount * np.exp(-TENTH * spread)
 
@@ -238,22 +165,13 @@ def ninetieth_percentile(amount: Number, spread: Number) -> Number:
 
     x e^(1.28 σ)
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        spread: uncertainty, standard deviation of the logarithm, σ [1]
-
-    Returns:
-        P90 [u]
-
-    Example:
-        >>> round(float(ninetieth_percentile(16.0, 0.1)), 2)
-        18.19
-
+    amount x [u]: the prediction, taken as the median · spread σ: uncertainty, standard deviation of the logarithm
+    → P90 [u]
+    Source: limpert-2001
     Holds: log-normal errors: factors multiply, and no time is negative
-    Source:
-        limpert-2001
-
     Monotone: increasing in amount, spread
+    >>> round(float(ninetieth_percentile(16.0, 0.1)), 2)
+    18.19
     """
     return amount * np.exp(TENTH * spread)
 
@@ -264,23 +182,14 @@ def percentile_at(amount: Number, spread: Number, deviations: Number) -> Number:
 
     x e^(z σ)
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        spread: uncertainty, standard deviation of the logarithm, σ [1]
-        deviations: factor on the spread, z; less than 0 below the prediction [1]
-
-    Returns:
-        percentile [u]
-
-    Example:
-        >>> round(float(percentile_at(16.0, 0.1, -1.645)), 2)
-        13.57
-
+    amount x [u]: the prediction, taken as the median · spread σ: uncertainty, standard deviation of the logarithm
+    deviations: factor on the spread, z; less than 0 below the prediction
+    → percentile [u]
+    Source: limpert-2001
     Holds: log-normal errors: factors multiply, and no time is negative
-    Source:
-        limpert-2001
-
     Monotone: increasing in amount, deviations
+    >>> round(float(percentile_at(16.0, 0.1, -1.645)), 2)
+    13.57
     """
     return amount * np.exp(deviations * spread)
 
@@ -291,23 +200,14 @@ def chance_within(amount: Number, allowance: Number, spread: Number) -> Number:
 
     Φ(ln(l / x) / σ)
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        allowance: what it may be at most, l [u]
-        spread: uncertainty, standard deviation of the logarithm, σ [1]
-
-    Returns:
-        chance [1]
-
-    Example:
-        >>> round(float(chance_within(70.0, 80.0, 0.104194)), 3)
-        0.9
-
+    amount x [u]: the prediction, taken as the median · allowance l [u]: what it may be at most
+    spread σ: uncertainty, standard deviation of the logarithm
+    → chance
+    Source: limpert-2001; abramowitz-1964 §26.2.17
     Holds: log-normal errors; without a spread the chance is nothing or all
-    Source:
-        limpert-2001; abramowitz-1964 §26.2.17
-
     Monotone: increasing in allowance; decreasing in amount
+    >>> round(float(chance_within(70.0, 80.0, 0.104194)), 3)
+    0.9
     """
     away = np.log(allowance / amount) / np.maximum(spread, SURE)
     near = 1 / (1 + BASE * np.abs(away))
@@ -323,20 +223,10 @@ def end_spread(amount: Number, end: Number) -> Number:
 
     |ln(x₁/x)| / 1.28
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        end: value at one end of the band, x₁ [u]
-
-    Returns:
-        spread [1]
-
-    Example:
-        >>> round(float(end_spread(16.0, float(ninetieth_percentile(16.0, 0.1)))), 6)
-        0.1
-
+    amount x [u]: the prediction, taken as the median · end x₁ [u]: value at one end of the band → spread
+    Source: limpert-2001
     Holds: values above 0; each end has a spread of its own where the band is not even
-
-    Source:
-        limpert-2001
+    >>> round(float(end_spread(16.0, float(ninetieth_percentile(16.0, 0.1)))), 6)
+    0.1
     """
     return np.abs(np.log(end / amount)) / TENTH

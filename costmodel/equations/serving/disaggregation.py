@@ -13,23 +13,13 @@ def prefill_decode_ratio(prompt: Number, prefill_rate: Number, output: Number, d
 
     (s / μ_P) / (o / μ_D)
 
-    Args:
-        prompt: tokens of a prompt that are computed, on average, s [1]
-        prefill_rate: prompt tokens a second of one prefill instance, μ_P [1/s]
-        output: tokens that are generated, on average, o [1]
-        decode_rate: tokens a second of one decode instance, μ_D [1/s]
-
-    Returns:
-        ratio [1]
-
-    Example:
-        >>> round(prefill_decode_ratio(2048.0, 30e3, 512.0, 6e3), 3)
-        0.8
-
-    Source:
-        zhong-2024; patel-2024
-
+    prompt s: tokens of a prompt that are computed, on average · prefill_rate μ_P [1/s]
+    output o: tokens that are generated, on average · decode_rate μ_D [1/s]
+    → ratio
+    Source: zhong-2024; patel-2024
     Monotone: increasing in prompt, decode_rate; decreasing in prefill_rate, output
+    >>> round(prefill_decode_ratio(2048.0, 30e3, 512.0, 6e3), 3)
+    0.8
     """
     return (prompt / prefill_rate) / (output / decode_rate)
 
@@ -40,22 +30,14 @@ def cache_transfer_time(nbytes: Number, sending: Number, receiving: Number) -> N
 
     S / min(B_P, B_D)
 
-    Args:
-        nbytes: cache of the prompt over all ranks, S [B]
-        sending: rate of all interfaces of the prefill instance together, B_P [B/s]
-        receiving: rate of all interfaces of the decode instance together, B_D [B/s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> [round(float(cache_transfer_time(2.684e9, rate, rate)) * 1e3, 1) for rate in (50e9, 400e9)]
-        [53.7, 6.7]
-
-    Source:
-        zhong-2024 §3; patel-2024
-
+    nbytes S [B]: cache of the prompt over all ranks
+    sending B_P [B/s]: rate of all interfaces of the prefill instance together
+    receiving B_D [B/s]: rate of all interfaces of the decode instance together
+    → time [s]
+    Source: zhong-2024 §3; patel-2024
     Monotone: increasing in nbytes; decreasing in sending, receiving
+    >>> [round(float(cache_transfer_time(2.684e9, rate, rate)) * 1e3, 1) for rate in (50e9, 400e9)]
+    [53.7, 6.7]
     """
     return nbytes / np.minimum(sending, receiving)
 
@@ -66,24 +48,13 @@ def exposed_transfer_time(transfer: Number, prefill: Number, layers: Number) -> 
 
     max(T, P) + min(T, P) / L − P: the last layer, or all but what the first layer's prefill delays
 
-    Args:
-        transfer: time to move the whole cache, T [s]
-        prefill: time of the prefill, P [s]
-        layers: layers that are sent one by one, L; 1 where the cache is sent whole [1]
-
-    Returns:
-        exposed time [s]
-
-    Example:
-        >>> round(float(exposed_transfer_time(53.7e-3, 222e-3, 80.0)) * 1e3, 2)
-        0.67
-
-    Holds:
-        layers alike; no other prompt on the links
-
-    Source:
-        patel-2024 §4; exact
-
+    transfer T [s]: time to move the whole cache · prefill P [s]: time of the prefill
+    layers: layers that are sent one by one, L; 1 where the cache is sent whole
+    → exposed time [s]
+    Source: patel-2024 §4; exact
+    Holds: layers alike; no other prompt on the links
     Monotone: increasing in transfer; decreasing in layers
+    >>> round(float(exposed_transfer_time(53.7e-3, 222e-3, 80.0)) * 1e3, 2)
+    0.67
     """
     return np.maximum(transfer, prefill) + np.minimum(transfer, prefill) / layers - prefill

@@ -11,27 +11,13 @@ def placed_experts(experts: Number, redundant: Number) -> Number:
 
     E + r
 
-    Args:
-        experts: routed experts of the model, E [1]
-        redundant: further copies, r [1]
-
-    Returns:
-        experts [1]
-
-    Example:
-        >>> [placed_experts(256.0, 32.0) / ranks for ranks in (32.0, 144.0)]
-        [9.0, 2.0]
-
-    Holds:
-        every rank holds as many, so ep divides them
-
-    Source:
-        deepseek-2024 §3.4; vllm-engine distributed/eplb
-
-    Pitfall:
-        copies even the load, they do not shrink it: how far the busiest rank still exceeds the mean is measured
-
+    experts E: routed experts of the model · redundant r: further copies → experts
+    Source: deepseek-2024 §3.4; vllm-engine distributed/eplb
+    Holds: every rank holds as many, so ep divides them
+    Pitfall: copies even the load, they do not shrink it: how far the busiest rank still exceeds the mean is measured
     Monotone: increasing in experts, redundant
+    >>> [placed_experts(256.0, 32.0) / ranks for ranks in (32.0, 144.0)]
+    [9.0, 2.0]
     """
     return experts + redundant
 
@@ -42,21 +28,12 @@ def placed_weights(nbytes: Number, experts: Number, placed: Number) -> Number:
 
     W E_p / E
 
-    Args:
-        nbytes: bytes of its part of the model's own experts, W [B]
-        experts: routed experts of the model, E [1]
-        placed: those that stand on ranks, copies counted, E_p [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> placed_weights(8e9, 256.0, 288.0) / 1e9
-        9.0
-
-    Source:
-        exact
-
+    nbytes W [B]: bytes of its part of the model's own experts · experts E: routed experts of the model
+    placed E_p: those that stand on ranks, copies counted
+    → bytes [B]
+    Source: exact
     Monotone: increasing in nbytes, placed; decreasing in experts
+    >>> placed_weights(8e9, 256.0, 288.0) / 1e9
+    9.0
     """
     return nbytes * placed / experts

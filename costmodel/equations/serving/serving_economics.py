@@ -17,26 +17,14 @@ def prompt_cost(tokens: Number, ranks: Number, price: Number, prompt_token_time:
 
     T N price γ
 
-    Args:
-        tokens: prompt tokens to pay for, T [1]
-        ranks: accelerators of a replica, N [1]
-        price: of one accelerator [USD/s]
-        prompt_token_time: time each prompt token adds to a step, γ [s]
-
-    Returns:
-        cost [USD]
-
-    Example:
-        >>> round(prompt_cost(1e6, 8.0, 2.5 / 3600, 47.8e-6), 3)
-        0.266
-
-    Holds:
-        tokens that are computed; one that is in the cache is due only to its share of attention
-
-    Source:
-        composition
-
+    tokens T: prompt tokens to pay for · ranks N: accelerators of a replica · price [USD/s]
+    prompt_token_time γ [s]: time each prompt token adds to a step
+    → cost [USD]
+    Source: composition
+    Holds: tokens that are computed; one that is in the cache is due only to its share of attention
     Monotone: increasing in tokens, ranks, price, prompt_token_time
+    >>> round(prompt_cost(1e6, 8.0, 2.5 / 3600, 47.8e-6), 3)
+    0.266
     """
     return tokens * ranks * price * prompt_token_time
 
@@ -49,28 +37,14 @@ def output_cost(
 
     T N price (α / b + β); with the b of the mean load, this and prompt_cost are the whole rent
 
-    Args:
-        tokens: generated tokens to pay for, T [1]
-        ranks: accelerators of a replica, N [1]
-        price: of one accelerator [USD/s]
-        base_time: fixed time of a step, α [s]
-        sequence_time: time each sequence adds to a step, β [s]
-        concurrency: sequences of a step, b [1]
-
-    Returns:
-        cost [USD]
-
-    Example:
-        >>> round(output_cost(1e6, 8.0, 2.5 / 3600, 9.98e-3, 60.7e-6, 64.0), 2)
-        1.2
-
-    Source:
-        little-1961; composition
-
-    Pitfall:
-        with the b of a full engine it is the price of a fleet that is always full; most are at half of it
-
+    tokens T: generated tokens to pay for · ranks N: accelerators of a replica · price [USD/s]
+    base_time α [s]: fixed time of a step · sequence_time β [s] · concurrency b: sequences of a step
+    → cost [USD]
+    Source: little-1961; composition
+    Pitfall: with the b of a full engine it is the price of a fleet that is always full; most are at half of it
     Monotone: increasing in tokens, ranks, price, base_time, sequence_time; decreasing in concurrency
+    >>> round(output_cost(1e6, 8.0, 2.5 / 3600, 9.98e-3, 60.7e-6, 64.0), 2)
+    1.2
     """
     return tokens * ranks * price * (base_time / concurrency + sequence_time)
 
@@ -81,21 +55,11 @@ def token_energy(power: Number, tokens_per_second: Number) -> Number:
 
     P / rate
 
-    Args:
-        power: of all that serves them, P [W]
-        tokens_per_second: tokens a second [1/s]
-
-    Returns:
-        energy [J]
-
-    Example:
-        >>> round(token_energy(10200.0, 14.8e3), 3)
-        0.689
-
-    Source:
-        composition
-
+    power P [W]: of all that serves them · tokens_per_second [1/s]: tokens a second → energy [J]
+    Source: composition
     Monotone: increasing in power; decreasing in tokens_per_second
+    >>> round(token_energy(10200.0, 14.8e3), 3)
+    0.689
     """
     return power / tokens_per_second
 
@@ -106,22 +70,13 @@ def replicas_needed(request_rate: Number, headroom: Number, replica_rate: Number
 
     ⌈λ (1 + h) / λ*⌉
 
-    Args:
-        request_rate: requests a second at the peak, λ [1/s]
-        headroom: share on top of it, h [1]
-        replica_rate: requests a second that one replica stands within its limits, λ* [1/s]
-
-    Returns:
-        replicas [1]
-
-    Example:
-        >>> float(replicas_needed(50.0, 0.2, 7.4))
-        9.0
-
-    Source:
-        composition
-
+    request_rate λ [1/s]: requests a second at the peak · headroom h: share on top of it
+    replica_rate λ* [1/s]: requests a second that one replica stands within its limits
+    → replicas
+    Source: composition
     Monotone: increasing in request_rate, headroom; decreasing in replica_rate
+    >>> float(replicas_needed(50.0, 0.2, 7.4))
+    9.0
     """
     return np.ceil(request_rate * (1 + headroom) / replica_rate)
 
@@ -132,21 +87,11 @@ def accelerators_rented(ranks: Number, accelerators: Number) -> Number:
 
     n ⌈N / n⌉
 
-    Args:
-        ranks: accelerators in use, N [1]
-        accelerators: of a node, n [1]
-
-    Returns:
-        accelerators [1]
-
-    Example:
-        >>> float(accelerators_rented(60.0, 8.0))
-        64.0
-
-    Source:
-        exact
-
+    ranks N: accelerators in use · accelerators n: of a node → accelerators
+    Source: exact
     Monotone: increasing in ranks
+    >>> float(accelerators_rented(60.0, 8.0))
+    64.0
     """
     return np.ceil(ranks / accelerators) * accelerators
 
@@ -157,26 +102,13 @@ def spare_replicas(required: Number, availability: Number, probability: Number) 
 
     least j with Σ_(i ≤ j) C(n + i − 1, i) aⁿ (1 − a)^i ≥ P: of n + j, at least n are up
 
-    Args:
-        required: replicas that must be up, n [1]
-        availability: share of time that one is up, a [1]
-        probability: that enough are, P [1]
-
-    Returns:
-        replicas [1]
-
-    Example:
-        >>> float(spare_replicas(9.0, 0.995, 0.999))
-        2.0
-
-    Holds:
-        replicas fail independently; exact up to 64. More follow from the first four moments (Cornish and Fisher): never
-        too few, and one too many at most from availability 20 % on and to probability 99.99 %
-
-    Source:
-        exact; cornish-fisher-1938
-
+    required n · availability a: share of time that one is up · probability P: that enough are → replicas
+    Source: exact; cornish-fisher-1938
+    Holds: replicas fail independently; exact up to 64. More follow from the first four moments (Cornish and Fisher):
+        never too few, and one too many at most from availability 20 % on and to probability 99.99 %
     Monotone: increasing in required, probability; decreasing in availability
+    >>> float(spare_replicas(9.0, 0.995, 0.999))
+    2.0
     """
     counted = _reached(required, availability, probability, spares=MOST_SPARES)[2]
     many = np.ceil(_failures(required, availability, normal_quantile(1 - probability)))
@@ -213,21 +145,11 @@ def enough_of_each(probability: Number, kinds: Number) -> Number:
 
     P^(1/k)
 
-    Args:
-        probability: that enough of all kinds are up, P [1]
-        kinds: of replicas, that fail independently, k [1]
-
-    Returns:
-        probability [1]
-
-    Example:
-        >>> round(enough_of_each(0.81, 2.0), 3)
-        0.9
-
-    Source:
-        exact
-
+    probability P: that enough of all kinds are up · kinds k: of replicas, that fail independently → probability
+    Source: exact
     Monotone: increasing in probability, kinds
+    >>> round(enough_of_each(0.81, 2.0), 3)
+    0.9
     """
     return probability ** (1 / kinds)
 
@@ -238,20 +160,12 @@ def spare_rate(growth: Number, startup: Number) -> Number:
 
     λ' t₀
 
-    Args:
-        growth: by which the rate rises, requests a second in a second, λ' [1/s/s]
-        startup: from the decision to a replica that serves, t₀ [s]
-
-    Returns:
-        requests a second [1/s]
-
-    Example:
-        >>> round(spare_rate(0.1, 180.0))
-        18
-
-    Source:
-        composition
-
+    growth λ' [1/s/s]: by which the rate rises, requests a second in a second
+    startup t₀ [s]: from the decision to a replica that serves
+    → requests a second [1/s]
+    Source: composition
     Monotone: increasing in growth, startup
+    >>> round(spare_rate(0.1, 180.0))
+    18
     """
     return growth * startup

@@ -16,21 +16,13 @@ def fixed_work(speed: Number, fixed: Number) -> Number:
 
     s c
 
-    Args:
-        speed: of the part, s: what it gets done in a second, samples or layers [1/s]
-        fixed: time that it takes whatever its share, c [s]
-
-    Returns:
-        samples [1]
-
-    Example:
-        >>> fixed_work(2.5, 0.5)
-        1.25
-
-    Source:
-        composition
-
+    speed [1/s]: of the part, s: what it gets done in a second, samples or layers
+    fixed c [s]: time that it takes whatever its share
+    → samples
+    Source: composition
     Monotone: increasing in speed, fixed
+    >>> fixed_work(2.5, 0.5)
+    1.25
     """
     return speed * fixed
 
@@ -41,28 +33,16 @@ def balanced_time(global_batch: Number, speed: Number, fixed_work: Number) -> Nu
 
     t = (B + Σ s c) / Σ s
 
-    Args:
-        global_batch: samples of the step, B [1]
-        speed: of all parts together, Σ s [1/s]
-        fixed_work: work they would do in their fixed times, Σ s c [1]
-
-    Returns:
-        time, t [s]
-
-    Example:
-        >>> round(balanced_time(1.0, 2.5, 0.125), 6)
-        0.45
-
+    global_batch B: samples of the step · speed Σ s [1/s]: of all parts together
+    fixed_work: work they would do in their fixed times, Σ s c
+    → time, t [s]
+    Source: composition
     Holds: shares that can be any number, none of them under 0 and all within memory; whole_shares and balanced_shares
         hold to both
-
-    Source:
-        composition
-
-    Pitfall:
-        with uneven shares gradients are weighted by samples, not by ranks
-
+    Pitfall: with uneven shares gradients are weighted by samples, not by ranks
     Monotone: increasing in global_batch, fixed_work; decreasing in speed
+    >>> round(balanced_time(1.0, 2.5, 0.125), 6)
+    0.45
     """
     return (global_batch + fixed_work) / speed
 
@@ -73,22 +53,12 @@ def balanced_share(speed: Number, time: Number, fixed: Number) -> Number:
 
     b = s (t − c), at least 0
 
-    Args:
-        speed: of the part, s [1/s]
-        time: of the step, t [s]
-        fixed: time that it takes whatever its share, c [s]
-
-    Returns:
-        samples, b [1]
-
-    Example:
-        >>> float(balanced_share(2.0, 0.75, 0.25))
-        1.0
-
-    Source:
-        composition
-
+    speed s [1/s]: of the part · time t [s]: of the step · fixed c [s]: time that it takes whatever its share
+    → samples, b
+    Source: composition
     Monotone: increasing in speed, time; decreasing in fixed
+    >>> float(balanced_share(2.0, 0.75, 0.25))
+    1.0
     """
     return speed * np.maximum(time - fixed, 0.0)
 
@@ -99,24 +69,13 @@ def equal_share_time(global_batch: Number, parts: Number, speed: Number, fixed: 
 
     B / (n s) + c
 
-    Args:
-        global_batch: samples of the step, B [1]
-        parts: parts, n [1]
-        speed: of this one, s [1/s]
-        fixed: time that it takes whatever its share, c [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(equal_share_time(1.0, 3.0, 0.5, 0.0), 4)
-        0.6667
-
+    global_batch B: samples of the step · parts n: parts · speed s [1/s]: of this one
+    fixed c [s]: time that it takes whatever its share
+    → time [s]
+    Source: composition
     Holds: no estimate calls it
-
-    Source:
-        composition
-
     Monotone: increasing in global_batch, fixed; decreasing in parts, speed
+    >>> round(equal_share_time(1.0, 3.0, 0.5, 0.0), 4)
+    0.6667
     """
     return global_batch / (parts * speed) + fixed

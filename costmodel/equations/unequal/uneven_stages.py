@@ -13,22 +13,11 @@ def time_of_another(once: Number, twice: Number, count: Number) -> Number:
 
     (T₂ − T₁) / n
 
-    Args:
-        once: time of so many, T₁ [s]
-        twice: time of twice as many, T₂ [s]
-        count: how many, n [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> time_of_another(3.0, 5.0, 8.0)
-        0.25
-
-    Source:
-        exact
-
+    once T₁ [s]: time of so many · twice T₂ [s]: time of twice as many · count n → time [s]
+    Source: exact
     Monotone: increasing in twice; decreasing in once
+    >>> time_of_another(3.0, 5.0, 8.0)
+    0.25
     """
     return (twice - once) / count
 
@@ -39,22 +28,11 @@ def time_beside_layers(once: Number, layers: Number, layer_time: Number) -> Numb
 
     max(T − l t, 0)
 
-    Args:
-        once: time of the stage, T [s]
-        layers: layers in it, l [1]
-        layer_time: time of a layer, t [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> float(time_beside_layers(3.0, 8.0, 0.25))
-        1.0
-
-    Source:
-        exact
-
+    once T [s]: time of the stage · layers l: layers in it · layer_time t [s]: time of a layer → time [s]
+    Source: exact
     Monotone: increasing in once; decreasing in layers, layer_time
+    >>> float(time_beside_layers(3.0, 8.0, 0.25))
+    1.0
     """
     return np.maximum(once - layers * layer_time, 0.0)
 
@@ -65,22 +43,11 @@ def memory_of_another(needed: Number, needed_twice: Number, layers: Number) -> N
 
     (M₂ − M₁) / l
 
-    Args:
-        needed: memory with so many, M₁ [B]
-        needed_twice: memory with twice as many, M₂ [B]
-        layers: layers, l [1]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> memory_of_another(20e9, 36e9, 8.0) / 1e9
-        2.0
-
-    Source:
-        exact
-
+    needed M₁ [B]: memory with so many · needed_twice M₂ [B]: memory with twice as many · layers l: layers → bytes [B]
+    Source: exact
     Monotone: increasing in needed_twice; decreasing in needed
+    >>> memory_of_another(20e9, 36e9, 8.0) / 1e9
+    2.0
     """
     return (needed_twice - needed) / layers
 
@@ -91,23 +58,13 @@ def layers_in_memory(layers: Number, needed: Number, layer_bytes: Number, usable
 
     max(⌊l + (U − M) / m⌋, 1)
 
-    Args:
-        layers: layers, l [1]
-        needed: memory with so many, M [B]
-        layer_bytes: memory of a further layer, m [B]
-        usable: usable memory of the rank, U [B]
-
-    Returns:
-        layers [1]
-
-    Example:
-        >>> float(layers_in_memory(8.0, 20e9, 2e9, 80e9))
-        38.0
-
-    Source:
-        exact
-
+    layers l: layers · needed M [B]: memory with so many · layer_bytes m [B]: memory of a further layer
+    usable U [B]: usable memory of the rank
+    → layers
+    Source: exact
     Monotone: increasing in layers, usable; decreasing in needed
+    >>> float(layers_in_memory(8.0, 20e9, 2e9, 80e9))
+    38.0
     """
     return np.maximum(np.floor(layers + (usable - needed) / layer_bytes), 1.0)
 
@@ -118,22 +75,13 @@ def layers_as_long(layers: Number, layer_time: Number, apart: Number, own_layer_
 
     max((l t + d) / t₀, 0)
 
-    Args:
-        layers: layers of the stage, l [1]
-        layer_time: time of a layer on the kind it lies on, t [s]
-        apart: what the stage takes there beside its layers over what it would here, d [s]
-        own_layer_time: time of a layer on the one kind, t₀ [s]
-
-    Returns:
-        layers [1]
-
-    Example:
-        >>> round(float(layers_as_long(5.0, 0.6, 0.1, 0.25)), 6)
-        12.4
-
-    Source:
-        exact
-
+    layers l: layers of the stage · layer_time t [s]: time of a layer on the kind it lies on
+    apart d [s]: what the stage takes there beside its layers over what it would here
+    own_layer_time t₀ [s]: time of a layer on the one kind
+    → layers
+    Source: exact
     Monotone: increasing in layers, layer_time, apart; decreasing in own_layer_time
+    >>> round(float(layers_as_long(5.0, 0.6, 0.1, 0.25)), 6)
+    12.4
     """
     return np.maximum((layers * layer_time + apart) / own_layer_time, 0.0)

@@ -31,23 +31,13 @@ def lambert_w0(depth: Number) -> Number:
 
     W e^W = z for z = −e^(−1−x), between −1 and 0
 
-    Args:
-        depth: x, from 0 on; a checkpoint's blocking time over the mean time between interruptions [1]
-
-    Returns:
-        W₀(−e^(−1−x)) [1]
-
-    Example:
-        >>> w = float(lambert_w0(0.5))
-        >>> round(w, 6), round(w * float(np.exp(w)), 9) == round(-float(np.exp(-1.5)), 9)
-        (-0.30171, True)
-
+    depth: x, from 0 on; a checkpoint's blocking time over the mean time between interruptions → W₀(−e^(−1−x))
+    Source: corless-1996
     Holds: x at least 1e-18; Halley's method on y + e^(−y) − 1 = x with W = −e^(−y), which does not lose digits near −1
-
-    Source:
-        corless-1996
-
     Monotone: increasing in depth
+    >>> w = float(lambert_w0(0.5))
+    >>> round(w, 6), round(w * float(np.exp(w)), 9) == round(-float(np.exp(-1.5)), 9)
+    (-0.30171, True)
     """
     return -np.exp(-_log_distance(depth))
 
@@ -60,35 +50,22 @@ def checkpoint_goodput(
 
     E = τ / (M e^((R + (1 − σ) w)/M) (e^(p/M) − 1)), p = τ + δ + σ w
 
-    Args:
-        interval: useful work between two checkpoints, τ [s]
-        blocking: time for which a checkpoint stops training, δ [s]
-        restart: from an interruption until training continues, R [s]
-        mtbf: mean time between interruptions, M [s]
-        background: from the end of that stop until the checkpoint can be used, w; 0 where training waits for it [s]
-        interference: share of training speed that writing takes meanwhile, σ [1]
-
-    Returns:
-        goodput, E [1]
-
-    Example:
-        >>> round(float(checkpoint_goodput(1116.0, 60.0, 600.0, 11134.8, 0.0, 0.0)), 4)
-        0.8525
-        >>> round(float(checkpoint_goodput(330.0, 5.0, 600.0, 11134.8, 120.0, 0.0)), 4)
-        0.9096
-
+    interval τ [s] · blocking δ [s] · restart R [s]: from an interruption until training continues
+    mtbf M [s]: mean time between interruptions
+    background [s]: from the end of that stop until the checkpoint can be used, w; 0 where training waits for it
+    interference σ: share of training speed that writing takes meanwhile
+    → goodput, E
+    Source: daly-2006; composition
     Holds: exact for exponential interruptions that strike work, checkpoints, writes and restarts alike, when a write
         ends before the next begins: p ≥ w. Between two of them, M apart in the mean, the first checkpoint can be used
         after R + τ + δ + w and each further one p later
-
-    Source:
-        daly-2006; composition
-
-    Pitfall:
-        the first order, 1 − δ/τ − τ/(2 M) − R/M, is 3 points low where M is under two hours, and goes negative; and
-        the time of an asynchronous write is not free: it costs what a restart of that length costs
-
+    Pitfall: the first order, 1 − δ/τ − τ/(2 M) − R/M, is 3 points low where M is under two hours, and goes negative;
+        and the time of an asynchronous write is not free: it costs what a restart of that length costs
     Monotone: increasing in mtbf; decreasing in blocking, restart, background, interference
+    >>> round(float(checkpoint_goodput(1116.0, 60.0, 600.0, 11134.8, 0.0, 0.0)), 4)
+    0.8525
+    >>> round(float(checkpoint_goodput(330.0, 5.0, 600.0, 11134.8, 120.0, 0.0)), 4)
+    0.9096
     """
     period = (interval + blocking + interference * background) / mtbf
     first = (interval + blocking + restart + background) / mtbf
@@ -101,26 +78,16 @@ def best_interval(blocking: Number, mtbf: Number, background: Number, interferen
 
     τ* = M (1 + W₀(−e^(−1 − (δ + σ w)/M))), at least w (1 − σ) − δ
 
-    Args:
-        blocking: time for which a checkpoint stops training, δ [s]
-        mtbf: mean time between interruptions, M [s]
-        background: from the end of that stop until the checkpoint can be used, w [s]
-        interference: share of training speed that writing takes meanwhile, σ [1]
-
-    Returns:
-        interval, τ* [s]
-
-    Example:
-        >>> round(float(best_interval(60.0, 11134.8, 0.0, 0.0)))
-        1116
-
+    blocking δ [s] · mtbf M [s]: mean time between interruptions
+    background w [s]: from the end of that stop until the checkpoint can be used
+    interference σ: share of training speed that writing takes meanwhile
+    → interval, τ* [s]
+    Source: daly-2006; corless-1996; composition
     Holds: as checkpoint_goodput; the restart time does not matter, and an interval 30 % shorter or longer adds less
         than 7 % to what checkpoints and repeated work cost together
-
-    Source:
-        daly-2006; corless-1996; composition
-
     Monotone: increasing in mtbf
+    >>> round(float(best_interval(60.0, 11134.8, 0.0, 0.0)))
+    1116
     """
     depth = (blocking + interference * background) / mtbf
     return np.maximum(-mtbf * np.expm1(-_log_distance(depth)), background * (1 - interference) - blocking)
@@ -132,27 +99,17 @@ def best_goodput(blocking: Number, restart: Number, mtbf: Number, background: Nu
 
     E* = −W₀(−e^(−1 − (δ + σ w)/M)) e^(−(R + (1 − σ) w)/M)
 
-    Args:
-        blocking: time for which a checkpoint stops training, δ [s]
-        restart: from an interruption until training continues, R [s]
-        mtbf: mean time between interruptions, M [s]
-        background: from the end of that stop until the checkpoint can be used, w [s]
-        interference: share of training speed that writing takes meanwhile, σ [1]
-
-    Returns:
-        goodput, E* [1]
-
-    Example:
-        >>> round(float(best_goodput(60.0, 600.0, 11134.8, 0.0, 0.0)), 4)
-        0.8525
-
-    Holds: as checkpoint_goodput, where a write ends within the best interval; else that equation at best_interval;
-        no estimate calls it
-
-    Source:
-        composition
-
+    blocking δ [s] · restart R [s]: from an interruption until training continues
+    mtbf M [s]: mean time between interruptions
+    background w [s]: from the end of that stop until the checkpoint can be used
+    interference σ: share of training speed that writing takes meanwhile
+    → goodput, E*
+    Source: composition
+    Holds: as checkpoint_goodput, where a write ends within the best interval; else that equation at best_interval; no
+        estimate calls it
     Monotone: increasing in mtbf; decreasing in blocking, restart, background, interference
+    >>> round(float(best_goodput(60.0, 600.0, 11134.8, 0.0, 0.0)), 4)
+    0.8525
     """
     depth = (blocking + interference * background) / mtbf
     return -lambert_w0(depth) * np.exp(-(restart + (1 - interference) * background) / mtbf)
@@ -166,26 +123,15 @@ def longest_restart(
 
     R = M ln(−W₀(−e^(−1 − (δ + σ w)/M)) / E) − (1 − σ) w
 
-    Args:
-        goodput: wanted, E [1]
-        blocking: time for which a checkpoint stops training, δ [s]
-        mtbf: mean time between interruptions, M [s]
-        background: from the end of that stop until the checkpoint can be used, w [s]
-        interference: share of training speed that writing takes meanwhile, σ [1]
-
-    Returns:
-        time, R [s]
-
-    Example:
-        >>> round(float(longest_restart(0.9, 5.0, 11134.8, 0.0, 0.0)))
-        838
-
+    goodput E: wanted · blocking δ [s] · mtbf M [s]: mean time between interruptions
+    background w [s]: from the end of that stop until the checkpoint can be used
+    interference σ: share of training speed that writing takes meanwhile
+    → time, R [s]
+    Source: composition
     Holds: as best_goodput; no estimate calls it
-
-    Source:
-        composition
-
     Monotone: decreasing in goodput, blocking, background, interference
+    >>> round(float(longest_restart(0.9, 5.0, 11134.8, 0.0, 0.0)))
+    838
     """
     depth = (blocking + interference * background) / mtbf
     return -mtbf * (_log_distance(depth) + np.log(goodput)) - (1 - interference) * background
@@ -197,20 +143,10 @@ def steps_between_checkpoints(interval: Number, time: Number) -> Number:
 
     max(1, τ / T rounded)
 
-    Args:
-        interval: useful work between two checkpoints, τ [s]
-        time: of a step, T [s]
-
-    Returns:
-        steps [1]
-
-    Example:
-        >>> float(steps_between_checkpoints(1116.0, 16.2)), float(steps_between_checkpoints(3.0, 16.2))
-        (69.0, 1.0)
-
-    Source:
-        composition
-
+    interval τ [s] · time T [s]: of a step → steps
+    Source: composition
     Monotone: increasing in interval; decreasing in time
+    >>> float(steps_between_checkpoints(1116.0, 16.2)), float(steps_between_checkpoints(3.0, 16.2))
+    (69.0, 1.0)
     """
     return np.maximum(np.rint(interval / time), 1.0)

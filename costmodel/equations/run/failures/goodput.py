@@ -13,24 +13,13 @@ def restart_share(restart: Number, mtbf: Number) -> Number:
 
     1 − e^(−R/M)
 
-    Args:
-        restart: from an interruption until training continues, R [s]
-        mtbf: mean time between interruptions, M [s]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(float(restart_share(600.0, 11134.8)), 4)
-        0.0525
-
+    restart R [s]: from an interruption until training continues · mtbf M [s]: mean time between interruptions → share
+    Source: composition
     Holds: exact for exponential interruptions that strike restarts too: each of them starts one, which lasts R or until
         the next, M (1 − e^(−R/M)) in the mean
-
-    Source:
-        composition
-
     Monotone: increasing in restart; decreasing in mtbf
+    >>> round(float(restart_share(600.0, 11134.8)), 4)
+    0.0525
     """
     return -np.expm1(-restart / mtbf)
 
@@ -43,24 +32,14 @@ def checkpoint_share(
 
     E (δ + σ w) / τ; what is left of the whole beside goodput, restarts and this is work done again
 
-    Args:
-        goodput: share of the wall time that is useful, E [1]
-        interval: useful work between two checkpoints, τ [s]
-        blocking: time for which a checkpoint stops training, δ [s]
-        background: from the end of that stop until the checkpoint can be used, w [s]
-        interference: share of training speed that writing takes meanwhile, σ [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(checkpoint_share(0.8525, 1116.0, 60.0, 0.0, 0.0), 4)
-        0.0458
-
-    Source:
-        composition
-
+    goodput E: share of the wall time that is useful · interval τ [s] · blocking δ [s]
+    background w [s]: from the end of that stop until the checkpoint can be used
+    interference σ: share of training speed that writing takes meanwhile
+    → share
+    Source: composition
     Monotone: increasing in goodput, blocking, background, interference; decreasing in interval
+    >>> round(checkpoint_share(0.8525, 1116.0, 60.0, 0.0, 0.0), 4)
+    0.0458
     """
     return goodput * (blocking + interference * background) / interval
 
@@ -71,22 +50,11 @@ def planned_share(stops: Number, stop: Number, time: Number) -> Number:
 
     n s / t
 
-    Args:
-        stops: planned stops, n [1]
-        stop: time that each takes, s [s]
-        time: wall time in which they come, t [s]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(planned_share(47.0, 1200.0, 54 * 86400.0), 4)
-        0.0121
-
-    Source:
-        llama-3-2024 §3.3.4; composition
-
+    stops n: planned stops · stop s [s]: time that each takes · time t [s]: wall time in which they come → share
+    Source: llama-3-2024 §3.3.4; composition
     Monotone: increasing in stops, stop; decreasing in time
+    >>> round(planned_share(47.0, 1200.0, 54 * 86400.0), 4)
+    0.0121
     """
     return stops * stop / time
 
@@ -97,24 +65,14 @@ def run_goodput(goodput: Number, evaluation_share: Number, planned_share: Number
 
     E (1 − e) (1 − m)
 
-    Args:
-        goodput: with interruptions alone, E [1]
-        evaluation_share: share of the time that goes to evaluation, e [1]
-        planned_share: share that goes to planned stops, m [1]
-
-    Returns:
-        goodput, which some call effective training time ratio [1]
-
-    Example:
-        >>> round(run_goodput(0.95, 0.01, 0.02), 4)
-        0.9217
-
+    goodput E: with interruptions alone · evaluation_share e: share of the time that goes to evaluation
+    planned_share m: share that goes to planned stops
+    → goodput, which some call effective training time ratio
+    Source: kokolis-2025; composition
     Holds: neither the wait for a place in the cluster nor the use of the peak is in it
-
-    Source:
-        kokolis-2025; composition
-
     Monotone: increasing in goodput; decreasing in evaluation_share, planned_share
+    >>> round(run_goodput(0.95, 0.01, 0.02), 4)
+    0.9217
     """
     return goodput * (1 - evaluation_share) * (1 - planned_share)
 
@@ -125,22 +83,13 @@ def steps_time(steps: Number, time: Number, slowdown: Number) -> Number:
 
     S T f
 
-    Args:
-        steps: optimizer steps, S [1]
-        time: of a step, T [s]
-        slowdown: time over that of the step model, by stragglers for example, f [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> steps_time(1000.0, 16.0, 1.25)
-        20000.0
-
-    Source:
-        composition
-
+    steps S: optimizer steps · time T [s]: of a step
+    slowdown f: time over that of the step model, by stragglers for example
+    → time [s]
+    Source: composition
     Monotone: increasing in steps, time, slowdown
+    >>> steps_time(1000.0, 16.0, 1.25)
+    20000.0
     """
     return steps * time * slowdown
 
@@ -151,21 +100,11 @@ def wall_time(time: Number, goodput: Number) -> Number:
 
     t / E
 
-    Args:
-        time: of all steps, t [s]
-        goodput: useful share of the wall time, E [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> wall_time(9e6, 0.9)
-        10000000.0
-
-    Source:
-        kokolis-2025; composition
-
+    time t [s]: of all steps · goodput E: useful share of the wall time → time [s]
+    Source: kokolis-2025; composition
     Monotone: increasing in time; decreasing in goodput
+    >>> wall_time(9e6, 0.9)
+    10000000.0
     """
     return time / goodput
 
@@ -176,25 +115,15 @@ def noticed_goodput(save: Number, restart: Number, mtbf: Number) -> Number:
 
     E = 1 / (e^(R/M) + s/M)
 
-    Args:
-        save: time to save after the notice, s [s]
-        restart: from an interruption until training continues, R [s]
-        mtbf: mean time between preemptions of the job, M [s]
-
-    Returns:
-        goodput, E [1]
-
-    Example:
-        >>> round(float(noticed_goodput(20.0, 420.0, 7200.0)), 4)
-        0.9409
-
+    save s [s]: time to save after the notice · restart R [s]: from an interruption until training continues
+    mtbf M [s]: mean time between preemptions of the job
+    → goodput, E
+    Source: composition
     Holds: exact for exponential preemptions that strike restarts too, with a notice as long as the save; the wait for
         capacity is not in it
-
-    Source:
-        composition
-
     Monotone: increasing in mtbf; decreasing in save, restart
+    >>> round(float(noticed_goodput(20.0, 420.0, 7200.0)), 4)
+    0.9409
     """
     kept = np.exp(-restart / mtbf)
     return kept / (1 + kept * save / mtbf)

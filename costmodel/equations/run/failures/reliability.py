@@ -18,28 +18,14 @@ def observed_failure_rate(interruptions: Number, nodes: Number, time: Number) ->
 
     r = k / (n t)
 
-    Args:
-        interruptions: interruptions counted, k [1]
-        nodes: nodes of the job, n [1]
-        time: of the run, t [s]
-
-    Returns:
-        rate [1/s]
-
-    Example:
-        >>> round(observed_failure_rate(419.0, 2048.0, 54 * 86400.0) * 86400 * 1000, 3)
-        3.789
-
+    interruptions k: interruptions counted · nodes n: nodes of the job · time t [s]: of the run → rate [1/s]
+    Source: llama-3-2024 §3.3.4; kokolis-2025
     Holds: interruptions that come from nodes, so that their number grows with the nodes
-
-    Source:
-        llama-3-2024 §3.3.4; kokolis-2025
-
-    Pitfall:
-        published rates are of different things: 6.5 per 1,000 node-days are failures of hardware, with which a job on
-        128 nodes would live 28.8 h; such jobs were seen to live 7.9 h, for software kills them too
-
+    Pitfall: published rates are of different things: 6.5 per 1,000 node-days are failures of hardware, with which a job
+        on 128 nodes would live 28.8 h; such jobs were seen to live 7.9 h, for software kills them too
     Monotone: increasing in interruptions; decreasing in nodes, time
+    >>> round(observed_failure_rate(419.0, 2048.0, 54 * 86400.0) * 86400 * 1000, 3)
+    3.789
     """
     return interruptions / (nodes * time)
 
@@ -50,24 +36,14 @@ def mean_time_between_interruptions(nodes: Number, failure_rate: Number, job_fai
 
     M = 1 / (n r + λ)
 
-    Args:
-        nodes: nodes of the job, n [1]
-        failure_rate: interruptions by one node, r [1/s]
-        job_failure_rate: interruptions that do not grow with the nodes, those by software for example, λ [1/s]
-
-    Returns:
-        mean time between interruptions, M [s]
-
-    Example:
-        >>> round(mean_time_between_interruptions(2048.0, 3.789e-3 / 86400, 0.0) / 3600, 2)
-        3.09
-
+    nodes n: nodes of the job · failure_rate r [1/s]: interruptions by one node
+    job_failure_rate λ [1/s]: interruptions that do not grow with the nodes, those by software for example
+    → mean time between interruptions, M [s]
+    Source: kokolis-2025; composition
     Holds: independent failures at constant rates; early failures and a few bad nodes make the rate fall during a run
-
-    Source:
-        kokolis-2025; composition
-
     Monotone: decreasing in nodes, failure_rate, job_failure_rate
+    >>> round(mean_time_between_interruptions(2048.0, 3.789e-3 / 86400, 0.0) / 3600, 2)
+    3.09
     """
     return 1 / (nodes * failure_rate + job_failure_rate)
 
@@ -78,21 +54,12 @@ def expected_interruptions(time: Number, mtbf: Number) -> Number:
 
     t / M
 
-    Args:
-        time: t; of one repair, for the mean number of nodes in repair [s]
-        mtbf: mean time between interruptions, M [s]
-
-    Returns:
-        interruptions [1]
-
-    Example:
-        >>> expected_interruptions(86400.0, 7200.0)
-        12.0
-
-    Source:
-        composition
-
+    time [s]: t; of one repair, for the mean number of nodes in repair · mtbf M [s]: mean time between interruptions
+    → interruptions
+    Source: composition
     Monotone: increasing in time; decreasing in mtbf
+    >>> expected_interruptions(86400.0, 7200.0)
+    12.0
     """
     return time / mtbf
 
@@ -103,23 +70,12 @@ def uninterrupted_probability(time: Number, mtbf: Number) -> Number:
 
     e^(−t/M)
 
-    Args:
-        time: t [s]
-        mtbf: mean time between interruptions, M [s]
-
-    Returns:
-        probability [1]
-
-    Example:
-        >>> round(float(uninterrupted_probability(3600.0, 3600.0)), 3)
-        0.368
-
+    time [s]: t · mtbf M [s]: mean time between interruptions → probability
+    Source: kokolis-2025
     Holds: exponential times between interruptions; no estimate calls it
-
-    Source:
-        kokolis-2025
-
     Monotone: increasing in mtbf; decreasing in time
+    >>> round(float(uninterrupted_probability(3600.0, 3600.0)), 3)
+    0.368
     """
     return np.exp(-time / mtbf)
 
@@ -130,23 +86,13 @@ def spare_nodes(down: Number, probability: Number) -> Number:
 
     smallest s with Σ e^(−d) dᵏ / k! over k ≤ s at least p
 
-    Args:
-        down: mean number of nodes in repair, d: failures in the time of a repair [1]
-        probability: p that the spares suffice [1]
-
-    Returns:
-        spare nodes [1]
-
-    Example:
-        >>> float(spare_nodes(15.52, 0.99))
-        25.0
-
+    down: mean number of nodes in repair, d: failures in the time of a repair · probability: p that the spares suffice
+    → spare nodes
+    Source: abramowitz-1964 §26.2; composition
     Holds: exact up to 350 nodes in repair; beyond, by the normal distribution with its skewness, at most one node off
-
-    Source:
-        abramowitz-1964 §26.2; composition
-
     Monotone: increasing in down, probability
+    >>> float(spare_nodes(15.52, 0.99))
+    25.0
     """
     known = np.maximum(down, NONE)
     logarithms = COUNTS * np.expand_dims(np.log(known), -1) - np.expand_dims(known, -1) - LOG_FACTORIALS

@@ -24,34 +24,23 @@ def two_level_goodput(
     E = k τ (1 − q) (q a + (1 − q) b) / (M D (1/Π − 1)) · e^(−(1 − q) w/M), a = e^(−R₁/M), b = e^(−R₂/M),
     D = 1 − q + q a, Π = ρ(τ + δ₁)^(k − 1) ρ(τ + δ₁ + δ₂), ρ(s) = D e^(−s/M) / (1 − q + q a e^(−s/M))
 
-    Args:
-        interval: useful work between two saves to memory, τ [s]
-        blocking: time for which one stops training, δ₁ [s]
-        restart: from an interruption until training continues from memory, R₁ [s]
-        saves: saves to memory for each one to storage, k [1]
-        storage_blocking: time for which one to storage stops training besides, δ₂ [s]
-        storage_restart: from an interruption until training continues from storage, R₂ [s]
-        background: until a checkpoint in storage can be used, w; 0 where training waits for it [s]
-        mtbf: mean time between interruptions of all kinds, M [s]
-        soft_share: share of them that leaves the copies in memory usable, q [1]
-
-    Returns:
-        goodput, E [1]
-
-    Example:
-        >>> round(float(two_level_goodput(120.0, 1.0, 120.0, 30.0, 60.0, 600.0, 0.0, 11134.8, 0.75)), 3)
-        0.912
-
+    interval τ [s]: useful work between two saves to memory · blocking δ₁ [s]: time for which one stops training
+    restart R₁ [s]: from an interruption until training continues from memory
+    saves k: saves to memory for each one to storage
+    storage_blocking δ₂ [s]: time for which one to storage stops training besides
+    storage_restart R₂ [s]: from an interruption until training continues from storage
+    background [s]: until a checkpoint in storage can be used, w; 0 where training waits for it
+    mtbf M [s]: mean time between interruptions of all kinds
+    soft_share q: share of them that leaves the copies in memory usable
+    → goodput, E
+    Source: composition; wang-2023-gemini
     Holds: exponential interruptions that strike work, saves and restarts alike, each of them soft with the same
         probability q < 1; exact for w = 0, and within 0.2 % of runs played out for w > 0
-
-    Source:
-        composition; wang-2023-gemini
-
-    Pitfall:
-        a copy in one peer's memory survives the loss of one node; a rack or a switch that takes both makes q smaller
-
+    Pitfall: a copy in one peer's memory survives the loss of one node; a rack or a switch that takes both makes q
+        smaller
     Monotone: increasing in mtbf; decreasing in blocking, restart, storage_blocking, storage_restart, background
+    >>> round(float(two_level_goodput(120.0, 1.0, 120.0, 30.0, 60.0, 600.0, 0.0, 11134.8, 0.75)), 3)
+    0.912
     """
     hard_share = 1 - soft_share
     near, far = np.exp(-restart / mtbf), np.exp(-storage_restart / mtbf)

@@ -14,23 +14,13 @@ def batch_first_token_steps(tokens: Number, room: Number, prompt: Number) -> Num
 
     1 + (m − 1) (1 + s / 2n) − r m (m − 1) / 2n, m = ⌈n / r⌉: in j full steps j r / s prompts end, less a half
 
-    Args:
-        tokens: of all prompts of the batch, n [1]
-        room: tokens of prompts in a step, r [1]
-        prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones [1]
-
-    Returns:
-        steps, on average [1]
-
-    Example:
-        >>> [float(batch_first_token_steps(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
-        [1.0, 1.0, 1.5625]
-
-    Holds:
-        as a mean over prompts that end anywhere in a step; off by (m − 1) s / 2n at most
-
-    Source:
-        count
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step
+    prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones
+    → steps, on average
+    Source: count
+    Holds: as a mean over prompts that end anywhere in a step; off by (m − 1) s / 2n at most
+    >>> [float(batch_first_token_steps(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+    [1.0, 1.0, 1.5625]
     """
     steps = np.ceil(tokens / room)
     later: Number = (steps - 1) * (1 + prompt / (2 * tokens)) - room * steps * (steps - 1) / (2 * tokens)
@@ -44,23 +34,14 @@ def batch_first_tokens(tokens: Number, room: Number, prompt: Number) -> Number:
     r a − (m r − n) q, a as in batch_first_token_steps, m = ⌈n / r⌉, q = 1 − (m − 1) r / n + s / 2n: the last step, in
     which so many end, is not full
 
-    Args:
-        tokens: of all prompts of the batch, n [1]
-        room: tokens of prompts in a step, r [1]
-        prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones [1]
-
-    Returns:
-        tokens, on average [1]
-
-    Example:
-        >>> [float(batch_first_tokens(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
-        [2048.0, 8192.0, 12800.0]
-
-    Source:
-        count
-
-    Pitfall:
-        half of all prompts is a third too little where a step holds several, and where a prompt takes several steps
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step
+    prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones
+    → tokens, on average
+    Source: count
+    Pitfall: half of all prompts is a third too little where a step holds several, and where a prompt takes several
+        steps
+    >>> [float(batch_first_tokens(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+    [2048.0, 8192.0, 12800.0]
     """
     steps = np.ceil(tokens / room)
     last = np.clip(1 - (steps - 1) * room / tokens + prompt / (2 * tokens), 0.0, 1.0)
@@ -74,22 +55,11 @@ def batch_first_tokens_of_share(tokens: Number, room: Number, share: Number) -> 
 
     min(n, r ⌈q n / r⌉)
 
-    Args:
-        tokens: of all prompts of the batch, n [1]
-        room: tokens of prompts in a step, r [1]
-        share: of the prompts, q [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [float(batch_first_tokens_of_share(20_000.0, 8192.0, share)) for share in (0.1, 0.5, 0.99)]
-        [8192.0, 16384.0, 20000.0]
-
-    Source:
-        count
-
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step · share q: of the prompts → tokens
+    Source: count
     Monotone: increasing in tokens, share
+    >>> [float(batch_first_tokens_of_share(20_000.0, 8192.0, share)) for share in (0.1, 0.5, 0.99)]
+    [8192.0, 16384.0, 20000.0]
     """
     return np.minimum(tokens, room * np.ceil(share * tokens / room - ROUNDED))
 
@@ -102,27 +72,15 @@ def batch_line_first_token(
 
     (c f + (N − c) (l + L / 2)) / N: those who run from the start, and the others, evenly behind the last of these
 
-    Args:
-        requests: requests of the batch, N [1]
-        concurrency: sequences that run at once, c, at most N [1]
-        ttft: mean time to the first token of those who run from the start, f [s]
-        last_ttft: that of the last of these, l [s]
-        wait: for a place, of the last one who gets one, L [s]
-
-    Returns:
-        time to the first token [s]
-
-    Example:
-        >>> round(float(batch_line_first_token(1000.0, 535.0, 27.0, 54.0, 62.0)), 2)
-        53.97
-
-    Source:
-        count
-
-    Pitfall:
-        half of the line on top of the mean of the first is a tenth too late, for those had no line
-
+    requests N: requests of the batch · concurrency: sequences that run at once, c, at most N
+    ttft f [s]: mean time to the first token of those who run from the start
+    last_ttft l [s]: that of the last of these · wait L [s]: for a place, of the last one who gets one
+    → time to the first token [s]
+    Source: count
+    Pitfall: half of the line on top of the mean of the first is a tenth too late, for those had no line
     Monotone: increasing in ttft, last_ttft, wait
+    >>> round(float(batch_line_first_token(1000.0, 535.0, 27.0, 54.0, 62.0)), 2)
+    53.97
     """
     waiting = np.maximum(requests - concurrency, 0.0)
     return (concurrency * ttft + waiting * (last_ttft + wait / 2)) / np.maximum(requests, concurrency)
@@ -141,31 +99,17 @@ def wave_first_token(
 
     r t₁ in the first wave; T₁ + (w − 1) T + (r − w b) t_p behind w whole waves, w = ⌈r / b⌉ − 1
 
-    Args:
-        requests: requests with a first token, r [1]
-        concurrency: answers of a wave, b [1]
-        first_wave: time from the start of the first wave to the second, T₁ [s]
-        later_wave: the same of every other, T [s]
-        first_prompt: of one prompt of the first wave, beside half of whose answers steps decode, t₁ [s]
-        prompt_time: of one of a later wave, beside all of them, t_p [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> [float(wave_first_token(r, 600.0, 76.0, 77.0, 0.1, 0.105)) for r in (300.0, 600.0, 700.0, 1300.0)]
-        [30.0, 60.0, 86.5, 163.5]
-
-    Holds:
-        answers alike, so that places become free as they were taken
-
-    Source:
-        composition; exact
-
-    Pitfall:
-        as a flow, 700 requests on 595 places have their last first token a quarter too early
-
+    requests r: requests with a first token · concurrency b: answers of a wave
+    first_wave T₁ [s]: time from the start of the first wave to the second · later_wave T [s]: the same of every other
+    first_prompt t₁ [s]: of one prompt of the first wave, beside half of whose answers steps decode
+    prompt_time t_p [s]: of one of a later wave, beside all of them
+    → time [s]
+    Source: composition; exact
+    Holds: answers alike, so that places become free as they were taken
+    Pitfall: as a flow, 700 requests on 595 places have their last first token a quarter too early
     Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
+    >>> [float(wave_first_token(r, 600.0, 76.0, 77.0, 0.1, 0.105)) for r in (300.0, 600.0, 700.0, 1300.0)]
+    [30.0, 60.0, 86.5, 163.5]
     """
     waves = np.maximum(np.ceil(requests / concurrency) - 1.0, 0.0)
     later = first_wave + (waves - 1.0) * later_wave + (requests - waves * concurrency) * prompt_time
@@ -185,25 +129,14 @@ def wave_first_token_mean(
 
     (b² t₁ / 2 + Σ_w m_w (T₁ + (w − 1) T + m_w t_p / 2)) / n: m_w requests of wave w, b but of the last
 
-    Args:
-        requests: requests of the batch, n [1]
-        concurrency: answers of a wave, b [1]
-        first_wave: time from the start of the first wave to the second, T₁ [s]
-        later_wave: the same of every other, T [s]
-        first_prompt: of one prompt of the first wave, t₁ [s]
-        prompt_time: of one of a later wave, t_p [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(wave_first_token_mean(700.0, 600.0, 76.0, 77.0, 0.1, 0.105)), 2)
-        37.32
-
-    Source:
-        composition; exact
-
+    requests n: requests of the batch · concurrency b: answers of a wave
+    first_wave T₁ [s]: time from the start of the first wave to the second · later_wave T [s]: the same of every other
+    first_prompt t₁ [s]: of one prompt of the first wave · prompt_time t_p [s]: of one of a later wave
+    → time [s]
+    Source: composition; exact
     Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
+    >>> round(float(wave_first_token_mean(700.0, 600.0, 76.0, 77.0, 0.1, 0.105)), 2)
+    37.32
     """
     whole, first = np.maximum(np.floor(requests / concurrency), 1.0), np.minimum(requests, concurrency)
     between, rest = whole - 1.0, np.maximum(requests - whole * concurrency, 0.0)

@@ -21,23 +21,14 @@ def spreads_away(amount: Number, allowance: Number, spread: Number) -> Number:
 
     ln(l / x) / σ
 
-    Args:
-        amount: the prediction, taken as the median, x [u]
-        allowance: what it may be at most, l [u]
-        spread: uncertainty, standard deviation of the logarithm, σ [1]
-
-    Returns:
-        standard deviations [1]
-
-    Example:
-        >>> round(float(spreads_away(70.0, 80.0, 0.104194)), 3)
-        1.282
-
+    amount x [u]: the prediction, taken as the median · allowance l [u]: what it may be at most
+    spread σ: uncertainty, standard deviation of the logarithm
+    → standard deviations
+    Source: limpert-2001
     Holds: log-normal errors
-    Source:
-        limpert-2001
-
     Monotone: increasing in allowance; decreasing in amount
+    >>> round(float(spreads_away(70.0, 80.0, 0.104194)), 3)
+    1.282
     """
     return np.log(allowance / amount) / np.maximum(spread, SURE)
 
@@ -48,21 +39,11 @@ def log_slope(amount: Number, other_amount: Number, factor: Number) -> Number:
 
     ln(x₁/x) / ln f, not under 1
 
-    Args:
-        amount: the result without the factor, x [u]
-        other_amount: the result with it, x₁ [u]
-        factor: on all step times, f [1]
-
-    Returns:
-        power [1]
-
-    Example:
-        >>> round(float(log_slope(10.0, 14.4, 1.2)), 6), float(log_slope(10.0, 10.0, 1.0))
-        (2.0, 1.0)
-
+    amount x [u]: the result without the factor · other_amount x₁ [u]: the result with it · factor f → power
+    Source: exact
     Holds: waits grow faster than the steps that requests wait for
-    Source:
-        exact
+    >>> round(float(log_slope(10.0, 14.4, 1.2)), 6), float(log_slope(10.0, 10.0, 1.0))
+    (2.0, 1.0)
     """
     apart = np.log(factor)
     known = np.abs(apart) > SURE
@@ -75,20 +56,11 @@ def remaining_error(whole_error: Number, error: Number) -> Number:
 
     √(u² − u₁²)
 
-    Args:
-        whole_error: by all kinds together, u [u]
-        error: by the known kind, u₁ [u]
-
-    Returns:
-        standard deviation by the others [u]
-
-    Example:
-        >>> round(float(remaining_error(0.05, 0.03)), 6)
-        0.04
-
+    whole_error u [u]: by all kinds together · error u₁ [u]: by the known kind → standard deviation by the others [u]
+    Source: jcgm-100 §5.1.2
     Holds: independent kinds
-    Source:
-        jcgm-100 §5.1.2
+    >>> round(float(remaining_error(0.05, 0.03)), 6)
+    0.04
     """
     return np.maximum(whole_error**2 - error**2, 0.0) ** 0.5
 
@@ -100,21 +72,13 @@ def chance_of_both(deviations: Number, other_deviations: Number, correlation: Nu
     Φ(h) Φ(k) + (1/2π) ∫ exp(−(h² + k² − 2 h k sin θ) / (2 cos² θ)) dθ, θ from 0 to arcsin r; over r = 0.9
     min(Φ(h), Φ(k)) less the integral from arcsin r to π/2; by Gauss's ten points
 
-    Args:
-        deviations: of the first over its mean, h [1]
-        other_deviations: of the second over its mean, k [1]
-        correlation: of the two, r [1]
-
-    Returns:
-        chance [1]
-
-    Example:
-        >>> [round(float(chance_of_both(0.0, 0.0, each)), 4) for each in (0.0, 0.5, 0.99, 1.0)]
-        [0.25, 0.3333, 0.4775, 0.5]
-
+    deviations h: of the first over its mean · other_deviations k: of the second over its mean
+    correlation r: of the two
+    → chance
+    Source: abramowitz-1964 §26.3.3; genz-2004
     Holds: correlations from 0 to 1, to 0.0002
-    Source:
-        abramowitz-1964 §26.3.3; genz-2004
+    >>> [round(float(chance_of_both(0.0, 0.0, each)), 4) for each in (0.0, 0.5, 0.99, 1.0)]
+    [0.25, 0.3333, 0.4775, 0.5]
     """
     one, other = np.clip(deviations, -FARTHEST, FARTHEST), np.clip(other_deviations, -FARTHEST, FARTHEST)
     shared = np.clip(correlation, 0.0, 1.0)
@@ -149,20 +113,11 @@ def chance_between(upper_chance: Number, lower_chance: Number) -> Number:
 
     max(Φᵤ − Φₗ, 0)
 
-    Args:
-        upper_chance: that it lies below the upper bound, Φᵤ [1]
-        lower_chance: that it lies below the lower bound, Φₗ [1]
-
-    Returns:
-        chance [1]
-
-    Example:
-        >>> round(float(chance_between(0.75, 0.5)), 6), float(chance_between(0.5, 0.75))
-        (0.25, 0.0)
-
+    upper_chance Φᵤ: that it lies below the upper bound · lower_chance Φₗ: that it lies below the lower bound → chance
+    Source: exact
     Holds: bounds on one figure, or on figures that are off together
-    Source:
-        exact
+    >>> round(float(chance_between(0.75, 0.5)), 6), float(chance_between(0.5, 0.75))
+    (0.25, 0.0)
     """
     return np.maximum(upper_chance - lower_chance, 0.0)
 
@@ -173,21 +128,14 @@ def chance_with(chance: Number, joint_chance: Number, shared_chance: Number) -> 
 
     P P₂ / P₁
 
-    Args:
-        chance: that the limits before are kept, P [1]
-        joint_chance: that those on the shared error and those of the further kind are, P₂ [1]
-        shared_chance: that those on the shared error alone are, P₁ [1]
-
-    Returns:
-        chance [1]
-
-    Example:
-        >>> round(float(chance_with(0.72, 0.4, 0.8)), 6), float(chance_with(0.0, 0.0, 0.0))
-        (0.36, 0.0)
-
+    chance P: that the limits before are kept
+    joint_chance P₂: that those on the shared error and those of the further kind are
+    shared_chance P₁: that those on the shared error alone are
+    → chance
+    Source: exact
     Holds: kinds that are independent once the limits on the shared error are kept
-    Source:
-        exact
+    >>> round(float(chance_with(0.72, 0.4, 0.8)), 6), float(chance_with(0.0, 0.0, 0.0))
+    (0.36, 0.0)
     """
     known = np.asarray(shared_chance) > 0
     return np.where(known, chance * joint_chance / np.where(known, shared_chance, 1.0), 0.0)

@@ -19,23 +19,14 @@ def steps_in_line(prompt: Number, room: Number, utilisation: Number, variation: 
     ρ^e k (1 + v²) / (2 (1 − ρ)), e = √(2 max(1/k, 1) + 2) − 1, k = s / r; ∞ from ρ = 1 on: prompts over the room pass
     one at a time, shorter ones as before 1/k servers
 
-    Args:
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        room: tokens that a step leaves to prompts, r [1]
-        utilisation: share of the room that others' prompts take, ρ [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        steps [1]
-
-    Example:
-        >>> [round(float(steps_in_line(s, 2048.0, 0.6, 0.0)), 2) for s in (8192.0, 2048.0, 256.0)]
-        [3.0, 0.75, 0.03]
-
-    Source:
-        sakasegawa-1977; composition
-
+    prompt s: tokens of the prompt that are computed, on average · room r: tokens that a step leaves to prompts
+    utilisation ρ: share of the room that others' prompts take
+    variation v: of the prompts, standard deviation over mean
+    → steps
+    Source: sakasegawa-1977; composition
     Monotone: increasing in utilisation, variation
+    >>> [round(float(steps_in_line(s, 2048.0, 0.6, 0.0)), 2) for s in (8192.0, 2048.0, 256.0)]
+    [3.0, 0.75, 0.03]
     """
     stable = utilisation < 1
     fills = prompt / np.maximum(room, 1e-9)
@@ -51,23 +42,14 @@ def steps_of_a_request(line_steps: Number, prompt_steps: Number, later_steps: Nu
 
     K = g + L + a + n
 
-    Args:
-        line_steps: steps in line, L [1]
-        prompt_steps: steps that carry the prompt, the last of which gives the first token, a [1]
-        later_steps: steps that give the later tokens, n [1]
-        missed_steps: steps that begin before a request is there, g: one half where it comes at any time [1]
-
-    Returns:
-        steps [1]
-
-    Example:
-        >>> steps_of_a_request(0.5, 2.0, 511.0, 0.5)
-        514.0
-
-    Source:
-        count
-
+    line_steps L: steps in line · prompt_steps a: steps that carry the prompt, the last of which gives the first token
+    later_steps n: steps that give the later tokens
+    missed_steps: steps that begin before a request is there, g: one half where it comes at any time
+    → steps
+    Source: count
     Monotone: increasing in line_steps, prompt_steps, later_steps, missed_steps
+    >>> steps_of_a_request(0.5, 2.0, 511.0, 0.5)
+    514.0
     """
     return missed_steps + line_steps + prompt_steps + later_steps
 
@@ -78,23 +60,13 @@ def requests_per_step(users: Number, steps: Number, token_budget: Number, tokens
 
     x = min(N / K, M / (s + o))
 
-    Args:
-        users: users, N [1]
-        steps: of a request, K [1]
-        token_budget: tokens of a step at most, M [1]
-        tokens: that a request takes of steps, prompt and answer, s + o [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> [float(requests_per_step(users, 512.0, 2048.0, 2560.0)) for users in (64.0, 640.0)]
-        [0.125, 0.8]
-
-    Source:
-        little-1961; exact
-
+    users N: users · steps K: of a request · token_budget M: tokens of a step at most
+    tokens: that a request takes of steps, prompt and answer, s + o
+    → requests
+    Source: little-1961; exact
     Monotone: increasing in users, token_budget; decreasing in steps, tokens
+    >>> [float(requests_per_step(users, 512.0, 2048.0, 2560.0)) for users in (64.0, 640.0)]
+    [0.125, 0.8]
     """
     return np.minimum(users / steps, token_budget / tokens)
 
@@ -105,25 +77,13 @@ def of_others(amount: Number, users: Number) -> Number:
 
     a (N − 1) / N
 
-    Args:
-        amount: of all users, a [1]
-        users: users, N, at least one [1]
-
-    Returns:
-        amount of the others [1]
-
-    Example:
-        >>> [float(of_others(8.0, users)) for users in (1.0, 2.0, 8.0)]
-        [0.0, 4.0, 7.0]
-
-    Holds:
-        by the arrival theorem for lengths that are spread; an open loop of the same rate meets all of it, so that the
-        two differ by 1/N of what others add
-
-    Source:
-        reiser-1980
-
+    amount a: of all users · users: users, N, at least one → amount of the others
+    Source: reiser-1980
+    Holds: by the arrival theorem for lengths that are spread; an open loop of the same rate meets all of it, so that
+        the two differ by 1/N of what others add
     Monotone: increasing in amount, users
+    >>> [float(of_others(8.0, users)) for users in (1.0, 2.0, 8.0)]
+    [0.0, 4.0, 7.0]
     """
     return amount * np.maximum(users - 1, 0.0) / users
 
@@ -143,25 +103,14 @@ def tokens_beside(
     L r + m min(1, r / s) / 2 + f u / (f + u), f = m (L + a − ½), u = max(r / 2, r − s): ahead in line, ahead among
     those that came for the same step, and later ones in what its last step has left; of whole prompts u = max(0, r − s)
 
-    Args:
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        room: tokens that a step leaves to prompts, r [1]
-        line_steps: steps in line, L [1]
-        prompt_steps: steps that carry the prompt, a [1]
-        arriving_tokens: tokens of others' prompts that come in a step, m [1]
-        in_parts: whether a step may take a part of a prompt
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> round(float(tokens_beside(1024.0, 8128.0, 0.0, 1.0, 1000.0)))
-        967
-
-    Source:
-        composition
-
+    prompt s: tokens of the prompt that are computed, on average · room r: tokens that a step leaves to prompts
+    line_steps L: steps in line · prompt_steps a: steps that carry the prompt
+    arriving_tokens m: tokens of others' prompts that come in a step · in_parts
+    → tokens
+    Source: composition
     Monotone: increasing in line_steps, prompt_steps, arriving_tokens
+    >>> round(float(tokens_beside(1024.0, 8128.0, 0.0, 1.0, 1000.0)))
+    967
     """
     fill = np.maximum(room, 1e-9)
     together = arriving_tokens / 2 * np.minimum(1.0, fill / prompt)
@@ -184,33 +133,17 @@ def loop_first_token_time(
 
     g t̄ + (L + a) D + β + γ (s + B)
 
-    Args:
-        missed_steps: steps that begin before a request is there, g [1]
-        mean_step: mean step that others' requests make, t̄ [s]
-        steps: in line and with the prompt, L + a [1]
-        step: a step of the others without prompts, D [s]
-        sequence_time: time each sequence adds to a step, β [s]
-        prompt_token_time: time each prompt token adds, γ [s]
-        tokens: of the prompt and of others' beside it, s + B [1]
-
-    Returns:
-        time to the first token [s]
-
-    Example:
-        >>> round(loop_first_token_time(0.5, 0.015, 2.0, 0.012, 60e-6, 48e-6, 8192.0 + 300.0), 3)
-        0.439
-
-    Holds:
-        users whose answers differ in length, so that their prompts are spread over time; of 132 simulated loops it is
-        1 % off in the median, 15 % at worst
-
-    Source:
-        composition
-
-    Pitfall:
-        a prompt a little over the room takes two steps, but not twice its time
-
+    missed_steps g · mean_step t̄ [s]: mean step that others' requests make · steps: in line and with the prompt, L + a
+    step D [s]: a step of the others without prompts · sequence_time β [s]
+    prompt_token_time γ [s]: time each prompt token adds · tokens: of the prompt and of others' beside it, s + B
+    → time to the first token [s]
+    Source: composition
+    Holds: users whose answers differ in length, so that their prompts are spread over time; of 132 simulated loops it
+        is 1 % off in the median, 15 % at worst
+    Pitfall: a prompt a little over the room takes two steps, but not twice its time
     Monotone: increasing in missed_steps, mean_step, steps, step, sequence_time, prompt_token_time, tokens
+    >>> round(loop_first_token_time(0.5, 0.015, 2.0, 0.012, 60e-6, 48e-6, 8192.0 + 300.0), 3)
+    0.439
     """
     return missed_steps * mean_step + steps * step + sequence_time + prompt_token_time * tokens
 
@@ -221,24 +154,14 @@ def loop_token_time(steps: Number, mean_step: Number, ttft: Number, later_steps:
 
     max((K t̄ − f) / n, t₋ + β): no less than others' mean step with its own row
 
-    Args:
-        steps: steps of a request, K [1]
-        mean_step: mean step, t̄ [s]
-        ttft: time to the first token, f [s]
-        later_steps: steps that give the later tokens, n; without any, the least stands for them [1]
-        met_step: mean step that others' requests make, with one more sequence, t₋ + β [s]
-
-    Returns:
-        time of a step in which it decodes [s]
-
-    Example:
-        >>> round(float(loop_token_time(512.0, 0.02, 0.13, 511.0, 0.0195)) * 1e3, 2)
-        19.78
-
-    Source:
-        little-1961; reiser-1980
-
+    steps K: steps of a request · mean_step t̄ [s]: mean step · ttft f [s]
+    later_steps: steps that give the later tokens, n; without any, the least stands for them
+    met_step [s]: mean step that others' requests make, with one more sequence, t₋ + β
+    → time of a step in which it decodes [s]
+    Source: little-1961; reiser-1980
     Monotone: increasing in steps, mean_step, met_step; decreasing in ttft
+    >>> round(float(loop_token_time(512.0, 0.02, 0.13, 511.0, 0.0195)) * 1e3, 2)
+    19.78
     """
     some = later_steps > 0
     return np.maximum(np.where(some, (steps * mean_step - ttft) / np.where(some, later_steps, 1.0), met_step), met_step)
@@ -252,24 +175,13 @@ def crowded_first_token_time(
 
     max(f, K t̄ − n t)
 
-    Args:
-        ttft: with a line that others leave, f [s]
-        steps: steps from one request of a user to the next, K = N / x [1]
-        mean_step: mean step, t̄ [s]
-        later_steps: steps that give the later tokens, n [1]
-        tpot: time of each, t [s]
-
-    Returns:
-        time to the first token [s]
-
-    Example:
-        >>> round(float(crowded_first_token_time(0.5, 640.0, 0.05, 511.0, 0.05)), 2)
-        6.45
-
-    Source:
-        little-1961
-
+    ttft f [s]: with a line that others leave · steps: steps from one request of a user to the next, K = N / x
+    mean_step t̄ [s]: mean step · later_steps n: steps that give the later tokens · tpot t [s]: time of each
+    → time to the first token [s]
+    Source: little-1961
     Monotone: increasing in ttft, steps, mean_step; decreasing in later_steps, tpot
+    >>> round(float(crowded_first_token_time(0.5, 640.0, 0.05, 511.0, 0.05)), 2)
+    6.45
     """
     return np.maximum(ttft, steps * mean_step - later_steps * tpot)
 
@@ -282,28 +194,16 @@ def loop_first_token_variance(
 
     S² (v² + μ (1 − μ / N) (1 + v²)), μ = min((f − f₀) / S, N − 1): each of N users is met or not
 
-    Args:
-        ttft: mean time to the first token, f [s]
-        own_time: the same without others' prompts, f₀ [s]
-        service: time of a prompt in full steps, S [s]
-        users: users, N [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> round(float(loop_first_token_variance(0.2, 0.12, 0.1, 64.0, 0.0)), 4)
-        0.0079
-
-    Holds:
-        the p99 of a log-normal time with it is 4 % off in the median of 132 simulated loops and 33 % in the worst, but
-        half too long where two users with very short answers meet in every other step
-
-    Source:
-        composition
-
+    ttft f [s]: mean time to the first token · own_time f₀ [s]: the same without others' prompts
+    service S [s]: time of a prompt in full steps · users N: users
+    variation v: of the prompts, standard deviation over mean
+    → variance [s·s]
+    Source: composition
+    Holds: the p99 of a log-normal time with it is 4 % off in the median of 132 simulated loops and 33 % in the worst,
+        but half too long where two users with very short answers meet in every other step
     Monotone: increasing in service, variation
+    >>> round(float(loop_first_token_variance(0.2, 0.12, 0.1, 64.0, 0.0)), 4)
+    0.0079
     """
     met = np.clip((ttft - own_time) / service, 0.0, np.maximum(users - 1, 0.0))
     return service**2 * (variation**2 + met * (1 - met / users) * (1 + variation**2))

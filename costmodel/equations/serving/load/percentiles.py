@@ -17,23 +17,12 @@ def normal_quantile(tail_share: Number) -> Number:
 
     z = t − (c₀ + c₁ t + c₂ t²) / (1 + d₁ t + d₂ t² + d₃ t³), t = √(−2 ln p); −z(1 − p) for p over one half
 
-    Args:
-        tail_share: share beyond, p [1]
-
-    Returns:
-        standard deviations, z [1]
-
-    Example:
-        >>> [round(float(normal_quantile(share)), 3) for share in (0.01, 0.1, 0.9)]
-        [2.327, 1.282, -1.282]
-
-    Holds:
-        to 0.00045
-
-    Source:
-        abramowitz-1964 26.2.23
-
+    tail_share p: share beyond → standard deviations, z
+    Source: abramowitz-1964 26.2.23
+    Holds: to 0.00045
     Monotone: decreasing in tail_share
+    >>> [round(float(normal_quantile(share)), 3) for share in (0.01, 0.1, 0.9)]
+    [2.327, 1.282, -1.282]
     """
     lesser = np.minimum(tail_share, 1 - tail_share)
     root = np.sqrt(-2 * np.log(np.maximum(lesser, 1e-300)))
@@ -49,23 +38,12 @@ def normal_share(deviations: Number) -> Number:
 
     Φ(z) = 1 − φ(z) (b₁ u + b₂ u² + b₃ u³ + b₄ u⁴ + b₅ u⁵), u = 1 / (1 + 0.2316419 z); 1 − Φ(−z) below 0
 
-    Args:
-        deviations: standard deviations over the mean, z [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(float(normal_share(z)), 4) for z in (0.0, 1.0, -2.326)]
-        [0.5, 0.8413, 0.01]
-
-    Holds:
-        to 1e-7
-
-    Source:
-        abramowitz-1964 26.2.17
-
+    deviations z: standard deviations over the mean → share
+    Source: abramowitz-1964 26.2.17
+    Holds: to 1e-7
     Monotone: increasing in deviations
+    >>> [round(float(normal_share(z)), 4) for z in (0.0, 1.0, -2.326)]
+    [0.5, 0.8413, 0.01]
     """
     size = np.minimum(np.abs(deviations), 38.0)
     u = 1 / (1 + 0.2316419 * size)
@@ -80,23 +58,13 @@ def lognormal_percentile(fastest: Number, mean: Number, variance: Number, deviat
 
     l + m e^(z σ − σ²/2), m = mean − l, σ² = ln(1 + variance / m²); ∞ where the mean is
 
-    Args:
-        fastest: time that no request is under, l [s]
-        mean: mean time [s]
-        variance: of the time [s·s]
-        deviations: standard deviations over the mean of a normal variable, z; 2.326 for p99, 0 for the median [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(lognormal_percentile(0.01, 0.18, 0.01, 2.326)), 3)
-        0.531
-
-    Source:
-        limpert-2001
-
+    fastest l [s]: time that no request is under · mean [s]: mean time · variance [s·s]: of the time
+    deviations: standard deviations over the mean of a normal variable, z; 2.326 for p99, 0 for the median
+    → time [s]
+    Source: limpert-2001
     Monotone: increasing in deviations
+    >>> round(float(lognormal_percentile(0.01, 0.18, 0.01, 2.326)), 3)
+    0.531
     """
     finite, floor, above, spread = _shape(fastest, mean, variance)
     grown = np.exp(np.minimum(deviations * spread - spread**2 / 2, 700.0))
@@ -109,25 +77,14 @@ def percentile_of_sum(mean: Number, excess: Number, other_excess: Number) -> Num
 
     m + √(e₁² + e₂²)
 
-    Args:
-        mean: mean time, m [s]
-        excess: percentile by one reason alone, less the mean, e₁ [s]
-        other_excess: percentile by the other one alone, less the mean, e₂ [s]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(percentile_of_sum(0.02, 0.003, 0.004)), 6)
-        0.025
-
-    Holds:
-        independent reasons; exact for normal variables
-
-    Source:
-        jcgm-100 §5.1.2
-
+    mean m [s]: mean time · excess e₁ [s]: percentile by one reason alone, less the mean
+    other_excess e₂ [s]: percentile by the other one alone, less the mean
+    → time [s]
+    Source: jcgm-100 §5.1.2
+    Holds: independent reasons; exact for normal variables
     Monotone: increasing in mean, excess, other_excess
+    >>> round(float(percentile_of_sum(0.02, 0.003, 0.004)), 6)
+    0.025
     """
     return mean + np.hypot(excess, other_excess)
 
@@ -139,30 +96,14 @@ def share_within(limit: Number, fastest: Number, mean: Number, percentile: Numbe
     Φ((ln((T − l) / m) + σ²/2) / σ), m = mean − l, σ = z − √(z² − 2 ln((q − l) / m)), z = 2.326; 0 where T ≤ l or the
     mean is ∞
 
-    Args:
-        limit: time that is allowed, T [s]
-        fastest: time that no request is under, l [s]
-        mean: mean time [s]
-        percentile: time that one request in a hundred exceeds, q [s]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(float(share_within(limit, 0.01, 0.18, 0.531)), 3) for limit in (0.18, 0.531)]
-        [0.607, 0.99]
-
-    Holds:
-        the log-normal that has this mean and this p99. Of 150 simulated shares it is 1.2 % off in the median; at worst
-        10 % of times per token, and 31 % of first tokens where all prompts are alike
-
-    Source:
-        limpert-2001; zhong-2024
-
-    Pitfall:
-        a mean within its limit is no promise to a request: about half of them take longer
-
+    limit T [s] · fastest l [s]: time that no request is under · mean [s]: mean time · percentile q [s] → share
+    Source: limpert-2001; zhong-2024
+    Holds: the log-normal that has this mean and this p99. Of 150 simulated shares it is 1.2 % off in the median; at
+        worst 10 % of times per token, and 31 % of first tokens where all prompts are alike
+    Pitfall: a mean within its limit is no promise to a request: about half of them take longer
     Monotone: increasing in limit
+    >>> [round(float(share_within(limit, 0.01, 0.18, 0.531)), 3) for limit in (0.18, 0.531)]
+    [0.607, 0.99]
     """
     finite: NDArray[np.bool_] = np.isfinite(mean) & np.isfinite(percentile)
     floor = np.where(finite, fastest, SECOND)

@@ -17,22 +17,13 @@ def queue_wait(service: Number, utilisation: Number, variation: Number) -> Numbe
 
     ρ S (1 + v²) / (2 (1 − ρ)), ∞ from ρ = 1 on
 
-    Args:
-        service: mean time of service, S [s]
-        utilisation: share of time the server works, ρ [1]
-        variation: of the service, standard deviation over mean, v [1]
-
-    Returns:
-        wait before service [s]
-
-    Example:
-        >>> round(float(queue_wait(1.0, 0.7, 1.0)), 3), float(queue_wait(1.0, 1.2, 1.0))
-        (2.333, inf)
-
-    Source:
-        harchol-balter-2013 §23
-
+    service S [s] · utilisation ρ: share of time the server works
+    variation v: of the service, standard deviation over mean
+    → wait before service [s]
+    Source: harchol-balter-2013 §23
     Monotone: increasing in service, utilisation, variation
+    >>> round(float(queue_wait(1.0, 0.7, 1.0)), 3), float(queue_wait(1.0, 1.2, 1.0))
+    (2.333, inf)
     """
     stable = 1 - utilisation > SATURATED
     crowd = utilisation * (1 + variation**2) / 2
@@ -45,20 +36,11 @@ def occupied_share(requests: Number) -> Number:
 
     1 − exp(−n)
 
-    Args:
-        requests: in the engine on average, n [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(float(occupied_share(1.0)), 3)
-        0.632
-
-    Source:
-        harchol-balter-2013 §15
-
+    requests n: in the engine on average → share
+    Source: harchol-balter-2013 §15
     Monotone: increasing in requests
+    >>> round(float(occupied_share(1.0)), 3)
+    0.632
     """
     return -np.expm1(-requests)
 
@@ -69,22 +51,13 @@ def queue_wait_variance(service: Number, utilisation: Number, variation: Number)
 
     W² + ρ S² (1 + v²)³ / (3 (1 − ρ)), ∞ from ρ = 1 on
 
-    Args:
-        service: mean time of service, S [s]
-        utilisation: share of time the server works, ρ [1]
-        variation: of the service, standard deviation over mean, v [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> round(float(queue_wait_variance(1.0, 0.5, 0.0)), 4)
-        0.5833
-
-    Source:
-        harchol-balter-2013 §23; limpert-2001
-
+    service S [s] · utilisation ρ: share of time the server works
+    variation v: of the service, standard deviation over mean
+    → variance [s·s]
+    Source: harchol-balter-2013 §23; limpert-2001
     Monotone: increasing in service, utilisation, variation
+    >>> round(float(queue_wait_variance(1.0, 0.5, 0.0)), 4)
+    0.5833
     """
     stable = 1 - utilisation > SATURATED
     free = np.where(stable, 1 - utilisation, 1.0)
@@ -99,24 +72,12 @@ def waiting_probability(servers: Number, utilisation: Number) -> Number:
 
     C = B / (1 − ρ (1 − B)), B = a B₋ / (k + a B₋) with B₋ of one server fewer, a = k ρ; 1 from ρ = 1 on
 
-    Args:
-        servers: servers, k [1]
-        utilisation: share of time each server works, ρ [1]
-
-    Returns:
-        probability [1]
-
-    Example:
-        >>> round(float(waiting_probability(4.0, 0.7)), 4)
-        0.4287
-
-    Holds:
-        exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law
-
-    Source:
-        harchol-balter-2013 §14; halfin-1981
-
+    servers k: servers · utilisation ρ: share of time each server works → probability
+    Source: harchol-balter-2013 §14; halfin-1981
+    Holds: exact up to 128 servers; from there on it falls as φ / (φ + z Φ) of z = (1 − ρ) √k, of the normal law
     Monotone: increasing in utilisation; decreasing in servers
+    >>> round(float(waiting_probability(4.0, 0.7)), 4)
+    0.4287
     """
     share = np.minimum(utilisation, 1.0)
     counted = np.minimum(servers, float(MOST_SERVERS))
@@ -149,30 +110,15 @@ def pooled_wait(
 
     C S (1 + v²) / (2 k (1 − ρ)), ∞ from ρ = 1 on
 
-    Args:
-        service: mean time of service, S [s]
-        servers: servers, k [1]
-        utilisation: share of time each server works, ρ [1]
-        variation: of the service, standard deviation over mean, v [1]
-        waiting_probability: probability that all are busy, C [1]
-
-    Returns:
-        wait before service [s]
-
-    Example:
-        >>> round(float(pooled_wait(1.0, 4.0, 0.7, 1.0, 0.4287)), 3)
-        0.357
-
-    Holds:
-        exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth
-
-    Source:
-        harchol-balter-2013 §14
-
-    Pitfall:
-        four servers that each have a line of their own wait six times as long at ρ = 0.7
-
+    service S [s] · servers k: servers · utilisation ρ: share of time each server works
+    variation v: of the service, standard deviation over mean · waiting_probability C: probability that all are busy
+    → wait before service [s]
+    Source: harchol-balter-2013 §14
+    Holds: exact for exponential times of service; of others as a single server's (Lee and Longton), within a tenth
+    Pitfall: four servers that each have a line of their own wait six times as long at ρ = 0.7
     Monotone: increasing in service, utilisation, variation, waiting_probability; decreasing in servers
+    >>> round(float(pooled_wait(1.0, 4.0, 0.7, 1.0, 0.4287)), 3)
+    0.357
     """
     stable = 1 - utilisation > SATURATED
     crowd = waiting_probability * (1 + variation**2) / 2
@@ -185,24 +131,13 @@ def pooled_wait_variance(wait: Number, waiting_probability: Number) -> Number:
 
     W² (2 / C − 1): those who wait, a share C, wait an exponential time of W / C on average
 
-    Args:
-        wait: mean wait of all, W [s]
-        waiting_probability: probability that all servers are busy, C, above 0 [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> round(float(pooled_wait_variance(0.357, 0.4287)), 3)
-        0.467
-
-    Holds:
-        exact for exponential times of service
-
-    Source:
-        harchol-balter-2013 §14
-
+    wait W [s]: mean wait of all · waiting_probability: probability that all servers are busy, C, above 0
+    → variance [s·s]
+    Source: harchol-balter-2013 §14
+    Holds: exact for exponential times of service
     Monotone: increasing in wait; decreasing in waiting_probability
+    >>> round(float(pooled_wait_variance(0.357, 0.4287)), 3)
+    0.467
     """
     return wait**2 * (2 / waiting_probability - 1)
 
@@ -213,26 +148,16 @@ def wait_percentile(wait: Number, waiting_probability: Number, tail_share: Numbe
 
     W / C × max(ln(C / p), 0): those that wait do so for an exponential time
 
-    Args:
-        wait: mean wait of all requests, W [s]
-        waiting_probability: probability to wait at all, C; of one server its utilisation [1]
-        tail_share: share of requests beyond, p [1]
-
-    Returns:
-        wait [s]
-
-    Example:
-        >>> round(float(wait_percentile(2.333, 0.7, 0.01)), 1)
-        14.2
-
-    Holds:
-        exact for exponential times of service; by simulation 16 % too much for constant ones at half load, 11 % too
+    wait W [s]: mean wait of all requests
+    waiting_probability: probability to wait at all, C; of one server its utilisation
+    tail_share p: share of requests beyond
+    → wait [s]
+    Source: harchol-balter-2013 §14
+    Holds: exact for exponential times of service; by simulation 16 % too much for constant ones at half load, 11 % too
         little for log-normal ones
-
-    Source:
-        harchol-balter-2013 §14
-
     Monotone: increasing in wait; decreasing in tail_share
+    >>> round(float(wait_percentile(2.333, 0.7, 0.01)), 1)
+    14.2
     """
     chance = np.minimum(waiting_probability, 1.0)
     return wait / np.where(chance > 0, chance, 1.0) * np.log(np.maximum(chance / tail_share, 1.0))

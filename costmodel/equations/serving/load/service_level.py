@@ -22,26 +22,15 @@ def met_prompts_variance(
     λ t (γ s)² (1 + v_s²) (1 + v_o²) / (o (1 − ρ_p)²): it meets λ o t of them at random, each in its own length, and
     those that come meanwhile make them longer; short answers are means over fewer steps
 
-    Args:
-        request_rate: requests a second of one replica, λ [1/s]
-        tpot: mean time per token, t [s]
-        prompt_work: time that a prompt adds to steps, γ s [s]
-        output: tokens that are generated, on average, o [1]
-        prompt_variation: of the lengths of prompts, v_s [1]
-        answer_variation: of the lengths of answers, v_o [1]
-        prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
-
-    Returns:
-        variance [s·s]
-
-    Example:
-        >>> round(float(met_prompts_variance(4.0, 0.0206, 0.098, 512.0, 0.0, 0.0, 0.39)) ** 0.5 * 1e3, 2)
-        2.04
-
-    Source:
-        hawkes-1971; composition
-
+    request_rate λ [1/s]: requests a second of one replica · tpot t [s]: mean time per token
+    prompt_work [s]: time that a prompt adds to steps, γ s · output o: tokens that are generated, on average
+    prompt_variation v_s: of the lengths of prompts · answer_variation v_o: of the lengths of answers
+    prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
+    → variance [s·s]
+    Source: hawkes-1971; composition
     Monotone: increasing in prompt_work, prompt_variation, answer_variation, prompt_utilisation
+    >>> round(float(met_prompts_variance(4.0, 0.0206, 0.098, 512.0, 0.0, 0.0, 0.39)) ** 0.5 * 1e3, 2)
+    2.04
     """
     unlike = (1 + prompt_variation**2) * (1 + answer_variation**2)
     free = np.maximum(1 - prompt_utilisation, 1e-3)
@@ -55,22 +44,14 @@ def crowd_deviation(base_load: Number, utilisation: Number, prompt_utilisation: 
     √(⅔ (A + ρ)) / ((1 − ρ) (1 − ρ_p)): of a mean over the time for which they are there, whose variance is ⅔ of that at
     one moment
 
-    Args:
-        base_load: requests in flight if none slowed another down, A = λ α o [1]
-        utilisation: share of time that goes into requests, ρ = λ w [1]
-        prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> round(float(crowd_deviation(20.0, 0.5, 0.39)), 1)
-        12.1
-
-    Source:
-        kelly-1979; composition
-
+    base_load: requests in flight if none slowed another down, A = λ α o
+    utilisation: share of time that goes into requests, ρ = λ w
+    prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
+    → requests
+    Source: kelly-1979; composition
     Monotone: increasing in base_load, utilisation, prompt_utilisation
+    >>> round(float(crowd_deviation(20.0, 0.5, 0.39)), 1)
+    12.1
     """
     free = np.maximum((1 - utilisation) * (1 - prompt_utilisation), 1e-3)
     return ((2 / 3) * (base_load + utilisation)) ** 0.5 / free
@@ -82,27 +63,13 @@ def goodput_rate(request_rate: Number, first_share: Number, token_share: Number)
 
     λ P₁ P₂
 
-    Args:
-        request_rate: requests a second, λ [1/s]
-        first_share: share of requests whose first token is in time, P₁ [1]
-        token_share: share of requests whose time per token is, P₂ [1]
-
-    Returns:
-        requests a second [1/s]
-
-    Example:
-        >>> goodput_rate(4.0, 0.5, 0.5)
-        1.0
-
-    Holds:
-        limits that are kept or broken independently
-
-    Source:
-        zhong-2024 §2
-
-    Pitfall:
-        it is of this load; the highest rate that keeps the limits is another
-
+    request_rate λ [1/s] · first_share P₁ · token_share P₂: share of requests whose time per token is
+    → requests a second [1/s]
+    Source: zhong-2024 §2
+    Holds: limits that are kept or broken independently
+    Pitfall: it is of this load; the highest rate that keeps the limits is another
     Monotone: increasing in request_rate, first_share, token_share
+    >>> goodput_rate(4.0, 0.5, 0.5)
+    1.0
     """
     return request_rate * first_share * token_share

@@ -17,21 +17,12 @@ def time_slope(more_time: Number, fewer_time: Number, more: Number, fewer: Numbe
 
     (t₂ − t₁) / (n₂ − n₁)
 
-    Args:
-        more_time: of a step with more of them, t₂ [s]
-        fewer_time: of a step with fewer, t₁ [s]
-        more: how many the first has, n₂ [1]
-        fewer: how many the second has, n₁, not as many [1]
-
-    Returns:
-        time for each [s]
-
-    Example:
-        >>> round(float(time_slope(13.8e-3, 10.0e-3, 64.0, 1.0)) * 1e6, 1)
-        60.3
-
-    Source:
-        composition
+    more_time t₂ [s]: of a step with more of them · fewer_time t₁ [s]: of a step with fewer
+    more n₂: how many the first has · fewer: how many the second has, n₁, not as many
+    → time for each [s]
+    Source: composition
+    >>> round(float(time_slope(13.8e-3, 10.0e-3, 64.0, 1.0)) * 1e6, 1)
+    60.3
     """
     gap = more - fewer
     return (more_time - fewer_time) / np.where(gap == 0, 1.0, gap)
@@ -43,22 +34,13 @@ def step_intercept(step: Number, sequence_time: Number, concurrency: Number) -> 
 
     t − β b
 
-    Args:
-        step: time of a step without prompts, t [s]
-        sequence_time: time each sequence adds, β [s]
-        concurrency: sequences in it, b [1]
-
-    Returns:
-        fixed time of a step [s]
-
-    Example:
-        >>> round(step_intercept(13.8e-3, 60e-6, 64.0) * 1e3, 2)
-        9.96
-
-    Source:
-        composition
-
+    step t [s]: time of a step without prompts · sequence_time β [s]: time each sequence adds
+    concurrency b: sequences in it
+    → fixed time of a step [s]
+    Source: composition
     Monotone: increasing in step; decreasing in sequence_time, concurrency
+    >>> round(step_intercept(13.8e-3, 60e-6, 64.0) * 1e3, 2)
+    9.96
     """
     return step - sequence_time * concurrency
 
@@ -71,24 +53,14 @@ def mixed_step_time(
 
     α + β b + γ m
 
-    Args:
-        base_time: fixed time of a step, α [s]
-        sequence_time: time each sequence adds, β [s]
-        concurrency: sequences in it, b [1]
-        prompt_token_time: time each prompt token adds, γ [s]
-        tokens: prompt tokens in it, m; all that the budget leaves make the longest gap a user sees [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(mixed_step_time(10e-3, 60e-6, 42.0, 48e-6, 8150.0) * 1e3)
-        404
-
-    Source:
-        agrawal-2024 §3; composition
-
+    base_time α [s]: fixed time of a step · sequence_time β [s]: time each sequence adds
+    concurrency b: sequences in it · prompt_token_time γ [s]: time each prompt token adds
+    tokens: prompt tokens in it, m; all that the budget leaves make the longest gap a user sees
+    → time [s]
+    Source: agrawal-2024 §3; composition
     Monotone: increasing in base_time, sequence_time, concurrency, prompt_token_time, tokens
+    >>> round(mixed_step_time(10e-3, 60e-6, 42.0, 48e-6, 8150.0) * 1e3)
+    404
     """
     return base_time + sequence_time * concurrency + prompt_token_time * tokens
 
@@ -99,23 +71,13 @@ def request_work(sequence_time: Number, output: Number, prompt_token_time: Numbe
 
     w = β o + γ s
 
-    Args:
-        sequence_time: time each sequence adds to a step, β [s]
-        output: tokens that are generated, on average, o [1]
-        prompt_token_time: time each prompt token adds, γ [s]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-
-    Returns:
-        work of a request [s]
-
-    Example:
-        >>> round(request_work(60.7e-6, 512.0, 47.8e-6, 2048.0) * 1e3)
-        129
-
-    Source:
-        yu-2022; composition
-
+    sequence_time β [s] · output o: tokens that are generated, on average
+    prompt_token_time γ [s]: time each prompt token adds · prompt s: tokens of the prompt that are computed, on average
+    → work of a request [s]
+    Source: yu-2022; composition
     Monotone: increasing in sequence_time, output, prompt_token_time, prompt
+    >>> round(request_work(60.7e-6, 512.0, 47.8e-6, 2048.0) * 1e3)
+    129
     """
     return sequence_time * output + prompt_token_time * prompt
 
@@ -126,21 +88,12 @@ def engine_utilisation(request_rate: Number, request_work: Number) -> Number:
 
     ρ = λ w
 
-    Args:
-        request_rate: requests a second of one replica, λ [1/s]
-        request_work: time a request adds to all steps, w [s]
-
-    Returns:
-        utilisation; from 1 on the queue grows without end [1]
-
-    Example:
-        >>> engine_utilisation(4.0, 0.125)
-        0.5
-
-    Source:
-        harchol-balter-2013 §6
-
+    request_rate λ [1/s]: requests a second of one replica · request_work w [s]: time a request adds to all steps
+    → utilisation; from 1 on the queue grows without end
+    Source: harchol-balter-2013 §6
     Monotone: increasing in request_rate, request_work
+    >>> engine_utilisation(4.0, 0.125)
+    0.5
     """
     return request_rate * request_work
 
@@ -151,28 +104,14 @@ def mean_step_time(base_time: Number, utilisation: Number) -> Number:
 
     t̄ = α / (1 − ρ), ∞ from ρ = 1 on: of α + β b + γ m, with b = λ o t̄ and m = λ s t̄ by Little's law
 
-    Args:
-        base_time: fixed time of a step, α [s]
-        utilisation: share of time that goes into requests, ρ [1]
-
-    Returns:
-        time [s]
-
-    Example:
-        >>> round(float(mean_step_time(9.98e-3, 0.516)) * 1e3, 1), float(mean_step_time(9.98e-3, 1.0))
-        (20.6, inf)
-
-    Holds:
-        exact for steps that are linear in their load, whatever the lengths; tokens are made in longer steps than the
+    base_time α [s]: fixed time of a step · utilisation ρ: share of time that goes into requests → time [s]
+    Source: little-1961; exact
+    Holds: exact for steps that are linear in their load, whatever the lengths; tokens are made in longer steps than the
         mean, see clustering_delay
-
-    Source:
-        little-1961; exact
-
-    Pitfall:
-        prompts of other users are a fifth to a third of a token's time; a decode step alone leaves them out
-
+    Pitfall: prompts of other users are a fifth to a third of a token's time; a decode step alone leaves them out
     Monotone: increasing in base_time, utilisation
+    >>> round(float(mean_step_time(9.98e-3, 0.516)) * 1e3, 1), float(mean_step_time(9.98e-3, 1.0))
+    (20.6, inf)
     """
     stable = utilisation < 1
     return base_time * np.where(stable, 1 / np.where(stable, 1 - utilisation, 1.0), np.inf)
@@ -193,29 +132,16 @@ def clustering_delay(
     (β / (1 − ρ) + γ (s / o) ρ_p (1 + v² ρ_p²) / (1 + ρ_p)) / (1 − ρ_p)²: more requests arrive during long steps and
     make the next ones long (a self-exciting process); without load it is the request's own β
 
-    Args:
-        sequence_time: time each sequence adds to a step, β [s]
-        prompt_token_time: time each prompt token adds, γ [s]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        output: tokens that are generated, on average, o [1]
-        prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s [1]
-        utilisation: share of time that goes into requests, ρ [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        time to be added to the mean step for the time per token [s]
-
-    Example:
-        >>> round(float(clustering_delay(60.7e-6, 47.8e-6, 2048.0, 512.0, 0.39, 0.516, 0.0)) * 1e3, 2)
-        0.48
-
-    Holds:
-        arrivals at random, and steps that carry all prompts that have come; clustered_token_time bounds it
-
-    Source:
-        hawkes-1971; exact to second order
-
+    sequence_time β [s] · prompt_token_time γ [s]: time each prompt token adds
+    prompt s: tokens of the prompt that are computed, on average · output o: tokens that are generated, on average
+    prompt_utilisation: share of time that goes into prompts, ρ_p = λ γ s
+    utilisation ρ: share of time that goes into requests · variation v: of the prompts, standard deviation over mean
+    → time to be added to the mean step for the time per token [s]
+    Source: hawkes-1971; exact to second order
+    Holds: arrivals at random, and steps that carry all prompts that have come; clustered_token_time bounds it
     Monotone: increasing in sequence_time, prompt_token_time, prompt, utilisation, variation
+    >>> round(float(clustering_delay(60.7e-6, 47.8e-6, 2048.0, 512.0, 0.39, 0.516, 0.0)) * 1e3, 2)
+    0.48
     """
     stable = (utilisation < 1) & (prompt_utilisation < 1)
     free = np.where(stable, 1 - utilisation, 1.0)
@@ -240,37 +166,24 @@ def clustered_token_time(
     """Time per token: the mean step, and by how much the steps of tokens are longer, as far as their budget allows.
 
     t̄ + β + x h / (x + h), x = (d − β) (1 + k / (5 (1 + k))), k = s / r, h = f X + (1 − f) D − t̄
-
     Prompts of many steps make a line, in which a full step follows another. A request that leaves it finds others there
     for the share of time f in which the line is not empty; h is what that adds to the mean over all steps at most.
 
-    Args:
-        mean_step: mean step time, t̄ [s]
-        clustering: time by which a token's step is longer if steps carry all prompts that have come, d [s]
-        sequence_time: time each sequence adds to a step, β [s]
-        step: a step without prompts at the operating point, D [s]
-        full_step: a step that prompts fill, X [s]
-        busy_share: share of time that prompts fill whole steps, f; 1 counts where it is more [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        room: tokens that a step leaves to prompts, r [1]
-
-    Returns:
-        time per token [s]
-
-    Example:
-        >>> times = [clustered_token_time(0.045, more, 6e-5, 0.01, 0.4, 0.79, 16e3, 8e3) for more in (0.01, 1.0)]
-        >>> [round(float(time) * 1e3, 1) for time in times]
-        [55.9, 265.1]
-
-    Holds:
-        arrivals at random; of 346 simulated loads with prompts of 300 to 64,000 tokens it is 1 % off in the median, 6 %
-        in nine of ten and 17 % at worst; of the 202 with prompts up to 16,000 and answers from 128 tokens, 4 % in nine
-        of ten and 12 % at worst. The 5 is fitted to them
-
-    Source:
-        composition
-
+    mean_step t̄ [s]: mean step time
+    clustering d [s]: time by which a token's step is longer if steps carry all prompts that have come
+    sequence_time β [s] · step D [s]: a step without prompts at the operating point
+    full_step X [s]: a step that prompts fill
+    busy_share: share of time that prompts fill whole steps, f; 1 counts where it is more
+    prompt s: tokens of the prompt that are computed, on average · room r: tokens that a step leaves to prompts
+    → time per token [s]
+    Source: composition
+    Holds: arrivals at random; of 346 simulated loads with prompts of 300 to 64,000 tokens it is 1 % off in the median,
+        6 % in nine of ten and 17 % at worst; of the 202 with prompts up to 16,000 and answers from 128 tokens, 4 % in
+        nine of ten and 12 % at worst. The 5 is fitted to them
     Monotone: increasing in clustering, full_step
+    >>> times = [clustered_token_time(0.045, more, 6e-5, 0.01, 0.4, 0.79, 16e3, 8e3) for more in (0.01, 1.0)]
+    >>> [round(float(time) * 1e3, 1) for time in times]
+    [55.9, 265.1]
     """
     fills = prompt / np.maximum(room, 1.0)
     longer = np.maximum(clustering - sequence_time, 0.0) * (1 + fills / (5 * (1 + fills)))
@@ -291,22 +204,13 @@ def requests_in_flight(request_rate: Number, output: Number, tpot: Number) -> Nu
 
     b = λ o t
 
-    Args:
-        request_rate: requests a second of one replica, λ [1/s]
-        output: tokens that are generated, on average, o [1]
-        tpot: time per output token, t [s]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> round(requests_in_flight(4.0, 512.0, 20.6e-3), 1)
-        42.2
-
-    Source:
-        little-1961
-
+    request_rate λ [1/s]: requests a second of one replica · output o: tokens that are generated, on average
+    tpot t [s]
+    → requests
+    Source: little-1961
     Monotone: increasing in request_rate, output, tpot
+    >>> round(requests_in_flight(4.0, 512.0, 20.6e-3), 1)
+    42.2
     """
     return request_rate * output * tpot
 
@@ -317,20 +221,10 @@ def interference_share(step: Number, tpot: Number) -> Number:
 
     1 − D / t
 
-    Args:
-        step: a step with as many sequences and no prompt, D [s]
-        tpot: time per output token, t [s]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(interference_share(12.5e-3, 20.6e-3), 2)
-        0.39
-
-    Source:
-        agrawal-2024 §3; composition
-
+    step D [s]: a step with as many sequences and no prompt · tpot t [s] → share
+    Source: agrawal-2024 §3; composition
     Monotone: increasing in tpot; decreasing in step
+    >>> round(interference_share(12.5e-3, 20.6e-3), 2)
+    0.39
     """
     return 1 - step / tpot

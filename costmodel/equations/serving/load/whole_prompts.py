@@ -22,34 +22,21 @@ def whole_prompt_room(room: Number, prompt: Number, variation: Number) -> Number
 
     s max(n d + (k − (1 + v²) / 2) (1 − d), 1 + Φ((k − 2) / (v √2)), k / 2), k = max(r / s, 1),
     n = m − 1 + Φ((k − m) / (v √m)) with m the whole number next to k, d = e^(−2π² v² k)
-
     What is left in front of a prompt that does not fit is the age of a renewal process: the rest of a division for
     equal prompts, half of a length-biased prompt for unlike ones. A step that has any holds one prompt, and a second
     where two fit. Two steps that follow each other hold more than the room of one, so that it is half full at least.
 
-    Args:
-        room: tokens that a step leaves to prompts, r [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [float(whole_prompt_room(room, 2048.0, 0.0)) for room in (8150.0, 2047.0)]
-        [6144.0, 2048.0]
-        >>> round(float(whole_prompt_room(8150.0, 2048.0, 0.6)))
-        6757
-
-    Holds:
-        equal prompts exactly; unlike ones that all fit to 7 %. Those longer than the room are counted by
+    room r: tokens that a step leaves to prompts · prompt s: tokens of the prompt that are computed, on average
+    variation v: of the prompts, standard deviation over mean
+    → tokens
+    Source: cox-1962; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp; vllm-engine v1/core/sched
+    Holds: equal prompts exactly; unlike ones that all fit to 7 %. Those longer than the room are counted by
         whole_prompt_slots and blocking_share, and by too_long_share
-
-    Source:
-        cox-1962; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp; vllm-engine v1/core/sched
-
-    Pitfall:
-        two prompts of a little over half a step's budget never share a step
+    Pitfall: two prompts of a little over half a step's budget never share a step
+    >>> [float(whole_prompt_room(room, 2048.0, 0.0)) for room in (8150.0, 2047.0)]
+    [6144.0, 2048.0]
+    >>> round(float(whole_prompt_room(8150.0, 2048.0, 0.6)))
+    6757
     """
     fills = np.maximum(room, prompt) / prompt
     near = np.round(fills)
@@ -67,23 +54,14 @@ def variation_in_room(variation: Number, room: Number, prompt: Number, room_vari
 
     √(v² + V / (s max(r, s))): of r / s prompts, whose sum has the variance v² s r, and of the room, which adds its own
 
-    Args:
-        variation: of the prompts, standard deviation over mean, v [1]
-        room: tokens that a step leaves to prompts, on average, r [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        room_variance: variance of the room, as answers come and go, V [1]
-
-    Returns:
-        variation [1]
-
-    Example:
-        >>> [round(float(variation_in_room(v, 2000.0, 1000.0, 48.0)), 4) for v in (0.0, 0.3)]
-        [0.0049, 0.3]
-
-    Source:
-        composition
-
+    variation v: of the prompts, standard deviation over mean · room r: tokens that a step leaves to prompts, on average
+    prompt s: tokens of the prompt that are computed, on average
+    room_variance V: variance of the room, as answers come and go
+    → variation
+    Source: composition
     Monotone: increasing in variation, room_variance; decreasing in room, prompt
+    >>> [round(float(variation_in_room(v, 2000.0, 1000.0, 48.0)), 4) for v in (0.0, 0.3)]
+    [0.0049, 0.3]
     """
     return np.sqrt(variation**2 + room_variance / (prompt * np.maximum(room, prompt)))
 
@@ -94,24 +72,12 @@ def whole_prompt_slots(token_budget: Number, prompt: Number) -> Number:
 
     M − s + 1: one more begins only where it fits beside those that are being decoded
 
-    Args:
-        token_budget: tokens of a step at most, M [1]
-        prompt: tokens of the prompt that are computed, s [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> [float(whole_prompt_slots(8192.0, prompt)) for prompt in (2048.0, 8192.0)]
-        [6145.0, 1.0]
-
-    Source:
-        count; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp; vllm-engine v1/core/sched
-
-    Pitfall:
-        a budget of just the prompt's tokens runs one request at a time
-
+    token_budget M: tokens of a step at most · prompt s: tokens of the prompt that are computed → requests
+    Source: count; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp; vllm-engine v1/core/sched
+    Pitfall: a budget of just the prompt's tokens runs one request at a time
     Monotone: increasing in token_budget; decreasing in prompt
+    >>> [float(whole_prompt_slots(8192.0, prompt)) for prompt in (2048.0, 8192.0)]
+    [6145.0, 1.0]
     """
     return np.maximum(token_budget - prompt, 0.0) + 1
 
@@ -123,27 +89,15 @@ def whole_prompt_concurrency(token_budget: Number, prompt: Number, output: Numbe
     b₀ d + b₁ (1 − d), d = e^(−2π² v² M / (s + o)); equal prompts: b₀ = max(n o, M − (n + 1) (s − 1)),
     n = ⌊M / (s + o)⌋; unlike ones: b₁ = max((M − w) o / (s + o), M o / (2 s + o)), w = s (1 + v²) / 2
 
-    Args:
-        token_budget: tokens of a step at most, M [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        output: tokens that are generated, on average, o [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> [float(whole_prompt_concurrency(8192.0, 2048.0, 512.0, v)) for v in (0.0, 1.0)]
-        [1536.0, 1228.8]
-
-    Holds:
-        n prompts in every step keep n o in flight; M − (n + 1) (s − 1) are in flight where steps take turns with n and
-        with n + 1. Prompts that wait for a step of their own lower it further
-
-    Source:
-        little-1961; cox-1962
-
+    token_budget M: tokens of a step at most · prompt s: tokens of the prompt that are computed, on average
+    output o: tokens that are generated, on average · variation v: of the prompts, standard deviation over mean
+    → requests
+    Source: little-1961; cox-1962
+    Holds: n prompts in every step keep n o in flight; M − (n + 1) (s − 1) are in flight where steps take turns with n
+        and with n + 1. Prompts that wait for a step of their own lower it further
     Monotone: increasing in token_budget
+    >>> [float(whole_prompt_concurrency(8192.0, 2048.0, 512.0, v)) for v in (0.0, 1.0)]
+    [1536.0, 1228.8]
     """
     each = prompt + output
     count = np.floor(token_budget / each + ROUNDED)
@@ -161,26 +115,15 @@ def blocking_share(token_budget: Number, concurrency: Number, prompt: Number, va
 
     Φ(z(M)) − Φ(z(M − b)), z(x) = ln(x / s) / σ + σ / 2, σ² = ln(1 + v²); 0 for equal prompts
 
-    Args:
-        token_budget: tokens of a step at most, M [1]
-        concurrency: sequences that are being decoded, b [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(float(blocking_share(8192.0, 140.0, 2048.0, v)), 5) for v in (0.0, 0.6, 1.0)]
-        [0.0, 0.00027, 0.00097]
-
-    Holds:
-        log-normal lengths; an engine refuses prompts longer than a step
-
-    Source:
-        limpert-2001; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp
-
+    token_budget M: tokens of a step at most · concurrency b: sequences that are being decoded
+    prompt s: tokens of the prompt that are computed, on average
+    variation v: of the prompts, standard deviation over mean
+    → share
+    Source: limpert-2001; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp
+    Holds: log-normal lengths; an engine refuses prompts longer than a step
     Monotone: increasing in concurrency
+    >>> [round(float(blocking_share(8192.0, 140.0, 2048.0, v)), 5) for v in (0.0, 0.6, 1.0)]
+    [0.0, 0.00027, 0.00097]
     """
     left = np.maximum(token_budget - concurrency, 1.0)
     share = _share_up_to(token_budget, prompt, variation) - _share_up_to(left, prompt, variation)
@@ -193,25 +136,14 @@ def too_long_share(token_budget: Number, prompt: Number, variation: Number) -> N
 
     1 − Φ(ln(M / s) / σ + σ / 2), σ² = ln(1 + v²); of equal prompts all or none
 
-    Args:
-        token_budget: tokens of a step at most, M [1]
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> [round(float(too_long_share(budget, 2048.0, 0.6)), 3) for budget in (2048.0, 4096.0, 8192.0)]
-        [0.391, 0.063, 0.003]
-
-    Holds:
-        log-normal lengths
-
-    Source:
-        limpert-2001; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp
-
+    token_budget M: tokens of a step at most · prompt s: tokens of the prompt that are computed, on average
+    variation v: of the prompts, standard deviation over mean
+    → share
+    Source: limpert-2001; tensorrt-llm cpp/tensorrt_llm/batch_manager/microBatchScheduler.cpp
+    Holds: log-normal lengths
     Monotone: decreasing in token_budget; increasing in prompt
+    >>> [round(float(too_long_share(budget, 2048.0, 0.6)), 3) for budget in (2048.0, 4096.0, 8192.0)]
+    [0.391, 0.063, 0.003]
     """
     return np.where(variation > 0, 1 - _share_up_to(token_budget, prompt, variation), prompt > token_budget)
 
@@ -222,25 +154,14 @@ def longest_prompt(prompt: Number, variation: Number, tail_share: Number) -> Num
 
     s max(1, e^(z σ − σ² / 2)), z = Φ⁻¹(1 − p), σ² = ln(1 + v²)
 
-    Args:
-        prompt: tokens of the prompt that are computed, on average, s [1]
-        variation: of the prompts, standard deviation over mean, v [1]
-        tail_share: share of prompts beyond, p [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [round(float(longest_prompt(2048.0, v, 0.01))) for v in (0.0, 0.6)]
-        [2048, 6381]
-
-    Holds:
-        log-normal lengths
-
-    Source:
-        limpert-2001
-
+    prompt s: tokens of the prompt that are computed, on average
+    variation v: of the prompts, standard deviation over mean · tail_share p: share of prompts beyond
+    → tokens
+    Source: limpert-2001
+    Holds: log-normal lengths
     Monotone: increasing in prompt; decreasing in tail_share
+    >>> [round(float(longest_prompt(2048.0, v, 0.01))) for v in (0.0, 0.6)]
+    [2048, 6381]
     """
     spread = np.sqrt(np.log1p(variation**2))
     return prompt * np.maximum(np.exp(normal_quantile(tail_share) * spread - spread**2 / 2), 1.0)

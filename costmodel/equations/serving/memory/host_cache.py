@@ -17,26 +17,15 @@ def shared_host_rate(link: Number, share: Number, bandwidth: Number, ranks: Numb
 
     min(η B, M / n)
 
-    Args:
-        link: rate of one accelerator's link to the host, one way, B [B/s]
-        share: share of it that large copies reach, η [1]
-        bandwidth: of all channels of the host's memory, M; infinite where no document states it [B/s]
-        ranks: accelerators of the node, n [1]
-
-    Returns:
-        rate of each [B/s]
-
-    Example:
-        >>> [float(shared_host_rate(64e9, 0.86, memory, 8.0)) / 1e9 for memory in (614.4e9, 204.8e9)]
-        [55.04, 25.6]
-
-    Holds:
-        every accelerator has a link of its own; where two share a switch, state half the link
-
-    Source:
-        ml-engineering; composition
-
+    link B [B/s]: rate of one accelerator's link to the host, one way · share η: share of it that large copies reach
+    bandwidth [B/s]: of all channels of the host's memory, M; infinite where no document states it
+    ranks n: accelerators of the node
+    → rate of each [B/s]
+    Source: ml-engineering; composition
+    Holds: every accelerator has a link of its own; where two share a switch, state half the link
     Monotone: increasing in link, share, bandwidth; decreasing in ranks
+    >>> [float(shared_host_rate(64e9, 0.86, memory, 8.0)) / 1e9 for memory in (614.4e9, 204.8e9)]
+    [55.04, 25.6]
     """
     return np.minimum(share * link, bandwidth / ranks)
 
@@ -47,28 +36,15 @@ def tokens_in_reach(pool_held: Number, host_held: Number, *, keeps: Keeps) -> Nu
 
     copies: max(N, H); evicted: N + H
 
-    Args:
-        pool_held: tokens that the device's pool holds, N [1]
-        host_held: tokens that the host's memory holds, H [1]
-        keeps: "copies" of all that is computed, the device's among it, or what the device "evicted"
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [float(tokens_in_reach(476e3, 952e3, keeps=keeps)) / 1e3 for keeps in ("copies", "evicted")]
-        [952.0, 1428.0]
-
-    Holds:
-        the least recently used goes first, on both
-
-    Source:
-        vllm-engine v1/kv_offload; tensorrt-llm; exact
-
-    Pitfall:
-        a host that keeps copies and holds less than the device adds nothing
-
+    pool_held N: tokens that the device's pool holds · host_held H: tokens that the host's memory holds
+    keeps: "copies" of all that is computed, the device's among it, or what the device "evicted"
+    → tokens
+    Source: vllm-engine v1/kv_offload; tensorrt-llm; exact
+    Holds: the least recently used goes first, on both
+    Pitfall: a host that keeps copies and holds less than the device adds nothing
     Monotone: increasing in pool_held, host_held
+    >>> [float(tokens_in_reach(476e3, 952e3, keeps=keeps)) / 1e3 for keeps in ("copies", "evicted")]
+    [952.0, 1428.0]
     """
     if keeps == "copies":
         return np.maximum(pool_held, host_held)
@@ -81,21 +57,12 @@ def history_variation(turns: Number, hit_share: Number) -> Number:
 
     √((4 n − 2) / (3 (n − 1) p) − 1): turn k of n loads k − 1 parts with probability p
 
-    Args:
-        turns: turns of a conversation, 2 at least, n [1]
-        hit_share: share of later turns that load, p [1]
-
-    Returns:
-        standard deviation over the mean [1]
-
-    Example:
-        >>> round(float(history_variation(4.0, 1.0)), 3)  # 0, 1, 2, 3 parts: mean 1.5, variance 1.25
-        0.745
-
-    Source:
-        composition; exact
-
+    turns n: turns of a conversation, 2 at least · hit_share p: share of later turns that load
+    → standard deviation over the mean
+    Source: composition; exact
     Monotone: decreasing in turns, hit_share
+    >>> round(float(history_variation(4.0, 1.0)), 3)  # 0, 1, 2, 3 parts: mean 1.5, variance 1.25
+    0.745
     """
     turns = np.maximum(turns, 2.0)
     return np.sqrt((4.0 * turns - 2.0) / (3.0 * (turns - 1.0) * hit_share) - 1.0)

@@ -16,28 +16,16 @@ def pool_of_total(
 
     u T − W − A − R; below 0 by what is missing
 
-    Args:
-        memory: memory of the device as its driver reports it, T [B]
-        memory_fraction: share that the engine claims, u [1]
-        weight_memory: weights of the rank, W [B]
-        activation_memory: peak of a step at its full budget, A [B]
-        runtime_memory: what no tensor holds: context, communicators, since vLLM 0.21 also graphs, R [B]
-
-    Returns:
-        pool of a rank [B]
-
-    Example:
-        >>> round(pool_of_total(79.19, 0.95, 14.99, 1.89, 0.25), 2)
-        58.1
-
-    Source:
-        vllm-engine v1/worker/gpu_worker.py; llm-d-planner
-
-    Pitfall:
-        the driver of an H100 reports 79.19 GiB, nvidia-smi 79.65, the datasheet 80; the same share of another engine
-        is another pool
-
+    memory T [B]: memory of the device as its driver reports it · memory_fraction u: share that the engine claims
+    weight_memory W [B]: weights of the rank · activation_memory A [B]: peak of a step at its full budget
+    runtime_memory R [B]: what no tensor holds: context, communicators, since vLLM 0.21 also graphs
+    → pool of a rank [B]
+    Source: vllm-engine v1/worker/gpu_worker.py; llm-d-planner
+    Pitfall: the driver of an H100 reports 79.19 GiB, nvidia-smi 79.65, the datasheet 80; the same share of another
+        engine is another pool
     Monotone: increasing in memory, memory_fraction; decreasing in weight_memory, activation_memory, runtime_memory
+    >>> round(pool_of_total(79.19, 0.95, 14.99, 1.89, 0.25), 2)
+    58.1
     """
     return memory_fraction * memory - weight_memory - activation_memory - runtime_memory
 
@@ -48,22 +36,13 @@ def pool_of_free_before(free_before: Number, free_after: Number, memory_fraction
 
     F₁ − (1 − f) F₀: weights and pool together take f of F₀
 
-    Args:
-        free_before: free before loading, F₀ [B]
-        free_after: free after loading, F₁ [B]
-        memory_fraction: share for weights and pool, f [1]
-
-    Returns:
-        pool of a rank [B]
-
-    Example:
-        >>> round(pool_of_free_before(78.68, 78.68 - 14.99, 0.83), 2)
-        50.31
-
-    Source:
-        sglang srt/model_executor/model_runner.py
-
+    free_before F₀ [B]: free before loading · free_after F₁ [B]: free after loading
+    memory_fraction f: share for weights and pool
+    → pool of a rank [B]
+    Source: sglang srt/model_executor/model_runner.py
     Monotone: increasing in free_after, memory_fraction; decreasing in free_before
+    >>> round(pool_of_free_before(78.68, 78.68 - 14.99, 0.83), 2)
+    50.31
     """
     return free_after - (1 - memory_fraction) * free_before
 
@@ -74,22 +53,13 @@ def pool_of_free_after(memory: Number, used: Number, memory_fraction: Number) ->
 
     f (T − U)
 
-    Args:
-        memory: memory of the device, T [B]
-        used: weights and the peak of a dry run, U [B]
-        memory_fraction: share of the rest, f [1]
-
-    Returns:
-        pool of a rank [B]
-
-    Example:
-        >>> round(pool_of_free_after(79.19, 17.5, 0.9), 2)
-        55.52
-
-    Source:
-        tensorrt-llm _torch/pyexecutor/_util.py
-
+    memory T [B]: memory of the device · used U [B]: weights and the peak of a dry run
+    memory_fraction f: share of the rest
+    → pool of a rank [B]
+    Source: tensorrt-llm _torch/pyexecutor/_util.py
     Monotone: increasing in memory; decreasing in used
+    >>> round(pool_of_free_after(79.19, 17.5, 0.9), 2)
+    55.52
     """
     return memory_fraction * (memory - used)
 
@@ -100,29 +70,16 @@ def activation_peak(sequences: Number, vocab: Number, kept: Number, layer_peak: 
 
     max(κ S V, A)
 
-    Args:
-        sequences: sequences of a step at most, each with a row of logits, S [1]
-        vocab: entries of the vocabulary, V [1]
-        kept: bytes kept per logit, κ: 15.5 of vLLM from 0.17 on, 38.9 before [B]
-        layer_peak: peak of a layer at the step's full budget, A [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(float(activation_peak(1024.0, 128256.0, 15.5, 0.75 * 2**30)) / 2**30, 2)
-        1.9
-
-    Holds:
-        dense models to 4 % in the median and 12 % at worst; mixtures take 15 % more; of a pipeline the last stage
-
-    Source:
-        llm-d-planner; serving-fit
-
-    Pitfall:
-        the limit on sequences costs memory: 1,024 of them with a vocabulary of 128,256 take 1.9 GiB
-
+    sequences S: sequences of a step at most, each with a row of logits · vocab V
+    kept [B]: bytes kept per logit, κ: 15.5 of vLLM from 0.17 on, 38.9 before
+    layer_peak A [B]: peak of a layer at the step's full budget
+    → bytes [B]
+    Source: llm-d-planner; serving-fit
+    Holds: dense models to 4 % in the median and 12 % at worst; mixtures take 15 % more; of a pipeline the last stage
+    Pitfall: the limit on sequences costs memory: 1,024 of them with a vocabulary of 128,256 take 1.9 GiB
     Monotone: increasing in sequences, vocab, kept, layer_peak
+    >>> round(float(activation_peak(1024.0, 128256.0, 15.5, 0.75 * 2**30)) / 2**30, 2)
+    1.9
     """
     return np.maximum(kept * sequences * vocab, layer_peak)
 
@@ -133,26 +90,13 @@ def layer_peak_bytes(token_budget: Number, hidden: Number, ffn_hidden: Number, e
 
     3 e M (h + f)
 
-    Args:
-        token_budget: tokens of a step at most, M [1]
-        hidden: width of the residual stream, h [1]
-        ffn_hidden: inner width of the MLP on a rank, f [1]
-        element: bytes of an element, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(layer_peak_bytes(8192.0, 4096.0, 14336.0, 2.0) / 2**30, 2)
-        0.84
-
-    Holds:
-        gate, up and their product beside the stream, its norm and the result
-
-    Source:
-        count of tensors; serving-fit
-
+    token_budget M: tokens of a step at most · hidden h · ffn_hidden f: inner width of the MLP on a rank · element e [B]
+    → bytes [B]
+    Source: count of tensors; serving-fit
+    Holds: gate, up and their product beside the stream, its norm and the result
     Monotone: increasing in token_budget, hidden, ffn_hidden, element
+    >>> round(layer_peak_bytes(8192.0, 4096.0, 14336.0, 2.0) / 2**30, 2)
+    0.84
     """
     return 3 * element * token_budget * (hidden + ffn_hidden)
 
@@ -173,32 +117,19 @@ def reserve_bytes(
 
     R = R₀ + c x_c + n x_n + b x_b + g x_g
 
-    Args:
-        reserve_base: whatever the plan, R₀: 512 MiB [B]
-        chunk: tokens of a chunk of prompts, 2,048 at least, c [1]
-        per_chunk_token: for each of them, x_c: 1.5 MiB [B]
-        ranks: tensor-parallel ranks times pipeline stages, n [1]
-        per_rank: for each rank, x_n: 128 MiB [B]
-        sequences: largest batch of a captured graph, b [1]
-        per_sequence: for each of its sequences, x_b: 2 MiB, and 3 to 4.5 for each rank of data-parallel attention [B]
-        graph_sizes: sizes that graphs of prompts are captured at, in releases that have them, g [1]
-        per_graph_size: for each of them, x_g: 8 MiB [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> mib = 2.0**20
-        >>> reserve_bytes(512 * mib, 8192.0, 1.5 * mib, 8.0, 128 * mib, 512.0, 2 * mib, 58.0, 8 * mib) / mib
-        15312.0
-
-    Source:
-        sglang srt/server_args.py
-
-    Pitfall:
-        these numbers change with the release, and none of them is measured on the device
-
+    reserve_base [B]: whatever the plan, R₀: 512 MiB · chunk c: tokens of a chunk of prompts, 2,048 at least
+    per_chunk_token [B]: for each of them, x_c: 1.5 MiB · ranks n: tensor-parallel ranks times pipeline stages
+    per_rank [B]: for each rank, x_n: 128 MiB · sequences b: largest batch of a captured graph
+    per_sequence [B]: for each of its sequences, x_b: 2 MiB, and 3 to 4.5 for each rank of data-parallel attention
+    graph_sizes g: sizes that graphs of prompts are captured at, in releases that have them
+    per_graph_size [B]: for each of them, x_g: 8 MiB
+    → bytes [B]
+    Source: sglang srt/server_args.py
+    Pitfall: these numbers change with the release, and none of them is measured on the device
     Monotone: increasing in reserve_base, chunk, per_chunk_token, ranks, per_rank, sequences, per_sequence, graph_sizes
+    >>> mib = 2.0**20
+    >>> reserve_bytes(512 * mib, 8192.0, 1.5 * mib, 8.0, 128 * mib, 512.0, 2 * mib, 58.0, 8 * mib) / mib
+    15312.0
     """
     graphs = sequences * per_sequence + graph_sizes * per_graph_size
     return reserve_base + chunk * per_chunk_token + ranks * per_rank + graphs
@@ -210,23 +141,14 @@ def static_fraction(memory: Number, reserve: Number, least: Number, extra: Numbe
 
     1 − (max(R, R_min) + X) / T
 
-    Args:
-        memory: memory of the device, T [B]
-        reserve: what the rule of thumb leaves, R [B]
-        least: what it leaves at least, R_min: 10 GiB on devices of more than 60 GiB, else 0 [B]
-        extra: on top of it, X: 2 GiB for a draft head, 6 GiB for a draft model, else 0 [B]
-
-    Returns:
-        share [1]
-
-    Example:
-        >>> round(float(static_fraction(81559.0, 15312.0, 10240.0, 0.0)), 3)
-        0.812
-
-    Source:
-        sglang srt/server_args.py
-
+    memory T [B]: memory of the device · reserve R [B]: what the rule of thumb leaves
+    least [B]: what it leaves at least, R_min: 10 GiB on devices of more than 60 GiB, else 0
+    extra [B]: on top of it, X: 2 GiB for a draft head, 6 GiB for a draft model, else 0
+    → share
+    Source: sglang srt/server_args.py
     Monotone: increasing in memory; decreasing in reserve, least, extra
+    >>> round(float(static_fraction(81559.0, 15312.0, 10240.0, 0.0)), 3)
+    0.812
     """
     return 1 - (np.maximum(reserve, least) + extra) / memory
 
@@ -237,25 +159,14 @@ def pool_tokens(pool: Number, per_token: Number, block: Number) -> Number:
 
     q ⌊S / (c q)⌋
 
-    Args:
-        pool: bytes of the pool, S [B]
-        per_token: bytes of a token over all layers of a rank, c [B]
-        block: tokens of a block, q [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> float(pool_tokens(3.81 * 2**30, 131072.0, 16.0))
-        31200.0
-
-    Source:
-        kwon-2023 §4; vllm-engine v1/core/kv_cache_utils.py
-
-    Pitfall:
-        the pool does not depend on the longest sequence that is allowed
-
+    pool S [B]: bytes of the pool · per_token c [B]: bytes of a token over all layers of a rank
+    block q: tokens of a block
+    → tokens
+    Source: kwon-2023 §4; vllm-engine v1/core/kv_cache_utils.py
+    Pitfall: the pool does not depend on the longest sequence that is allowed
     Monotone: increasing in pool; decreasing in per_token
+    >>> float(pool_tokens(3.81 * 2**30, 131072.0, 16.0))
+    31200.0
     """
     return block * np.floor(pool / (per_token * block))
 
@@ -266,24 +177,13 @@ def worst_concurrency(pool_held: Number, longest: Number, block: Number) -> Numb
 
     N / (q ⌈n_max / q⌉)
 
-    Args:
-        pool_held: tokens that the pool holds, N [1]
-        longest: tokens of the longest request, prompt and answer, n_max [1]
-        block: tokens of a block, q [1]
-
-    Returns:
-        requests [1]
-
-    Example:
-        >>> round(float(worst_concurrency(16 * 1952.0, 20000.0, 16.0)), 2)
-        1.56
-
-    Source:
-        vllm-engine v1/core/kv_cache_utils.py
-
-    Pitfall:
-        it is no limit on requests: most are shorter, and hold half of their answer (mean_context)
-
+    pool_held N: tokens that the pool holds · longest n_max: tokens of the longest request, prompt and answer
+    block q: tokens of a block
+    → requests
+    Source: vllm-engine v1/core/kv_cache_utils.py
+    Pitfall: it is no limit on requests: most are shorter, and hold half of their answer (mean_context)
     Monotone: increasing in pool_held; decreasing in longest
+    >>> round(float(worst_concurrency(16 * 1952.0, 20000.0, 16.0)), 2)
+    1.56
     """
     return pool_held / block_tokens(longest, block)

@@ -14,24 +14,13 @@ def expert_read_probability(tokens: Number, probability: Number) -> Number:
 
     1 − (1 − p)^m
 
-    Args:
-        tokens: tokens of a step, of all ranks that share the experts, m [1]
-        probability: that one token is sent there, p [1]
-
-    Returns:
-        probability; the sum over experts of unlike p is how many are read [1]
-
-    Example:
-        >>> float(expert_read_probability(2.0, 0.25))
-        0.4375
-
-    Holds:
-        tokens choose independently; those of one sequence are more alike, and read fewer
-
-    Source:
-        exact
-
+    tokens m: tokens of a step, of all ranks that share the experts · probability p: that one token is sent there
+    → probability; the sum over experts of unlike p is how many are read
+    Source: exact
+    Holds: tokens choose independently; those of one sequence are more alike, and read fewer
     Monotone: increasing in tokens, probability
+    >>> float(expert_read_probability(2.0, 0.25))
+    0.4375
     """
     return 1 - np.maximum(1 - probability, 0.0) ** tokens
 
@@ -42,25 +31,13 @@ def experts_read(tokens: Number, top_k: Number, experts: Number) -> Number:
 
     E (1 − (1 − k / E)^m)
 
-    Args:
-        tokens: tokens of a step, of all ranks that share the experts, m [1]
-        top_k: experts a token is sent to, k [1]
-        experts: routed experts, E [1]
-
-    Returns:
-        experts [1]
-
-    Example:
-        >>> [round(float(experts_read(tokens, 8.0, 256.0)), 2) for tokens in (1.0, 2.0, 64.0)]
-        [8.0, 15.75, 222.44]
-
-    Source:
-        exact
-
-    Pitfall:
-        as many as min(E, m k) is wrong by up to a half; uneven routing reads fewer, while its busiest rank has more
-
+    tokens m: tokens of a step, of all ranks that share the experts · top_k k · experts E: routed experts → experts
+    Source: exact
+    Pitfall: as many as min(E, m k) is wrong by up to a half; uneven routing reads fewer, while its busiest rank has
+        more
     Monotone: increasing in tokens, top_k, experts
+    >>> [round(float(experts_read(tokens, 8.0, 256.0)), 2) for tokens in (1.0, 2.0, 64.0)]
+    [8.0, 15.75, 222.44]
     """
     return experts * expert_read_probability(tokens, top_k / experts)
 
@@ -73,28 +50,15 @@ def expert_layer_bytes(
 
     3 o E_t h f + 2 e r (h + f)
 
-    Args:
-        read_experts: experts whose weights are read, E_t [1]
-        rows: rows over all experts, tokens times top_k, r [1]
-        hidden: width of the residual stream, h [1]
-        ffn_hidden: inner width of an expert, f [1]
-        operand: bytes of a weight's element with its share of the scales, o [B]
-        element: bytes of an element of inputs and results, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> round(expert_layer_bytes(163.314, 0.0, 7168.0, 2048.0, 1.0, 2.0) / 1e9, 2)
-        7.19
-
-    Holds:
-        each token meets few of a layer's experts, so that weights are what counts
-
-    Source:
-        count of reads and writes; serving-fit
-
+    read_experts E_t: experts whose weights are read · rows r: rows over all experts, tokens times top_k · hidden h
+    ffn_hidden f: inner width of an expert · operand o [B]: bytes of a weight's element with its share of the scales
+    element e [B]: bytes of an element of inputs and results
+    → bytes [B]
+    Source: count of reads and writes; serving-fit
+    Holds: each token meets few of a layer's experts, so that weights are what counts
     Monotone: increasing in read_experts, rows, hidden, ffn_hidden, operand, element
+    >>> round(expert_layer_bytes(163.314, 0.0, 7168.0, 2048.0, 1.0, 2.0) / 1e9, 2)
+    7.19
     """
     return 3 * operand * read_experts * hidden * ffn_hidden + 2 * element * rows * (hidden + ffn_hidden)
 
@@ -105,25 +69,15 @@ def weight_product_bytes(m: Number, n: Number, k: Number, weight: Number, operan
 
     w n k + o m k + e m n
 
-    Args:
-        m: rows of the result [1]
-        n: columns of the result [1]
-        k: inner dimension [1]
-        weight: bytes of a weight as it is kept, with its share of the scales, w [B]
-        operand: bytes of an element of the rows that are multiplied, o [B]
-        element: bytes of an element of the result, e [B]
-
-    Returns:
-        bytes [B]
-
-    Example:
-        >>> weight_product_bytes(1.0, 4096.0, 4096.0, 0.5, 2.0, 2.0)
-        8404992.0
-
-    Source:
-        williams-2009; count of reads and writes
-
+    m: rows of the result · n: columns of the result · k: inner dimension
+    weight w [B]: bytes of a weight as it is kept, with its share of the scales
+    operand o [B]: bytes of an element of the rows that are multiplied
+    element e [B]: bytes of an element of the result
+    → bytes [B]
+    Source: williams-2009; count of reads and writes
     Monotone: increasing in m, n, k, weight, operand, element
+    >>> weight_product_bytes(1.0, 4096.0, 4096.0, 0.5, 2.0, 2.0)
+    8404992.0
     """
     return weight * n * k + operand * m * k + element * m * n
 
@@ -136,28 +90,16 @@ def absorbed_attention_flop(
 
     2 a (2 r + d_r) q n
 
-    Args:
-        cached_tokens: tokens in the cache, of all sequences of a step, n [1]
-        queries: query tokens of each sequence: 1, or the drafted ones and one, q [1]
-        heads: query heads of a rank, a [1]
-        kv_rank: width that keys and values are compressed to, r [1]
-        rope_dim: width of the key with positions, d_r [1]
-
-    Returns:
-        work of a layer [FLOP]
-
-    Example:
-        >>> absorbed_attention_flop(1.0, 1.0, 128.0, 512.0, 64.0)
-        278528.0
-
-    Source:
-        deepseek-v2 §2.1; exact count
-
-    Pitfall:
-        "decode attention is bound by memory" is wrong here: 242 FLOP for each byte of a 16-bit cache is near the ridge
-        of an H100, and two queries are over it; grouped queries of 64 heads over 8 make 8 FLOP a byte
-
+    cached_tokens n: tokens in the cache, of all sequences of a step
+    queries q: query tokens of each sequence: 1, or the drafted ones and one · heads a: query heads of a rank
+    kv_rank r · rope_dim d_r: width of the key with positions
+    → work of a layer [FLOP]
+    Source: deepseek-v2 §2.1; exact count
+    Pitfall: "decode attention is bound by memory" is wrong here: 242 FLOP for each byte of a 16-bit cache is near the
+        ridge of an H100, and two queries are over it; grouped queries of 64 heads over 8 make 8 FLOP a byte
     Monotone: increasing in cached_tokens, queries, heads, kv_rank, rope_dim
+    >>> absorbed_attention_flop(1.0, 1.0, 128.0, 512.0, 64.0)
+    278528.0
     """
     return FLOP_PER_MAC * heads * (2 * kv_rank + rope_dim) * queries * cached_tokens
 
@@ -168,28 +110,15 @@ def compute_bound_batch(operand: Number, peak: Number, bandwidth: Number) -> Num
 
     o P / (2 W)
 
-    Args:
-        operand: bytes of a weight's element with its share of the scales, o [B]
-        peak: datasheet rate of the type that is multiplied in, P [FLOP/s]
-        bandwidth: datasheet memory bandwidth, W [B/s]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [round(compute_bound_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
-        [295, 77]
-
-    Holds:
-        no estimate calls it
-
-    Source:
-        williams-2009; scaling-book chapter 7
-
-    Pitfall:
-        weights of 4 bits that are multiplied in 16 gain nothing from 77 tokens on
-
+    operand o [B]: bytes of a weight's element with its share of the scales
+    peak P [FLOP/s]: datasheet rate of the type that is multiplied in · bandwidth W [B/s]: datasheet memory bandwidth
+    → tokens
+    Source: williams-2009; scaling-book chapter 7
+    Holds: no estimate calls it
+    Pitfall: weights of 4 bits that are multiplied in 16 gain nothing from 77 tokens on
     Monotone: increasing in operand, peak; decreasing in bandwidth
+    >>> [round(compute_bound_batch(operand, 989.4e12, 3.35e12)) for operand in (2.0, 0.5195)]
+    [295, 77]
     """
     return operand * peak / (FLOP_PER_MAC * bandwidth)
 
@@ -200,24 +129,13 @@ def fastest_user_rate(weight_memory: Number, ranks: Number, bandwidth: Number) -
 
     n W / S
 
-    Args:
-        weight_memory: bytes of the weights that a token reads, over all ranks, S [B]
-        ranks: ranks that hold them between them, n [1]
-        bandwidth: datasheet memory bandwidth of one, W [B/s]
-
-    Returns:
-        tokens a second [1/s]
-
-    Example:
-        >>> round(fastest_user_rate(70.55e9, 1.0, 3.35e12), 1)
-        47.5
-
-    Holds:
-        one token a step; speculation multiplies it by the tokens that a step accepts
-
-    Source:
-        williams-2009; pope-2023
-
+    weight_memory S [B]: bytes of the weights that a token reads, over all ranks
+    ranks n: ranks that hold them between them · bandwidth W [B/s]: datasheet memory bandwidth of one
+    → tokens a second [1/s]
+    Source: williams-2009; pope-2023
+    Holds: one token a step; speculation multiplies it by the tokens that a step accepts
     Monotone: increasing in ranks, bandwidth; decreasing in weight_memory
+    >>> round(fastest_user_rate(70.55e9, 1.0, 3.35e12), 1)
+    47.5
     """
     return ranks * bandwidth / weight_memory

@@ -14,21 +14,11 @@ def chunk_count(prompt: Number, chunk: Number) -> Number:
 
     ⌈s / c⌉
 
-    Args:
-        prompt: tokens of the prompt, s [1]
-        chunk: tokens of a chunk, c [1]
-
-    Returns:
-        chunks [1]
-
-    Example:
-        >>> float(chunk_count(32768.0, 2048.0))
-        16.0
-
-    Source:
-        agrawal-2024
-
+    prompt s: tokens of the prompt · chunk c → chunks
+    Source: agrawal-2024
     Monotone: increasing in prompt; decreasing in chunk
+    >>> float(chunk_count(32768.0, 2048.0))
+    16.0
     """
     return np.ceil(prompt / chunk)
 
@@ -39,24 +29,12 @@ def reread_tokens(prompt: Number, chunk: Number) -> Number:
 
     c n (n − 1) / 2, n = ⌈s / c⌉: each chunk reads all before it
 
-    Args:
-        prompt: tokens of the prompt, s [1]
-        chunk: tokens of a chunk, c [1]
-
-    Returns:
-        tokens [1]
-
-    Example:
-        >>> [float(reread_tokens(32768.0, chunk)) for chunk in (8192.0, 2048.0, 512.0)]
-        [49152.0, 245760.0, 1032192.0]
-
-    Source:
-        agrawal-2024 §4.3; exact
-
-    Pitfall:
-        this is not what small chunks cost: chunks of 512 add 4 % to a prompt of 32,768; the fixed time of steps is
-
+    prompt s: tokens of the prompt · chunk c → tokens
+    Source: agrawal-2024 §4.3; exact
+    Pitfall: this is not what small chunks cost: chunks of 512 add 4 % to a prompt of 32,768; the fixed time of steps is
     Monotone: increasing in prompt
+    >>> [float(reread_tokens(32768.0, chunk)) for chunk in (8192.0, 2048.0, 512.0)]
+    [49152.0, 245760.0, 1032192.0]
     """
     chunks = np.ceil(prompt / chunk)
     tokens: Number = chunk * chunks * (chunks - 1) / 2
@@ -69,25 +47,13 @@ def appended_attention_flop(tokens: Number, cached_tokens: Number, heads: Number
 
     4 a d n (c + (n + 1) / 2)
 
-    Args:
-        tokens: new tokens of one sequence, n [1]
-        cached_tokens: tokens before them that are already in the cache, c [1]
-        heads: query heads of a rank, a [1]
-        head_dim: width of a head, d [1]
-
-    Returns:
-        work of a layer [FLOP]
-
-    Example:
-        >>> appended_attention_flop(8192.0, 0.0, 32.0, 128.0)
-        549822922752.0
-
-    Source:
-        dao-2023; exact count
-
-    Pitfall:
-        a prefix of the share h spares h of the matrix products, but only h² of attention
-
+    tokens n: new tokens of one sequence · cached_tokens c: tokens before them that are already in the cache
+    heads a: query heads of a rank · head_dim d
+    → work of a layer [FLOP]
+    Source: dao-2023; exact count
+    Pitfall: a prefix of the share h spares h of the matrix products, but only h² of attention
     Monotone: increasing in tokens, cached_tokens, heads, head_dim
+    >>> appended_attention_flop(8192.0, 0.0, 32.0, 128.0)
+    549822922752.0
     """
     return 2 * FLOP_PER_MAC * heads * head_dim * tokens * (cached_tokens + (tokens + 1) / 2)

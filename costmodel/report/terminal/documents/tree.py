@@ -10,7 +10,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.answered_questions import AnsweredQuestion
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.reader.sources import Provenance
+from costmodel.documents.reader.sources import Provenance, argument_meaning
 from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.explain.explain import ExplainedFigure, quantities
@@ -229,7 +229,7 @@ def page(about: Page) -> list[Line]:
         contract = about.equation.contract
         lines.append(Text())
         lines += [
-            styled(f"  {item.name}: {item.meaning}{f' [{item.unit}]' if item.unit else ''}")
+            styled(f"  {item.name}: {argument_meaning(item)}{f' [{item.unit}]' if item.unit else ''}")
             for item in contract.arguments
         ]
         lines.append(styled(f"  gives {contract.meaning} [{contract.unit}]"))
@@ -284,7 +284,7 @@ def page_json(about: Page) -> dict[str, Any]:
     if about.equation is not None:
         contract = about.equation.contract
         result["arguments"] = [
-            {"name": item.name, "meaning": item.meaning, "unit": item.unit} for item in contract.arguments
+            {"name": item.name, "meaning": argument_meaning(item), "unit": item.unit} for item in contract.arguments
         ]
         result["source"] = contract.source
         result["pitfall"] = contract.pitfall

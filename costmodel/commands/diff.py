@@ -19,6 +19,7 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.explore.compare.compare import Side
 
 Ranks = tuple[int | None, int | None]
 
@@ -121,13 +122,15 @@ def compared(
 ) -> Reply:
     """The difference of two scenarios, each as it is or as the plan of a rank."""
     from costmodel.explore.compare.compare import compare
-    from costmodel.explore.sides import fail_if_unlike, side_of
     from costmodel.report.answers import compare as report
 
     (one, before), (other, after) = ((name, case if ranks else with_plan(case)) for name, case in sides)
-    fail_if_unlike((before, after))
+    kinds = dict.fromkeys((before.kind, after.kind))
+    if len(kinds) > 1:  # the steps of one are not those of another
+        sentence = f"{' and '.join(kinds)} have no results in common"
+        raise fail("C013", sentence, None, "compare two scenarios of one workload")
     first, second = ranks or (None, None)
-    found = compare(side_of(one, before, first, changed=False), side_of(other, after, second, changed=changed))
+    found = compare(_side(one, before, first, changed=False), _side(other, after, second, changed=changed))
     return drawn(
         lambda: report.diff(found, title),
         lambda: report.diff_json(found),
@@ -135,6 +138,16 @@ def compared(
         yes=found.same or not exit_code,
         found=found,
     )
+
+
+def _side(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -> Side:
+    """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
+    from costmodel.explore.compare.compare import is_stored
+    from costmodel.explore.workloads import workload_of
+
+    found = workload_of(case).side(name, rank, changed=changed)
+    is_own = rank is None and case.scenario.plan is not None and (changed or not is_stored(case))
+    return replace(found, case=case) if is_own else found
 
 
 def _rank_words(rank: int | None) -> str:

@@ -190,7 +190,7 @@ _KEYS = {
     "max_nodes": "limits.nodes.at_most",
     "spread": "workload.prompt.spread",
 }
-_OF_SERVING = {"goodput": "limits.in_time_per_s.at_least"}
+_OF_WORKLOADS = {"serving": {"goodput": "limits.in_time_per_s.at_least"}}
 _OF_DOCUMENTS = {"name", "title", "memory", "check", "note"}  # parts of keys that mean nothing alone
 _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
@@ -206,7 +206,7 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     ('--prompt 2000', '--set stack.sequences=…')
     """
     name, value = option.removeprefix("--").replace("-", "_"), _value(option, words)
-    workload = "serving" if _is_of_serving(words) else "training"
+    workload = _workload(words)
     key = "" if name in _FLAGS or name in _OF_DOCUMENTS or not name else _key(name, workload)
     flag = _FLAGS.get(name) or _flag_of(key)
     if flag in known_options:
@@ -214,18 +214,19 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     return shlex.join(["--set", f"{key}={value}"]) if key and "--set" in known_options else ""
 
 
-def _is_of_serving(words: Sequence[str]) -> bool:
-    """Whether a flag of serving alone is among the words."""
-    from costmodel.explore.flag_keys import KEYS
+def _workload(words: Sequence[str]) -> str:
+    """The workload that a flag among the words is of alone; empty where any may be meant."""
+    from costmodel.explore.workload_flags import of_serving_alone
 
-    return any(f"--{name}" in words for name in KEYS["serving"].keys() - KEYS["training"].keys())
+    return "serving" if of_serving_alone([word.removeprefix("--") for word in words if word.startswith("--")]) else ""
 
 
 def _flag_of(key: str) -> str:
     """The flag that sets a key, if one does."""
-    from costmodel.explore.flag_keys import KEYS
+    from costmodel.explore.workload_flags import FLAGS
 
-    return next((f"--{flag}" for keys in KEYS.values() for flag, path in keys.items() if path == key), "")
+    keys = (item for flags in FLAGS.values() for item in flags.keys.items())
+    return next((f"--{flag}" for flag, path in keys if path == key), "")
 
 
 def _key(name: str, workload: str) -> str:
@@ -235,9 +236,9 @@ def _key(name: str, workload: str) -> str:
 
     meant = meant_by(name)
     others = meant.keys[0] if meant is not None and meant.keys and not meant.note else ""
-    known = _OF_SERVING.get(name, "") if workload == "serving" else ""
+    known = _OF_WORKLOADS.get(workload, {}).get(name, "")
     found = known or _KEYS.get(name) or _key_of_that_name(name, workload) or others
-    return next(iter(in_place(workload, found)), "") if workload == "serving" else found
+    return next(iter(in_place(workload, found)), "")
 
 
 def _key_of_that_name(name: str, workload: str) -> str:
@@ -245,7 +246,7 @@ def _key_of_that_name(name: str, workload: str) -> str:
     from costmodel.documents.keys.key_list import all_keys
     from costmodel.documents.schemas.results import SERVING_RESULTS, TRAINING_COLUMNS
 
-    paths = {key.path for key in all_keys() if workload != "serving" or key.of != "training"}
+    paths = {key.path for key in all_keys() if not workload or key.of in ("", workload)}
     column = SERVING_RESULTS.get(name) or TRAINING_COLUMNS.get(name)
     bound = ".at_least" if column is not None and column.better == "higher" else ".at_most"
     wanted = (f"{root}{name}{end}" for root in _ROOTS for end in ("", bound))

@@ -123,7 +123,7 @@ def _several(cases: Sequence[LoadedScenario]) -> Reply:
     from costmodel.report.page import scenarios_page as pages
     from costmodel.report.page.forms import page_forms
 
-    entries = [pages.entry_of(commands_of(case).page_facts(case)) for case in cases]
+    entries = [commands_of(case).page_entry(case) for case in cases]
     forms = page_forms(lambda: pages.scenarios_page(entries, command_line()), lambda: pages.scenarios_figure(entries))
     works = all(entry.works for entry in entries)
     lines, result = lambda: pages.scenarios_lines(entries), lambda: pages.scenarios_json(entries)

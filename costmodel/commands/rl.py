@@ -19,6 +19,7 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.explore.page.rl_facts import RlFacts
     from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -105,12 +106,12 @@ def report(case: LoadedScenario) -> Reply:
     def page() -> HtmlPage:
         from costmodel.report.page.rl_page import rl_report
 
-        return rl_report(page_facts(case), pages.command_line())
+        return rl_report(_facts(case), pages.command_line())
 
     def text() -> str:
         from costmodel.report.terminal.rl.rl_sections import report as sections
 
-        return markdown_text(sections(page_facts(case)))
+        return markdown_text(sections(_facts(case)))
 
     reply = estimate(case, verbose=False)
     return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
@@ -126,8 +127,14 @@ def figure(case: LoadedScenario, name: str) -> Reply:
 FIGURES = ("time", "memory")
 
 
-def page_facts(case: LoadedScenario) -> RlFacts:
-    """What a page shows of it."""
+def page_entry(case: LoadedScenario) -> ScenarioEntry:
+    """What a page of several scenarios shows of it."""
+    from costmodel.report.page.rl_page import scenario_entry
+
+    return scenario_entry(_facts(case))
+
+
+def _facts(case: LoadedScenario) -> RlFacts:
     from costmodel.explore.page.rl_facts import RlFacts
 
     return RlFacts(predict(reinforced(case)))

@@ -19,8 +19,8 @@ from costmodel.report.terminal.serving import serving_estimate as estimate_repor
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -187,11 +187,12 @@ def figure(case: LoadedScenario, name: str) -> Reply:
 FIGURES = ("time", "memory")
 
 
-def page_facts(case: LoadedScenario) -> ServingFacts:
+def page_entry(case: LoadedScenario) -> ScenarioEntry:
     """What a page of several scenarios shows of it."""
     from costmodel.explore.page.serving_facts import serving_facts
+    from costmodel.report.page.serving_page import scenario_entry
 
-    return serving_facts(serving(case))
+    return scenario_entry(serving_facts(serving(case)))
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

@@ -116,10 +116,10 @@ class Question:
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""
-        from costmodel.explore.flag_keys import KEYS
         from costmodel.explore.node_of_gpu import values_of_gpus
+        from costmodel.explore.workload_flags import STATED
 
-        keys = {**KEYS["training"], **KEYS["serving"]}
+        keys = {name: path for flags in STATED.values() for name, path in flags.keys.items()}
         found = []
         for fault in error.faults:
             name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
@@ -137,7 +137,7 @@ class Question:
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
         """What the command line sets: the words, and the key."""
         from costmodel.documents.keys.overrides import path_of
-        from costmodel.explore.flag_keys import keys_of
+        from costmodel.explore.workload_flags import keys_of
 
         keys = {**keys_of(case.kind), "gpus": "cluster.nodes"}
         yield from (
@@ -150,8 +150,8 @@ class Question:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
         from costmodel.documents.reader.resolved_scenario import load_any
         from costmodel.documents.schemas.default_values import SAFE
-        from costmodel.explore.flag_keys import OFF
         from costmodel.explore.safety import preferring
+        from costmodel.explore.workload_flags import OFF
 
         if self.write is not None:
             allowed(self.write, force=False)
@@ -169,8 +169,8 @@ class Question:
         """The case that is held, with the chance that is asked for."""
         from costmodel.documents.reader.override_case import vary_any
         from costmodel.documents.schemas.default_values import SAFE
-        from costmodel.explore.flag_keys import OFF, keys_of
         from costmodel.explore.safety import preferring
+        from costmodel.explore.workload_flags import OFF, keys_of
 
         others = [name for name, value in self.flags.items() if value is not None and name != "safe"]
         if others:

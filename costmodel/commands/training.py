@@ -19,10 +19,10 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
-    from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.explore.search.search import SearchResult
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
@@ -205,12 +205,13 @@ def figure(case: LoadedScenario, name: str) -> Reply:
     return pages.figure_alone(pages.of_plan(asked, name), yes=works(asked))
 
 
-def page_facts(case: LoadedScenario) -> PlanFacts:
+def page_entry(case: LoadedScenario) -> ScenarioEntry:
     """What a page of several scenarios shows of it; the best plan where it states none."""
     from costmodel.explore.page.plan_facts import plan_facts
     from costmodel.explore.page.report_facts import with_plan
+    from costmodel.report.page.plan_page import scenario_entry
 
-    return plan_facts(with_plan(training(case)))
+    return scenario_entry(plan_facts(with_plan(training(case))))
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

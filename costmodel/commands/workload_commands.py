@@ -12,10 +12,8 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.page.plan_facts import PlanFacts
-    from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.search.ranges import Axis
+    from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
@@ -88,7 +86,7 @@ class WorkloadCommands(Protocol):
     def figure(self, case: LoadedScenario, name: str) -> Reply:
         """One figure of the plan alone."""
 
-    def page_facts(self, case: LoadedScenario) -> PlanFacts | ServingFacts | RlFacts:
+    def page_entry(self, case: LoadedScenario) -> ScenarioEntry:
         """What a page of several scenarios shows of it; the best plan where it states none."""
 
     @property

@@ -11,30 +11,26 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.explain.model_memory import RECIPES
+from costmodel.explore.workload_flags import flags_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place
 from costmodel.ground.units import counted
 
-DEFAULT_ENGINE = "vllm"
 # Training software by the maker of the accelerator, where the default of a scenario is not described on it.
 _STACKS = {"Google": "maxtext-tpu", "AWS": "neuronx-distributed", "Intel": "megatron-deepspeed-gaudi"}
 DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
 DEFAULT_BATCH = 4 * 2**20  # tokens
-DEFAULT_PROMPT, DEFAULT_OUTPUT = 2048, 512  # tokens, as the shipped scenario that serves
-_STATE_BYTES = sum(RECIPES[0][1:])  # of a parameter: bf16 weight, fp32 gradient, master copy and AdamW moments
-_WEIGHT_BYTES = 2.0  # of a parameter that is served
-_ROOM = 2.0  # memory of the default machine over those bytes
-_SIZES = {
-    "training": ("cluster.nodes", "workload.sequence", "workload.global_batch"),
-    "serving": ("cluster.nodes", "workload.prompt", "workload.output", "workload.concurrency"),
-    "rl": (),
+_FIXED = {  # whatever the model, with the flag of each: lengths in tokens, as of the shipped scenario that serves
+    "workload.prompt": (2048, "default; --prompt sets it"),
+    "workload.output": (512, "default; --answer sets it"),
+    "workload.concurrency": (1, "one request at a time; --rate or --concurrency sets the load"),
 }
+_ROOM = 2.0  # memory of the default machine over those bytes
 
 
 def default_stack(kind: str, changes: Iterable[Assignment]) -> list[Assumption]:
     """The engine, or the training software of accelerators on which the usual one is not described."""
-    if kind == "serving":
-        return [Assumption("stack", DEFAULT_ENGINE, "the default engine; --stack names another")]
+    if engine := flags_of(kind).engine:
+        return [Assumption("stack", engine, "the default engine; --stack names another")]
     maker = _maker({change.path: str(change.value) for change in changes})
     if maker not in _STACKS:
         return []
@@ -52,11 +48,6 @@ def _maker(changed: dict[str, str]) -> str:
     return str(part.vendor)
 
 
-def size_paths(kind: str) -> tuple[str, ...]:
-    """The sizes of a workload of this kind that have a default."""
-    return _SIZES.get(kind, _SIZES["training"])
-
-
 def default_assignment(path: str, value: Any) -> Assignment:
     """A value that no flag gives."""
     place = Place(COMMAND_LINE, 0, 0, path)
@@ -68,22 +59,16 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
         yield _default_size("cluster.nodes", *_default_nodes(case))
-    if case.kind == "serving":
-        for name, flag, usual in (("prompt", "prompt", DEFAULT_PROMPT), ("output", "answer", DEFAULT_OUTPUT)):
-            if f"workload.{name}" in paths:
-                yield _default_size(f"workload.{name}", usual, f"default; --{flag} sets it")
-        if "workload.concurrency" in paths:
-            yield _default_size(
-                "workload.concurrency", 1, "one request at a time; --rate or --concurrency sets the load"
-            )
-        return
+    for path, (usual, origin) in _FIXED.items():
+        if path in paths:
+            yield _default_size(path, usual, origin)
     sequence = min(DEFAULT_SEQUENCE, longest)
     if "workload.sequence" in paths:
         why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
         yield _default_size("workload.sequence", int(sequence), f"{why}; --sequence sets it")
-    else:
-        sequence = float(training(case).scenario.workload.sequence)
     if "workload.global_batch" in paths:
+        if "workload.sequence" not in paths:
+            sequence = float(training(case).scenario.workload.sequence)
         batch = max(1, round(DEFAULT_BATCH / sequence))
         yield _default_size("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
 
@@ -94,9 +79,8 @@ def _default_size(path: str, value: int, origin: str) -> tuple[Assumption, int]:
 
 def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
     """Nodes, a power of two, whose memory is twice what the model's parameters hold at least."""
-    serves = case.kind == "serving"
-    held = float(model_parameters(case.model)) * (_WEIGHT_BYTES if serves else _STATE_BYTES)
+    flags = flags_of(case.kind)
+    held = float(model_parameters(case.model)) * flags.parameter_bytes
     needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
     nodes = 2 ** max(0, math.ceil(math.log2(needed)))
-    what = "weights in bf16" if serves else "training states"
-    return nodes, f"memory of at least {_ROOM:g} × the {what}; --gpus sets it"
+    return nodes, f"memory of at least {_ROOM:g} × the {flags.held}; --gpus sets it"

@@ -9,11 +9,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign
-from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.resolved_scenario import any_from
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
@@ -89,22 +89,23 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _machine(texts, beside)
     selected = _selected(texts)
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
-    world = _world(beside, given)
+    world, serves = _world(beside, given), is_served(texts)
     if len(texts) == 1 and first.format == MEGATRON:
         title = _title(first.file)
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
-    elif is_served(texts):
+    elif serves:
         part = served(texts, world, beside.assignments, beside.load)
     else:
         part = layered(texts, world, beside.assignments)
     file = " and ".join(text.file for text in texts)
     part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
-    found = _scenario(part, first.file, beside, given)
+    found = _scenario(part, first.file, beside, given, fills=not serves)
     if found.missing:
         return _imported(file, found, None)
     case = any_from(DocumentReader(), copied(found.document), first.file, ())
-    return _imported(file, replace(found, warnings=(*found.warnings, *invalid_plan(case))), case.model)
+    invalid = invalid_plan(serving(case)) if serves else ()
+    return _imported(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)
 
 
 def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
@@ -196,8 +197,11 @@ def _line(place: Place | None) -> str:
 # --- a scenario from options of a training program
 
 
-def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None) -> Imported:
-    """The scenario that a file states; a fault for what is missing, unless a part of one is asked for."""
+def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenNode | None, *, fills: bool) -> Imported:
+    """The scenario that a file states; a fault for what is missing, unless a part of one is asked for.
+
+    fills: whether its accelerators have to fill nodes; an engine may leave a part of one
+    """
     title = _title(file)
     made = Origin("file", "the text itself", Place(file))
     tree: dict[str, Any] = {"schema": OriginValue("costmodel/scenario/v1", made), "title": OriginValue(title, made)}
@@ -207,7 +211,7 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
         hint = "--gpu h100 or --node dgx-h100, for example"
         missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
     elif stated:
-        tree["cluster"] = {"node": given.name, "nodes": _nodes(given.node, beside, found)}
+        tree["cluster"] = {"node": given.name, "nodes": _nodes(given.node, beside, found, fills=fills)}
     if missing and not beside.partial:
         raise CostModelError(*missing, *(fault for fault in found.warnings if fault.code == "X007"))
     ahead, origins = placed(tree, Place(file))
@@ -222,13 +226,13 @@ def _title(file: str) -> str:
     return "imported" if file in NO_FILES else PurePath(file).stem
 
 
-def _nodes(node: Node, beside: GivenBesideFile, found: Imported) -> OriginValue:
-    """How many nodes hold the accelerators that the text states; an engine may leave a part of one."""
+def _nodes(node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool) -> OriginValue:
+    """How many nodes hold the accelerators that the text states."""
     accelerators = found.facts["accelerators"]
     if beside.nodes:
         return OriginValue(beside.nodes, Origin("assumed", "--nodes, given beside the file"))
     nodes, left = divmod(int(accelerators.value), int(node.accelerators))
-    if left and at(found.document, "workload.kind") == "serving":
+    if left and not fills:
         nodes, left = nodes + 1, 0
     if left:
         sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"

@@ -9,8 +9,7 @@ from pathlib import Path
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names, read
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.reader.serving_scenario import serving
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -23,9 +22,9 @@ from costmodel.exchange.importers.serving.served_types import without_ending
 from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.explore.flag_keys import KEYS
 from costmodel.explore.import_layers import OpenedFile, config_origin, facts_of, given_beside, with_model, with_named
-from costmodel.explore.short_form import LOADS, OF_LOADS, flag_assignment
+from costmodel.explore.short_form import OF_LOADS, flag_assignment
+from costmodel.explore.workload_flags import LOADS, keys_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 
@@ -120,12 +119,12 @@ def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | 
         return None, "", Fault("X002", sentence, stated.place or Place(""), hint)
 
 
-def invalid_plan(case: LoadedScenario) -> tuple[Fault, ...]:
+def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
     """Warnings that the plan of a command cannot exist, as an estimate of it would refuse it."""
-    if case.kind != "serving" or case.scenario.plan is None:
+    if case.scenario.plan is None:
         return ()
     try:
-        refused = predict(serving(case), bands=False).refused
+        refused = predict(case, bands=False).refused
     except CostModelError:  # which an estimate reports
         return ()
     place = case.place("plan.tp", "plan")
@@ -140,7 +139,7 @@ def load_flags(flags: Mapping[str, str]) -> Layer:
     """
     layer = Layer("")
     for name, text in flags.items():
-        path = KEYS["serving"][name]
+        path = keys_of("serving")[name]
         typed = flag_assignment(name, path, text)
         layer.facts |= facts_of(path, typed.value, f"--{name}", typed.place)
     return layer

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.flag_keys import keys_of
+from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.record import record
 
 Case = TypeVar("Case", bound=LoadedScenario)

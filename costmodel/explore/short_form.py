@@ -7,7 +7,7 @@ what they leave open has a default, which every answer states.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -26,21 +26,25 @@ from costmodel.documents.reader.resolved_scenario import (
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
-from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, size_paths
-from costmodel.explore.flag_keys import KEYS, OFF, keys_of
+from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
+from costmodel.explore.workload_flags import (
+    FLAGS,
+    LOADS,
+    OFF,
+    SERVING,
+    STATED,
+    TRAINING,
+    flags_of,
+    keys_of,
+    of_serving_alone,
+)
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
-_INSTEAD = {  # of flags that a workload does not have
-    "training": "--sequence and --batch are the sizes",
-    "serving": "--prompt and --answer are the lengths, --rate, --concurrency or --users the load",
-    "rl": "--set reaches its keys: costmodel list keys",
-}
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
-LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")  # of which a scenario has one
-OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with one of them
+OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
 _SIZES = (NODES, PART)
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
@@ -120,8 +124,8 @@ def loaded_of_flags(
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
-        if kind == "serving" and not {*map(path_of, changes)}.intersection(LOADS):
-            changes += _varied_load(tree, {*varied} - set_here)
+        if not {*map(path_of, changes)}.intersection(LOADS):
+            changes += _varied_load(tree, flags_of(kind).loads, {*varied} - set_here)
         more, further = _sizes(tree, shown, flags, (*changes, *assignments), set_here, varied)
         if "cluster.nodes" in varied:  # which are full, where a single one would be used in part
             more = [each for each in more if each.path != "cluster.node.accelerators"]
@@ -149,7 +153,7 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 
 def _overruled(flag: str, paths: set[str]) -> bool:
     """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
-    own = {keys[flag] for keys in KEYS.values() if flag in keys}
+    own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
     more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
@@ -157,8 +161,8 @@ def _overruled(flag: str, paths: set[str]) -> bool:
 def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, of those that flags stand for."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
-    if given and given[-1] not in KEYS:
-        hint = f"flags stand for {' or '.join(KEYS)}; costmodel list scenarios shows those of other workloads"
+    if given and given[-1] not in STATED:
+        hint = f"flags stand for {' or '.join(STATED)}; costmodel list scenarios shows those of other workloads"
         sentence = f"a scenario is needed with --set workload.kind={given[-1]}"
         raise fail("C030", sentence, Place(COMMAND_LINE), hint)
     return given[-1] if given else ""
@@ -166,7 +170,7 @@ def _kind_set(assignments: Iterable[str]) -> str:
 
 def kind_of(flags: ScenarioFlags) -> str:
     """What flags alone are of: serving where one of them is of serving alone, or where --stack names an engine."""
-    if {*flags.given} & ({*KEYS["serving"]} - {*KEYS["training"]}):
+    if of_serving_alone(flags.given):
         return "serving"
     try:
         engine = flags.stack is not None and isinstance(CachedReader().document("stack", flags.stack), Engine)
@@ -177,7 +181,7 @@ def kind_of(flags: ScenarioFlags) -> str:
 
 def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
     """Whether neither flags nor keys that are set are of training or of serving alone."""
-    decisive = {*KEYS["training"]} ^ {*KEYS["serving"]} | {"stack"}
+    decisive = TRAINING ^ SERVING | {"stack"}
     return decisive.isdisjoint(flags.given) and not any(
         path.startswith(("workload.", "stack", "limits.", "optimizer")) for path in set_here
     )
@@ -185,14 +189,14 @@ def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
 
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     """A fault for flags that a workload of this kind does not have."""
-    known = {*keys_of(kind), "gpu", "gpus"}
-    strange = [f"--{name}" for name in flags.given if name not in known]
-    if not strange or kind not in (*KEYS, "rl"):
+    own = flags_of(kind)
+    strange = [f"--{name}" for name in flags.given if name not in {*own.keys, "gpu", "gpus"}]
+    if not strange or kind not in FLAGS:
         return
-    why = ", ".join(f"--{name}" for name in flags.given if name in {*KEYS["serving"]} - {*KEYS["training"]})
+    why = ", ".join(f"--{name}" for name in of_serving_alone(flags.given))
     belong = "belongs" if why.count("--") == 1 else "belong"
     because = f"{why} {belong} to serving" if alone else f"the workload of the scenario is {kind}"
-    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), _INSTEAD[kind])
+    raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), own.instead)
 
 
 def _frame(kind: str) -> Mapping:
@@ -246,12 +250,12 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
                 yield replace(change, path=path, value=None)
 
 
-def _varied_load(tree: dict[Any, Any], varied: Collection[str]) -> Iterator[Assignment]:
+def _varied_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collection[str]) -> Iterator[Assignment]:
     """A load in the place of the one that a command varies, until it does, and none of another kind."""
-    load = next((path for path in LOADS if path in varied), "")
+    load = next((path for path in loads if path in varied), "")
     if load and at(tree, load) is None:
         yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
-        yield from (default_assignment(path, None) for path in LOADS if path != load and at(tree, path) is not None)
+        yield from (default_assignment(path, None) for path in loads if path != load and at(tree, path) is not None)
 
 
 # --- sizes that follow from others
@@ -266,10 +270,10 @@ def _sizes(
     varied: Collection[str],
 ) -> tuple[list[Assignment], list[Assumption]]:
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
-    kind = str(at(tree, "workload.kind"))
-    written = {path for path in size_paths(kind) if at(tree, path) is not None} | {*map(path_of, changes)}
+    sizes = flags_of(str(at(tree, "workload.kind"))).sizes
+    written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
     written |= {"cluster.nodes"} if written & {"cluster", "cluster.groups"} else set()
-    open_sizes = [path for path in size_paths(kind) if path not in written]
+    open_sizes = [path for path in sizes if path not in written]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]
     wanted = flags.gpus is not None and set_here.isdisjoint(_SIZES)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.default_values import Assumption
     from costmodel.estimate.evaluate.answer_facts import Subject
     from costmodel.estimate.shared.reasons import Reason
+    from costmodel.explore.compare.compare import Side
     from costmodel.explore.safety import Safety
     from costmodel.explore.scaling import Scaling
 
@@ -155,6 +156,12 @@ class Workload(Protocol):
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
         """The equations that each of these calls itself."""
+
+    def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
+        """One of two that are compared: its plan, or a stored result if nothing is changed; of a search the rank's.
+
+        rank: counted from 1; 0 is the scenario's own plan
+        """
 
     def varied_key(self, path: str) -> str:
         """The key that is varied where this one is named without values."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.reasons import Reason
+    from costmodel.explore.compare.compare import Side
     from costmodel.explore.scaling import Scaling
 
 _LENGTHS = ("workload.prompt", "workload.output")
@@ -182,6 +183,12 @@ class TrainingWorkload(_Usual):
 
         return called_equations(_trained(answer))
 
+    def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
+        """The answer about its plan, or the figures of a stored result."""
+        from costmodel.explore.compare.comparison_sides import training_side
+
+        return training_side(name, self.case, rank, changed=changed)
+
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
         from costmodel.explore.rank_sizes import RankSizes
@@ -321,6 +328,12 @@ class ServingWorkload(_Usual):
         asked = safety_of(self.case, path)
         return EXPECTED if is_unmeasured(inputs_of(self.case)) and not asked.is_stated else asked
 
+    def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
+        """The answer about its plan."""
+        from costmodel.explore.serving import compare_serving
+
+        return compare_serving.side(name, self.case if rank is None else compare_serving.ranked(self.case, rank))
+
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By the rate of requests, with as many replicas as its limits need."""
         from costmodel.explore.scaling import without
@@ -424,6 +437,12 @@ class RlWorkload(_Usual):
 
         assert isinstance(answer, RlAnswer)
         return rl_degrees(answer)
+
+    def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
+        """The answer about its plan, or about its best one."""
+        from costmodel.explore.rl import compare_rl
+
+        return compare_rl.side(name, self.case, compare_rl.ranked(self.case, rank))
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""

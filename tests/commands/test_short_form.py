@@ -20,8 +20,8 @@ from costmodel.documents.schemas.base import Document
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.explore.flag_keys import KEYS
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
+from costmodel.explore.workload_flags import SERVING, TRAINING, keys_of
 from costmodel.report.terminal.style.next_command import command
 
 Faults = Callable[[Any], Any]
@@ -124,9 +124,9 @@ def test_a_fault_writes_nothing(run: Any, tmp_path: Path) -> None:
 
 def test_every_flag_sets_a_key_of_the_scenario() -> None:
     fields = set(ScenarioFlags.__dataclass_fields__)
-    assert fields == {*KEYS["training"], *KEYS["serving"], "gpu", "gpus"}
+    assert fields == {*TRAINING, *SERVING, "gpu", "gpus"}
     for kind, document in (("training", Scenario), ("serving", ServingScenario)):
-        assert all(key_of(document, path) is not None for path in KEYS[kind].values())
+        assert all(key_of(document, path) is not None for path in keys_of(kind).values())
 
 
 @pytest.mark.parametrize(

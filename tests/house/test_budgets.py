@@ -50,7 +50,7 @@ CEILINGS = {
     "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
     "files": Ceiling(870, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(44, slack=5),
-    "imports in the longest chain": Ceiling(73, slack=2, target=25),
+    "imports in the longest chain": Ceiling(74, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),
     "modules in import circles": Ceiling(23, slack=0),
 }

@@ -47,6 +47,16 @@ class Subject:
     groups: tuple[tuple[float, str], ...]
     asked: float  # accelerators that --gpus asks for, whatever the node; 0 where nodes are stated
 
+    @property
+    def sizes(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
+        """What identifies a row beside model and machine, each with the keys it is read from."""
+        return {}
+
+    @property
+    def choices(self) -> dict[str, tuple[str, NamedDocument | str]]:
+        """What else was chosen, each with its key ahead."""
+        return {}
+
 
 @record
 class Facts(Subject):
@@ -57,6 +67,18 @@ class Facts(Subject):
     precision: str
     optimizer: NamedDocument
     tuning: str
+
+    @property
+    def sizes(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
+        """Sequence and batch."""
+        held = {"sequence": self.sequence, "global_batch": self.global_batch}
+        return {name: (without_point(value), (f"workload.{name}",)) for name, value in held.items()}
+
+    @property
+    def choices(self) -> dict[str, tuple[str, NamedDocument | str]]:
+        """Precision, optimizer and tuning."""
+        held = {"precision": self.precision, "optimizer": self.optimizer, "tuning": self.tuning}
+        return {name: (f"workload.{name}", value) for name, value in held.items()}
 
 
 def subject_of(case: LoadedScenario) -> Subject:
@@ -92,10 +114,8 @@ def row_facts(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
         "cluster": (facts.node.name, ("cluster.node",)),
         "nodes": (without_point(facts.nodes), ("cluster.nodes", *(("cluster.node",) if facts.asked else ()))),
         "gpus": (without_point(facts.ranks), ("cluster.nodes", each)),
+        **facts.sizes,
     }
-    if isinstance(facts, Facts):
-        found["sequence"] = without_point(facts.sequence), ("workload.sequence",)
-        found["global_batch"] = without_point(facts.global_batch), ("workload.global_batch",)
     return {
         name: None if any(varies(path, varied) for path in paths) else value for name, (value, paths) in found.items()
     }

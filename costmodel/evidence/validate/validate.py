@@ -16,6 +16,7 @@ from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
+from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (
     FITS,
@@ -87,10 +88,11 @@ class Compared:
 
 @record
 class Validated:
-    """The figures of one table: a document, or a CSV file."""
+    """The figures of one table: a document, or a CSV file, with the rules that fill its cells."""
 
     table: MeasuredTable | Table
     figures: list[Compared]
+    rules: Mapping[str, str] = field(default_factory=dict)
 
 
 def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
@@ -287,7 +289,7 @@ def _validated(
     if quantity in get_args(ServingQuantity):
         raise _of_other_kind(table.file, "training", quantity, "time, memory or regret")
     shown = quantity or quantity_of(table.columns)
-    return Validated(table, compared_rows(chosen_rows(table, where, shelf), shown, shelf, count))
+    return Validated(table, compared_rows(chosen_rows(table, where, shelf), shown, shelf, count), RULES)
 
 
 def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
@@ -18,18 +17,17 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
 
 
-def ranked(case: LoadedScenario, rank: int) -> LoadedScenario:
+def ranked(case: ServingCase, rank: int) -> ServingCase:
     """The case with the plan of a rank of its search, counted from 1; rank 0 is the scenario's own."""
-    held = serving(case)
     if rank == 0:
-        own_plan(inputs_of(held))
+        own_plan(inputs_of(case))
         return case
-    found = search(inputs_of(held), rank, bands=False)
+    found = search(inputs_of(case), rank, bands=False)
     if len(found.best) < rank:
         sentence = f"the search finds {number_of(len(found.best), 'plan')} that fit, so none of rank {rank}"
         raise fail("C004", sentence, Place(case.file))
     settings = plan_settings(found, found.best[rank - 1])
-    return vary_any(case, [f"{path}={value}" for path, value in settings.items()]) if settings else case
+    return serving(vary_any(case, [f"{path}={value}" for path, value in settings.items()])) if settings else case
 
 
 def side(name: str, case: ServingCase) -> Side:

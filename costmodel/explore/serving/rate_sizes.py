@@ -129,9 +129,13 @@ class RateSizes:
 
     def more(self, rows: Sequence[SizedTrial]) -> object:
         """Another plan that takes fewer accelerators, unless the best is used at each rate."""
+        return None if self.best else fewer_gpus(serving(self.asked.case), [*map(trial_at, rows)])
 
-        trials = [row.more for row in rows if isinstance(row.more, ServingTrial)]
-        return None if self.best else fewer_gpus(serving(self.asked.case), trials)
+
+def trial_at(row: SizedTrial) -> ServingTrial:
+    """What came of a rate."""
+    assert isinstance(row.more, ServingTrial)
+    return row.more
 
 
 def rate_sizes(asked: Workload, rates: str, *, best: bool) -> RateSizes:

@@ -21,8 +21,8 @@ from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
 from costmodel.report.terminal.style.head import (
     fact_fields,
-    facts_lines,
     flag_lines,
+    head_lines,
     job_lines,
     left_out_words,
     with_facts,
@@ -158,7 +158,7 @@ def _heads(found: Difference) -> Iterator[Line]:
     """What was computed on each side, once where both are the same; the price where a cost moved."""
     priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
-    heads = [facts_lines(facts, priced=priced) for facts in sides]
+    heads = [head_lines(facts, priced=priced) for facts in sides]
     if len(heads) == 2 and heads[0] == heads[1]:
         yield from heads[0]
         return

@@ -13,21 +13,30 @@ from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
 from costmodel.report.document import Cell, Value, Verdict, chance_verdict
+from costmodel.report.machine.json_answer import plan_rows
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part
 from costmodel.report.page.pipeline_part import pipeline_part, timeline_figures
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+from costmodel.report.page.scenarios_page import ScenarioEntry, ScenarioKind
 from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, Figures, memory_role, seconds, term_role
+from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.plan.memory_breakdown import ledger_label, ledger_note
 from costmodel.report.terminal.plan.plan_words import plan_words, verdict_words
 from costmodel.report.terminal.search.refusals import reason
 from costmodel.report.terminal.style.formatting import BAND, TIME_TERMS, between, result
 from costmodel.report.terminal.style.head import head_of, title
 
+COMPARED_BY = ScenarioKind(
+    "training",
+    (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
+     ("cost per Mtoken", "cost_per_mtoken")),
+    "mfu", "has the highest MFU", "MFU", result,
+)  # fmt: skip
 _LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
 
@@ -333,3 +342,15 @@ _DIRECTIONS = {"first": "forward", "second": "input gradient", "third": "weight 
 
 def _direction(name: str) -> str:
     return next((role for role, words in _DIRECTIONS.items() if name.endswith(words)), "first")
+
+
+def scenario_entry(facts: PlanFacts) -> ScenarioEntry:
+    """A plan among several scenarios."""
+    answer = facts.answer
+    return ScenarioEntry(
+        COMPARED_BY, title(answer.inputs.case), plan_words(answer), conclusion(answer), facts.valid,
+        not (answer.refused or answer.broken), facts.costs if facts.valid else {}, lambda: facts.nodes, TreeDrawing,
+        lambda traces: Figures(facts.costs, traces),
+        lambda traces: plan_sections(facts, Figures(facts.costs, traces))[:2],
+        lambda: findings(answer), lambda: plan_rows(answer),
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from costmodel.ground.units import gib, percent, rounded_percent, significant
 from costmodel.report.answers.rl_search import splits, why_section
 from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.document import Value, Verdict, chance_verdict
+from costmodel.report.machine import rl_json
 from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
 from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.rl_parts import (
@@ -26,6 +27,7 @@ from costmodel.report.page.rl_parts import (
     phases_part,
 )
 from costmodel.report.page.run_page import wall_part
+from costmodel.report.page.scenarios_page import ScenarioEntry, ScenarioKind
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.rl.rl_estimate import bound_by
@@ -34,6 +36,13 @@ from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import subject_words, title
+
+COMPARED_BY = ScenarioKind(
+    "rl",
+    (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
+     ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
+    "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator", result,
+)  # fmt: skip
 
 
 def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
@@ -170,3 +179,19 @@ def _results(answer: RlAnswer, cell_of: CellOf) -> Part:
 def _about(case: RlCase, varied: Sequence[str] = ()) -> list[str]:
     own = [] if any(path.startswith(("workload", "stack")) for path in varied) else [iteration_words(case)]
     return [words for words in (subject_words(subject_of(case), varied), *own) if words]
+
+
+def scenario_entry(facts: RlFacts) -> ScenarioEntry:
+    """A plan among several scenarios."""
+    answer = facts.answer
+
+    def sections(traces: Traces) -> list[Part]:
+        cell_of = partial(value_of, answer.costs, traces)
+        return [phases_part(answer, cell_of, traces), memory_part(answer, cell_of, traces)]
+
+    return ScenarioEntry(
+        COMPARED_BY, title(facts.case), both_words(answer), rl_conclusion(answer), not answer.refused,
+        answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
+        lambda traces: partial(value_of, answer.costs, traces), sections,
+        lambda: findings(answer), lambda: rl_json.estimate(answer)["plans"],
+    )  # fmt: skip

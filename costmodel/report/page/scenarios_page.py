@@ -1,4 +1,4 @@
-"""Several scenarios side by side on one page: training, serving and reinforcement learning, in any mixture."""
+"""Several scenarios side by side on one page, of any workloads."""
 
 from __future__ import annotations
 
@@ -9,37 +9,24 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.keys.workload_keys import WORKLOADS
 from costmodel.documents.schemas.results import is_money
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.explore.kept_answers import both_words
-from costmodel.explore.page.plan_facts import PlanFacts
-from costmodel.explore.page.rl_facts import RlFacts
-from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.record import record
 from costmodel.report.document import Cell, Verdict
-from costmodel.report.machine import json_answer, rl_json, serving_json
-from costmodel.report.page import rl_page, rl_parts, serving_page
 from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
-from costmodel.report.page.plan_page import conclusion, findings, plan_sections
 from costmodel.report.page.trace import PrefixedTraces, Traces
-from costmodel.report.page.values import Figures
 from costmodel.report.terminal.documents.tree import TreeDrawing
-from costmodel.report.terminal.plan.plan_words import plan_words
-from costmodel.report.terminal.rl import rl_formatting
-from costmodel.report.terminal.rl.rl_tree import RlDrawing
-from costmodel.report.terminal.serving import serving_formatting
-from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import result
-from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
 
 
 @record
 class ScenarioKind:
-    """What scenarios of one kind are compared by: columns with their heads, and the one that ranks them."""
+    """What scenarios of one workload are compared by: columns with their heads, and the one that ranks them."""
 
+    name: str
     heads: tuple[tuple[str, str], ...]
     by: str
     words: str  # of the best of several
@@ -47,33 +34,11 @@ class ScenarioKind:
     text_of: Callable[[str, float], str]
 
 
-KINDS = {
-    "training": ScenarioKind(
-        (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
-         ("cost per Mtoken", "cost_per_mtoken")),
-        "mfu", "has the highest MFU", "MFU", result,
-    ),
-    "serving": ScenarioKind(
-        (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
-         ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
-         ("cost per M generated", "cost_per_moutput")),
-        "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
-        "for each accelerator within limits", serving_formatting.result,
-    ),
-    "rl": ScenarioKind(
-        (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
-         ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
-        "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator",
-        rl_formatting.result,
-    ),
-}  # fmt: skip
-
-
 @record
 class ScenarioEntry:
-    """A scenario of any kind as the page of several shows it."""
+    """A scenario of any workload as the page of several shows it."""
 
-    kind: str
+    kind: ScenarioKind
     title: str
     plan: str
     conclusion: str
@@ -86,56 +51,6 @@ class ScenarioEntry:
     sections: Callable[[Traces], list[Part]]
     findings: Callable[[], Iterable[tuple[Verdict, str]]]
     rows: Callable[[], list[dict[str, Any]]]
-
-
-def entry_of(facts: PlanFacts | ServingFacts | RlFacts) -> ScenarioEntry:
-    """A scenario by the facts about it."""
-    if isinstance(facts, ServingFacts):
-        return _serving_entry(facts)
-    return _rl_entry(facts) if isinstance(facts, RlFacts) else _training_entry(facts)
-
-
-def _training_entry(facts: PlanFacts) -> ScenarioEntry:
-    answer = facts.answer
-    return ScenarioEntry(
-        "training", title(answer.inputs.case), plan_words(answer), conclusion(answer), facts.valid,
-        not (answer.refused or answer.broken), facts.costs if facts.valid else {}, lambda: facts.nodes, TreeDrawing,
-        lambda traces: Figures(facts.costs, traces),
-        lambda traces: plan_sections(facts, Figures(facts.costs, traces))[:2],
-        lambda: findings(answer), lambda: json_answer.plan_rows(answer),
-    )  # fmt: skip
-
-
-def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
-    answer = facts.answer
-
-    def sections(traces: Traces) -> list[Part]:
-        cell_of = partial(serving_page.value_of, answer.costs, traces)
-        token = [serving_page.token_part(answer, cell_of)] if facts.settled else []
-        return [*token, serving_page.memory_part(answer, traces)]
-
-    return ScenarioEntry(
-        "serving", title(facts.case), serving_formatting.plan_words(answer), serving_page.serving_conclusion(answer),
-        not answer.refused, not (answer.refused or answer.broken), {} if answer.refused else answer.costs,
-        lambda: facts.nodes, ServingDrawing, lambda traces: partial(serving_page.value_of, answer.costs, traces),
-        sections, lambda: serving_page.findings(answer), lambda: serving_json.estimate(answer)["plans"],
-    )  # fmt: skip
-
-
-def _rl_entry(facts: RlFacts) -> ScenarioEntry:
-    answer = facts.answer
-
-    def sections(traces: Traces) -> list[Part]:
-        cell_of = partial(rl_page.value_of, answer.costs, traces)
-        return [rl_parts.phases_part(answer, cell_of, traces), rl_parts.memory_part(answer, cell_of, traces)]
-
-    return ScenarioEntry(
-        "rl", title(facts.case), both_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
-        answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
-        lambda traces: partial(rl_page.value_of, answer.costs, traces),
-        sections,
-        lambda: rl_page.findings(answer), lambda: rl_json.estimate(answer)["plans"],
-    )  # fmt: skip
 
 
 def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) -> HtmlPage:
@@ -166,35 +81,31 @@ def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) ->
     )
 
 
-def _kinds(entries: Sequence[ScenarioEntry]) -> list[str]:
+def _kinds(entries: Sequence[ScenarioEntry]) -> list[ScenarioKind]:
     return list(dict.fromkeys(entry.kind for entry in entries))
 
 
-def _best(working: Sequence[ScenarioEntry], kind: str) -> str:
+def _best(working: Sequence[ScenarioEntry], kind: ScenarioKind) -> str:
     """Which of the scenarios of a kind is best, and by how much it is."""
-    column = KINDS[kind].by
+    column = kind.by
     if not working:
         return ""
     best = max(working, key=lambda entry: entry.costs[column])
-    value = KINDS[kind].text_of(column, best.costs[column])
-    return (
-        f"; {best.title} {KINDS[kind].words}, {value}"
-        if len(working) > 1
-        else f"; {best.title}: {value} {KINDS[kind].of}"
-    )
+    value = kind.text_of(column, best.costs[column])
+    return f"; {best.title} {kind.words}, {value}" if len(working) > 1 else f"; {best.title}: {value} {kind.of}"
 
 
-def scenarios_figure(entries: Sequence[ScenarioEntry], kind: str = "") -> Bars | None:
-    """What scenarios of one kind are ranked by, of each."""
-    held = KINDS[kind or _kinds(entries)[0]]
-    shown = [entry for entry in entries if entry.valid and entry.kind == (kind or _kinds(entries)[0])]
+def scenarios_figure(entries: Sequence[ScenarioEntry], key: str = "kind") -> Bars | None:
+    """What scenarios of the first kind are ranked by, of each."""
+    held = entries[0].kind
+    shown = [entry for entry in entries if entry.valid and entry.kind == held]
     bars = [FigureEntry(entry.title, entry.costs[held.by], "first" if entry.works else "second", held.by)
             for entry in shown]  # fmt: skip
     if not bars:
         return None
     words = "The longer the better; orange does not fit or breaks a limit."
     text_of = partial(held.text_of, held.by)
-    return amounts(f"by-{kind or 'kind'}", f"{held.by} of each scenario", words, bars, "", text_of)
+    return amounts(f"by-{key}", f"{held.by} of each scenario", words, bars, "", text_of)
 
 
 def scenarios_lines(entries: Sequence[ScenarioEntry]) -> list[Line]:
@@ -208,23 +119,27 @@ def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
     """The plan of every scenario as plain values."""
     rows = []
     for entry in entries:
-        stated = {"title": entry.title, "workload": entry.kind, "conclusion": entry.conclusion}
+        stated = {"title": entry.title, "workload": entry.kind.name, "conclusion": entry.conclusion}
         rows += [{**stated, **plan} for plan in entry.rows() or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 
-def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], kind: str) -> Part:
-    held, rows = KINDS[kind], list[list[Cell]]()
+def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], held: ScenarioKind) -> Part:
+    rows = list[list[Cell]]()
     for entry, traces in found:
         cell_of = entry.cell_of(traces)
         shown = [entry.valid and (entry.works or not is_money(column)) for _, column in held.heads]
         cells = [cell_of(column) if known else "" for known, (_, column) in zip(shown, held.heads, strict=True)]
         rows.append([entry.title, *cells, entry.plan])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure([entry for entry, _ in found], kind)
+    figure = scenarios_figure([entry for entry, _ in found], held.name)
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
-    name = {"rl": "reinforcement learning"}.get(kind, kind)
-    return Part(f"scenarios-{kind}", f"Side by side: {name}", figures=[figure] if figure else [], tables=tables)
+    return Part(
+        f"scenarios-{held.name}",
+        f"Side by side: {WORKLOADS[held.name]}",
+        figures=[figure] if figure else [],
+        tables=tables,
+    )
 
 
 def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
@@ -232,7 +147,7 @@ def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
     if not entry.valid:
         return [Part(key, entry.title, entry.conclusion)]
     cell_of = entry.cell_of(traces)
-    rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in KINDS[entry.kind].heads]
+    rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in entry.kind.heads]
     first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
     return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
                      for part in entry.sections(traces))]  # fmt: skip

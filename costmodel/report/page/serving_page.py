@@ -16,11 +16,13 @@ from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
 from costmodel.report.document import Cell, Value, Verdict, chance_verdict
+from costmodel.report.machine import serving_json
 from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.row_commands import row_commands
+from costmodel.report.page.scenarios_page import ScenarioEntry, ScenarioKind
 from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_findings
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
@@ -30,8 +32,16 @@ from costmodel.report.terminal.serving.serving_formatting import TERMS, has_limi
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
-from costmodel.report.terminal.style.head import subject_words
+from costmodel.report.terminal.style.head import subject_words, title
 from costmodel.report.trials import result_cells, trial_settings
+
+COMPARED_BY = ScenarioKind(
+    "serving",
+    (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
+     ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"), ("cost per M generated", "cost_per_moutput")),
+    "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
+    "for each accelerator within limits", result,
+)  # fmt: skip
 
 
 def serving_page(facts: ServingFacts, commands: Sequence[str], known: Traces | None = None) -> HtmlPage:
@@ -248,3 +258,19 @@ def _results(answer: ServingAnswer, cell_of: CellOf) -> Part:
     rows = [(name, cell_of(name), SERVING_RESULTS[name].meaning) for name in SERVING_RESULTS if name in answer.costs]
     return Part("results", "Every figure", "Each figure opens its equation, its inputs and their sources.",
                 tables=[PageTable(("result", "value", "meaning"), rows, "lrl")], screen_only=True)  # fmt: skip
+
+
+def scenario_entry(facts: ServingFacts) -> ScenarioEntry:
+    """A plan among several scenarios."""
+    answer = facts.answer
+
+    def sections(traces: Traces) -> list[Part]:
+        token = [token_part(answer, partial(value_of, answer.costs, traces))] if facts.settled else []
+        return [*token, memory_part(answer, traces)]
+
+    return ScenarioEntry(
+        COMPARED_BY, title(facts.case), plan_words(answer), serving_conclusion(answer),
+        not answer.refused, not (answer.refused or answer.broken), {} if answer.refused else answer.costs,
+        lambda: facts.nodes, ServingDrawing, lambda traces: partial(value_of, answer.costs, traces),
+        sections, lambda: findings(answer), lambda: serving_json.estimate(answer)["plans"],
+    )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import cast, get_args
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.evidence.validate.modelled_rows import RowCount
 from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
+from costmodel.evidence.validate.serving.serving_rows import RULES
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
 from costmodel.evidence.validate.validate import Compared, Validated, Where, chosen_rows, groups_of_row
 from costmodel.exchange.tables.csv_cells import CsvRow
@@ -22,7 +23,7 @@ def compared_serving(
     asked = serving_quantity(table, quantity)
     rows = chosen_rows(table, where, shelf)
     answers = zip(rows, serving_answers(rows, asked, shelf, count), strict=True)
-    return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers])
+    return Validated(table, [_compared(row, COLUMN[asked], answer, shelf) for row, answer in answers], RULES)
 
 
 def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:

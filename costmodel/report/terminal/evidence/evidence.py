@@ -11,21 +11,19 @@ from rich.text import Text
 
 import costmodel
 from costmodel.documents.reader.measured_cases import OF_SERVING
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts, subject_of, without_point
-from costmodel.evidence.validate.imputation import RULES
+from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.scores import GroupScore, Scoreboard
-from costmodel.evidence.validate.serving.serving_rows import RULES as SERVING_RULES
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.evidence.validate.validate import Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
-from costmodel.exchange.tables.serving_table import ServingTable
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
@@ -232,9 +230,8 @@ def validation_json(found: Scoreboard) -> dict[str, Any]:
     if found.serving:
         result["serving"] = {name: _scores(board) for name, board in found.serving.items()}
     used = {name for figure in found.figures for name in figure.filled}
-    serving = any(isinstance(part.table, ServingTable) for part in found.tables)
-    rules = SERVING_RULES if serving else RULES
-    result["rules"] = {name: rule for name, rule in rules.items() if name in used}
+    rules = (rule for part in found.tables for rule in part.rules.items())
+    result["rules"] = {name: rule for name, rule in rules if name in used}
     if any(figure.called_fit is not None for figure in found.figures):
         result["fits"] = asdict(found.together.outcomes)
     if found.left_out is not None:
@@ -285,11 +282,7 @@ def _facts(figure: Compared) -> dict[str, Any]:
 
 
 def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
-    if isinstance(case, ResolvedScenario):
-        return row_facts(facts_of(case))
     if case is None:
         return {}
-    found = subject_of(case)
-    nodes, ranks = without_point(found.nodes), without_point(found.ranks)
-    named = {"model": found.model.name, "cluster": found.node.name, "nodes": nodes, "gpus": ranks}
-    return {**named, "sequence": None, "global_batch": None}
+    facts = row_facts(workload_of(case).facts)
+    return {**facts, **{name: facts.get(name) for name in ("sequence", "global_batch")}}

@@ -15,7 +15,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.safety import preferred_chance, stated_chance
-from costmodel.explore.serving.rate_sizes import FewerGpus
+from costmodel.explore.serving.rate_sizes import FewerGpus, trial_at
 from costmodel.explore.serving.remedy_trials import ServingTrial
 from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
@@ -41,7 +41,7 @@ _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to 
 def lines(found: Scaled) -> list[Line]:
     """What there is to state of all rates."""
     case = serving(found.asked.case)
-    trials = [row.found.more for row in found.rows if isinstance(row.found.more, ServingTrial)]
+    trials = [trial_at(row.found) for row in found.rows]
     kept, fewer = [trial for trial in trials if trial.works], found.more
     if not kept or kept[0].answer is None:
         return _never_kept(case, trials)
@@ -52,9 +52,8 @@ def lines(found: Scaled) -> list[Line]:
 
 def more(row: ScaledSize) -> dict[str, Any]:
     """What expected figures need at a rate where the preferred chance needs more, and a request alone."""
-    trial = row.found.more
-    few = trial.expected.costs if isinstance(trial, ServingTrial) and trial.expected is not None else None
-    alone = trial.alone if isinstance(trial, ServingTrial) else None
+    trial = trial_at(row.found)
+    few, alone = None if trial.expected is None else trial.expected.costs, trial.alone
     return {
         "without_safe": None if few is None else {name: known(few[name]) for name in ("gpus", OWN)},
         "alone": None if alone is None else {"codes": list(alone.broken), **_alone_values(alone)},

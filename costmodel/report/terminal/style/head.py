@@ -8,7 +8,6 @@ from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
-    Facts,
     NamedDocument,
     Subject,
     facts_of,
@@ -38,24 +37,17 @@ JOB = "workload.kind"
 _SHOWN = 8  # prices of one answer
 
 
-def head_lines(facts: Facts, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """Model and machine, then batch, precision, optimizer and software; where a cost is shown, its price.
+def head_lines(facts: Subject, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
+    """Model and machine, then of training batch, precision, optimizer and software; where a cost is shown, its price.
 
     Args:
         facts: what was computed
         varied: paths that change from row to row of the answer, of which a head claims nothing
         priced: whether the answer shows a cost
     """
-    subject = subject_words(facts, varied)
-    lines = [*([styled(subject, HEAD)] if subject else []), styled(" · ".join(_settings(facts, varied)))]
+    subject, settings = subject_words(facts, varied), [*_settings(facts, varied)]
+    lines = [*([styled(subject, HEAD)] if subject else []), *([styled(" · ".join(settings))] if settings else [])]
     return [*lines, *price_lines(facts.price)] if priced and not price_varies(varied) else lines
-
-
-def facts_lines(facts: Subject, *, priced: bool = False) -> list[Text]:
-    """What was computed: of training all settings, of other workloads the model and the machine; and the price."""
-    if isinstance(facts, Facts):
-        return head_lines(facts, priced=priced)
-    return [styled(subject_words(facts), HEAD), *(price_lines(facts.price) if priced else [])]
 
 
 def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
@@ -169,19 +161,17 @@ def _used(facts: Subject) -> str:
     return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
 
 
-def _settings(facts: Facts, varied: Collection[str]) -> Iterator[str]:
-    """Batch, precision, optimizer, tuning and software, without what varies."""
+def _settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
+    """Batch, precision, optimizer, tuning and software, of a workload that has such sizes, without what varies."""
+    if not facts.sizes:
+        return
     batch, sequence = (
-        "…" if varies(path, varied) else counted(size)
-        for path, size in (("workload.global_batch", facts.global_batch), ("workload.sequence", facts.sequence))
+        "…" if any(varies(path, varied) for path in paths) else counted(size)
+        for size, paths in (facts.sizes["global_batch"], facts.sizes["sequence"])
     )
     yield f"batch {batch} × {sequence} tokens"
-    for path, words in (
-        ("workload.precision", facts.precision),
-        ("workload.optimizer", _called(facts.optimizer)),
-        ("workload.tuning", facts.tuning),
-        ("stack", _called(facts.stack)),
-    ):
+    for path, chosen in (*facts.choices.values(), ("stack", facts.stack)):
+        words = chosen if isinstance(chosen, str) else _called(chosen)
         if words and not varies(path, varied):
             yield words
 
@@ -288,11 +278,8 @@ def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
         "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),
         "stack": ("stack", facts.stack.name),
+        **{name: (path, _plainly(value)) for name, (path, value) in facts.choices.items()},
     }
-    if isinstance(facts, Facts):
-        found["precision"] = "workload.precision", facts.precision
-        found["optimizer"] = "workload.optimizer", facts.optimizer.name
-        found["tuning"] = "workload.tuning", facts.tuning or None
     price = price_fields(facts.price)
     return {
         **row_facts(facts, varied),
@@ -324,6 +311,11 @@ def subject_fields(subject: Subject, varied: Collection[str] = ()) -> dict[str, 
            for name, (value, paths) in found.items()},
         **(dict.fromkeys(price) if price_varies(varied) else price),
     }  # fmt: skip
+
+
+def _plainly(chosen: NamedDocument | str) -> str | None:
+    """The name of a document, or what was chosen; null where it is nothing."""
+    return (chosen if isinstance(chosen, str) else chosen.name) or None
 
 
 _DOCUMENTS = ("model", "accelerator", "node", "optimizer", "stack")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.explore.flag_keys import keys_of
 from costmodel.explore.node_of_gpu import flags_of_node
+from costmodel.explore.workload_flags import keys_of
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario

@@ -6,9 +6,8 @@ default chance: where no plan has it, the surest ones are shown. Of services abo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
@@ -17,7 +16,6 @@ from costmodel.explore.workload_flags import keys_of
 from costmodel.ground.record import record
 
 Case = TypeVar("Case", bound=LoadedScenario)
-Result = TypeVar("Result")
 
 
 def chance_column(kind: str) -> str:
@@ -72,28 +70,3 @@ def safety_of(case: LoadedScenario, path: str) -> Safety:
     if (stated := stated_chance(case)) is not None:
         return Safety(stated, is_stated=True)
     return Safety(preferred_chance(case), () if path.startswith("limits.") else demand_of(case))
-
-
-@record
-class SafeAnswer(Generic[Result]):
-    """An answer with the preferred chance, and the one by expected figures.
-
-    is_safe: whether anything answers with that chance; else `found` is by expected figures
-    """
-
-    found: Result
-    expected: Result | None
-    is_safe: bool
-
-
-def answered_safely(
-    safety: Safety, answer: Callable[[Safety], Result], reached: Callable[[Result], bool]
-) -> SafeAnswer[Result]:
-    """The answer with a chance, where what is asked is reached with it, else by expected figures; and the other one."""
-    if safety.is_stated or safety.share is None:
-        return SafeAnswer(answer(safety), None, is_safe=True)
-    plain = answer(EXPECTED)
-    safe = answer(safety) if reached(plain) else plain
-    if safe is plain or not reached(safe):
-        return SafeAnswer(plain, None, is_safe=False)
-    return SafeAnswer(safe, plain, is_safe=True)

@@ -142,9 +142,7 @@ class TrainingWorkload(_Usual):
         """One plan, or the nearest to one that works; without bands and remarks where these are not looked at."""
         from costmodel.explore.compare.select_plan import answered
 
-        looked_at = (*results, *(limit.column for limit in stated_limits(self.case.scenario.limits)))
-        bands = not results or any(name == self.chance or name.endswith(("_low", "_high")) for name in looked_at)
-        return answered(self.case, best=best, bands=bands)
+        return answered(self.case, best=best, bands=_with_bands(self, results))
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -413,12 +411,14 @@ class RlWorkload(_Usual):
         return best or alone or is_open
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> RlAnswer:
-        """One plan of an iteration."""
+        """One plan of an iteration; without bands and remarks where these are not looked at."""
         from costmodel.estimate.rl.predict_rl import predict
         from costmodel.explore.rl.search_splits import best_answer
 
         best = best or self.case.scenario.plan is None
-        return best_answer(self.case) if best else predict(self.case, self.steps)
+        if best:
+            return best_answer(self.case)
+        return predict(self.case, self.steps, bands=_with_bands(self, results))
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and both plans."""
@@ -458,6 +458,12 @@ class RlWorkload(_Usual):
         if self.case.scenario.run is None and result in RUN_RESULTS and result not in RL_RESULTS:
             return "set run, e.g. {} for all that is usual"
         return _missing_price(self.case, result)
+
+
+def _with_bands(asked: Workload, results: Collection[str]) -> bool:
+    """Whether bands are looked at, where all results are or these and limits."""
+    looked_at = (*results, *(limit.column for limit in stated_limits(asked.case.scenario.limits)))
+    return not results or any(name == asked.chance or name.endswith(("_low", "_high")) for name in looked_at)
 
 
 def _trained(answer: PlanAnswer) -> Answer:

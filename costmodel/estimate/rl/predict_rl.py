@@ -59,21 +59,22 @@ class RlAnswer:
         return not (self.refused or self.broken)
 
 
-def predict(case: RlCase, steps: TrainerSteps | None = None) -> RlAnswer:
+def predict(case: RlCase, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlAnswer:
     """Time, memory and cost of an iteration under the scenario's own plan.
 
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
-    return answer(case, own_plan(case), steps)
+    return answer(case, own_plan(case), steps, bands=bands)
 
 
-def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlAnswer:
+def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
 
     steps: optimizer steps that are known, for several answers to share
+    bands: whether these are looked at, and remarks and assumptions
     """
-    inputs = rl_inputs(case, plan, steps)
+    inputs = rl_inputs(case, plan, steps, bands=bands)
     refused = (*_refused(inputs), *inputs.trainer.refused, *inputs.engine_refused)
     with np.errstate(all="ignore"):
         memory = rl_memory(
@@ -84,10 +85,12 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
             sleeps=case.stack.sharing.sleeps,
             colocated=inputs.split.colocated,
         )
-        found, run, results = evaluate(inputs, memory, valid=not refused)
+        found, run, results = evaluate(inputs, memory, valid=not refused, bands=bands)
     costs = {name: number(value) for name, value in results.items()}
     broken = tuple(dict.fromkeys(_broken(inputs, costs)))
     costs = withheld(costs, broken)
+    if not bands:
+        return RlAnswer(inputs, memory, found.plain, run, costs, (), refused, () if refused else broken, ())
     idle = unused_keys(inputs.case, _unused(inputs))
     remarked = ("N051",) if idle else ()
     makers = case.rollout.makers
@@ -98,12 +101,13 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlA
 
 
 def evaluate(
-    inputs: RlInputs, memory: RlMemory, *, valid: bool
+    inputs: RlInputs, memory: RlMemory, *, valid: bool, bands: bool = True
 ) -> tuple[Iteration, RunFigures | None, dict[str, Number]]:
     """An iteration, the run of a valid plan, and every result by its name; in a trace each with its origin."""
     found = iteration(inputs, memory)
     run = _run(inputs, number(found.total)) if valid else None
-    return found, run, _results(inputs, memory, found, run)
+    results = _results(inputs, memory, found, run)
+    return found, run, results | _ends(inputs, found, results) if bands else results
 
 
 _SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and the load of engines has what remains
@@ -181,11 +185,16 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
     costs |= {"run_time": whole, "run_cost": run_cost(whole, split.ranks, price)}
     if run is not None:
         costs |= run.columns
-    spread = _spread(inputs, found)
-    for name in ("iteration_time", "run_time", "run_cost"):
-        costs[f"{name}_low"] = tenth_percentile(costs[name], spread)
-        costs[f"{name}_high"] = ninetieth_percentile(costs[name], spread)
     return costs
+
+
+def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
+    """Both ends of every band."""
+    ends, spread = dict[str, Number](), _spread(inputs, found)
+    for name in ("iteration_time", "run_time", "run_cost"):
+        ends[f"{name}_low"] = tenth_percentile(results[name], spread)
+        ends[f"{name}_high"] = ninetieth_percentile(results[name], spread)
+    return ends
 
 
 def _fit_chance(memory: RlMemory) -> Number:

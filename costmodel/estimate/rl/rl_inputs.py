@@ -92,7 +92,7 @@ def own_plan(case: RlCase) -> RlPlan:
     return plan
 
 
-def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> RlInputs:
+def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlInputs:
     """The numbers of an iteration under a plan; optimizer steps that are known are taken from `steps`."""
     steps = steps or TrainerSteps()
     log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
@@ -104,7 +104,7 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None) -> 
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
-    trainer = steps.time(case, plan, split.trainer, packing)
+    trainer = steps.time(case, plan, split.trainer, packing, bands=bands)
     fullest = _fullest(case, plan, split, lengths, trainer, steps)
     offload = _offload(case, rollout, split, log)
     engines: RolloutEngines | None = None

@@ -54,9 +54,9 @@ class TrainerSteps:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
-    def time(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
-        """One optimizer step, checked and evaluated."""
-        found: Answer = self._once(_timed, case, plan, part, packing)
+    def time(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
+        """One optimizer step, checked and evaluated; bands: whether these are looked at, and remarks."""
+        found: Answer = self._once(_timed if bands else _timed_alone, case, plan, part, packing)
         return found
 
     def memory(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:
@@ -81,10 +81,14 @@ def _identity(item: object) -> object:
     return item if item is None or isinstance(item, bool | float | int | str) else id(item)
 
 
-def _timed(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
+def _timed(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
     found = _scenario(case, plan, part, packing)
     assert found.scenario.plan is not None
-    return answer(training_inputs(found), found.scenario.plan)
+    return answer(training_inputs(found), found.scenario.plan, bands=bands)
+
+
+def _timed_alone(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> Answer:
+    return _timed(case, plan, part, packing, bands=False)
 
 
 def _held(case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing) -> HeldStep:

@@ -31,6 +31,7 @@ class Target:
     """A result and the bound that it should reach.
 
     share: chance to reach it that is asked for; without it and of results without a band the expected value rules
+    chance: the result that should be that likely too, unless limits demand it of plans
     """
 
     column: str
@@ -38,6 +39,7 @@ class Target:
     bound: float
     has_band: bool = False
     share: float | None = None
+    chance: str = ""
 
     def reached(self, trial: TrialResults) -> bool:
         """Whether a plan that keeps every limit reaches it."""
@@ -53,6 +55,8 @@ class Target:
 
         At another chance by the spread of that end.
         """
+        if self.chance and self.share is not None and not trial.result(self.chance) >= self.share:
+            return math.nan
         middle = trial.result(self.column)
         if not self.has_band or self.share is None or not 0 < middle < math.inf:
             return middle

@@ -20,8 +20,9 @@ from costmodel.documents.keys.schema_paths import choices_of, examples_of
 from costmodel.documents.reader.override_case import vary_any as varied
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.estimate.machine.price import Price
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.compare.input_paths import InputValue, leaves
-from costmodel.explore.safety import Safety, answered_safely
+from costmodel.explore.safety import EXPECTED, Safety
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
@@ -116,13 +117,58 @@ def solve(
     path = full(path.strip())
     path = path if written.strip() else asked.varied_key(path)
     best = asked.by_search((path,), best=best, alone=alone)
-    safety = asked.safety(path)
-    answered = answered_safely(
-        safety,
-        lambda chance: _solved(asked, path, written.strip(), wanted, chance, best=best, pace=pace),
-        lambda found: bool(found.reaches) and not found.stopped,
-    )
-    return replace(answered.found, safe=safety.share, is_safe=answered.is_safe, expected=answered.expected)
+    safety, shared = asked.safety(path), dict[str, Trial]()
+
+    def ask(chance: Safety) -> _Trials:
+        return _tried(asked, path, written.strip(), wanted, chance, shared, best=best, pace=pace)
+
+    if safety.is_stated or safety.share is None:
+        return replace(_explained(ask(safety)), safe=safety.share)
+    plain = ask(EXPECTED)
+    safe = ask(safety) if plain.succeeds else plain
+    if safe is plain or not safe.succeeds:
+        return replace(_explained(plain), safe=safety.share, is_safe=False)
+    return replace(_explained(safe), safe=safety.share, expected=plain.found)
+
+
+@dataclass
+class _Trials:
+    """The values that one answer tries, and what it finds.
+
+    shared: trials with bands that the answer with a chance and the one by expected figures both look at, of a plan that
+    is the same in both; None where each answer has its own plan
+    """
+
+    found: SolveResult
+    safety: Safety
+    shared: dict[str, Trial] | None
+    pace: Watcher
+    values: list[str]  # of a list
+    seen: dict[str, Trial] = field(default_factory=dict)
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether values reach the target, of all that are to be tried."""
+        return bool(self.found.reaches) and not self.found.stopped
+
+    def at(self, text: str, *, alone: bool = False) -> Trial:
+        """A value; alone: that only this answer looks at."""
+        if text not in self.seen:
+            self.pace.go(len(self.seen), max(len(self.seen) + 1, len(self.values) or SAMPLES))
+            known = None if self.shared is None else self.shared.get(text)
+            self.seen[text] = known or self._tried(text, alone=alone)
+        return self.seen[text]
+
+    def _tried(self, text: str, *, alone: bool) -> Trial:
+        asked, column = self.found.asked, self.found.target.column
+        bands = self.safety.share is not None or (self.shared is not None and not alone)
+        ends = (f"{column}_low", f"{column}_high", asked.chance) if bands else ()
+        demand = self.safety.demand if self.shared is None else ()
+        settings = [f"{self.found.path}={text}", *demand]
+        trial = tried(asked, settings, best=self.found.best, results=(column, *ends))
+        if self.shared is not None and bands:
+            self.shared[text] = trial
+        return trial
 
 
 def _goal(asked: Workload, wanted: str, safety: Safety) -> Target:
@@ -132,39 +178,45 @@ def _goal(asked: Workload, wanted: str, safety: Safety) -> Target:
     return replace(goal, share=None) if demanded and goal.column in asked.within_limits else goal
 
 
-def _solved(
-    asked: Workload, path: str, stated: str, wanted: str, safety: Safety, *, best: bool, pace: Watcher
-) -> SolveResult:
+def _is_one_plan(asked: Workload, column: str, *, best: bool) -> bool:
+    """Whether plans and results are the same with and without a demand for a chance to work."""
+    looked_at = {column, *(limit.column for limit in stated_limits(asked.case.scenario.limits))}
+    return not best and looked_at.isdisjoint(asked.within_limits)
+
+
+def _tried(
+    asked: Workload,
+    path: str,
+    stated: str,
+    wanted: str,
+    safety: Safety,
+    shared: dict[str, Trial],
+    *,
+    best: bool,
+    pace: Watcher,
+) -> _Trials:
     """The values that reach a target: by bisection where reaching changes once, else by scan."""
     goal, case = _goal(asked, wanted, safety), asked.case
     _known(case, path)
     now, written = leaves(case).get(path), stated or asked.values_of(path)
-    ends = (f"{goal.column}_low", f"{goal.column}_high", asked.chance) if safety.share is not None else ()
-    seen: dict[str, Trial] = {}
-
-    def at(text: str) -> Trial:
-        if text not in seen:
-            pace.go(len(seen), max(len(seen) + 1, expected))
-            settings = [f"{path}={text}", *safety.demand]
-            seen[text] = tried(asked, settings, best=best, results=(goal.column, *ends))
-        return seen[text]
-
     searched = _counted(span(written, path) if written else _around(case, path, now))
     listed = searched is None or bool(searched.step)
     values = list(axis(f"{path}={written}", "--vary").values) if listed else []
-    expected = len(values) or SAMPLES
+    is_one = not safety.is_stated and _is_one_plan(asked, goal.column, best=best)
+    goal = replace(goal, chance=asked.chance) if is_one and safety.demand else goal
     found = SolveResult(asked, path, goal, now, (values[0], values[-1]) if listed else ("", ""), best=best)
+    trials = _Trials(found, safety, shared if is_one else None, pace, values)
+    seen = trials.seen
     try:
         if searched is None or listed:
-            found.reaches = _scanned(values, [goal.reached(at(value)) for value in values])
+            found.reaches = _scanned(values, [goal.reached(trials.at(value)) for value in values])
         else:
-            _continuous(found, searched, at, whole=_is_whole(case, path, searched), stated=bool(written))
+            _continuous(trials, searched, whole=_is_whole(case, path, searched), stated=bool(written))
     except SearchStopped:
         possible = [text for text, tried in seen.items() if tried.fault is None]
         _cut_short(found, list(seen) if listed else sorted(possible, key=_number), seen)
     _complete(found, seen, wanted)
-    _explain(found, seen, safety, values)
-    return found
+    return trials
 
 
 def _known(case: LoadedScenario, path: str) -> None:
@@ -258,8 +310,9 @@ def _end(searched: Span, number: float) -> str:
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
-def _continuous(found: SolveResult, searched: Span, at: Callable[[str], Trial], *, whole: bool, stated: bool) -> None:
+def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -> None:
     """Samples of a range, of one that is not stated also past its ends; then the edges between them."""
+    found, at, beside = trials.found, trials.at, partial(trials.at, alone=True)
 
     def excess(number: float) -> float:
         return found.target.excess(at(searched.text(number)))
@@ -288,13 +341,13 @@ def _continuous(found: SolveResult, searched: Span, at: Callable[[str], Trial], 
             middle = float(math.floor(middle)) if whole else middle
             if middle in (inside, outside):
                 break
-            if found.target.reached(at(searched.text(middle))):
+            if found.target.reached(beside(searched.text(middle))):
                 inside = middle
             else:
                 outside = middle
             if not whole and abs(inside - outside) < _CLOSE * abs(inside):
                 break
-        return _short(searched, inside, outside, found.target, at)
+        return _short(searched, inside, outside, found.target, beside)
 
     for flag, group in itertools.groupby(range(len(texts)), key=lambda place: reached[place]):
         places = list(group)
@@ -364,12 +417,13 @@ def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> Non
     found.price = None if shown is None or shown.about is None else shown.about.price
 
 
-def _explain(found: SolveResult, seen: Mapping[str, Trial], safety: Safety, values: Sequence[str]) -> None:
-    """The trials at the ends of stretches, and what speaks against the first value past them, or against all."""
+def _explained(trials: _Trials) -> SolveResult:
+    """With the trials at the ends of stretches, and what speaks against the first value past them, or against all."""
+    found, seen, values = trials.found, trials.seen, trials.values
     if found.stopped:
-        return
-    whole = partial(_whole_answer, found, safety)
-    full = functools.cache(partial(_full, found, safety))
+        return found
+    whole = partial(_whole_answer, found, trials.safety)
+    full = functools.cache(partial(_full, found, trials.safety))
     found.ends = [(full(reach.low), full(reach.high)) for reach in found.reaches]
     if found.reaches and not values and not found.reaches[-1].open_high:
         high = _number(found.reaches[-1].high)
@@ -381,6 +435,7 @@ def _explain(found: SolveResult, seen: Mapping[str, Trial], safety: Safety, valu
         for code, count in counts.most_common(_MOST_AGAINST):
             text = next(text for text, trial in seen.items() if code in (trial.codes or ("",)))
             found.against[code] = count, whole(text)
+    return found
 
 
 def _full(found: SolveResult, safety: Safety, text: str) -> Trial:

@@ -43,6 +43,9 @@ class Grouping(StrEnum):
     FRAMEWORK = "framework"
     ARCH = "arch"
     REASON = "reason"
+    MAKER = "maker"
+    STACK = "stack"
+    LAYER_KIND = "layer_kind"
 
 
 TablesArgument = Annotated[

@@ -151,6 +151,23 @@ class SustainedFit(SourcedFit):
         return name in (self.parts or [name]) and maker in (self.makers or [maker])
 
 
+class MeasuredMixers(SourcedFit):
+    """Which mixers of layers the measured runs of training had, and how much slower others may be."""
+
+    runs: dict[str, dict[str, Measurements]] = Field(description="By mixer, by maker of the accelerators")
+    slower: Positive = Field(
+        description="Of the time of a mixer without runs over its prediction: scale of the logarithm, a half-normal"
+    )
+
+
+class UnevenRouting(SourcedFit):
+    """How much longer steps of mixtures of experts take that route tokens as they come, not evenly."""
+
+    slower: Positive = Field(
+        description="Scale of a half-normal: the logarithm of a step's time over that of even routing"
+    )
+
+
 class CollectiveFit(SourcedFit):
     """t = α + w + c √(α w) inside a scale-up domain, α = start + hop (n − 1), w = handled bytes / bandwidth."""
 
@@ -264,6 +281,10 @@ class Efficiency(Document):
     )
     memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
     sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
+    routing: UnevenRouting | None = Field(
+        default=None, description="Where a scenario states no imbalance; of unmeasured.yaml alone"
+    )
+    mixers: MeasuredMixers | None = Field(default=None, description="Layers of measured runs; of unmeasured.yaml alone")
     collectives: dict[str, CollectiveFit] = Field(
         default_factory=dict, description="By operation, inside the scale-up domain"
     )

@@ -128,6 +128,34 @@ def heavy_tail_spread(tail_scale: Number, freedom: Number) -> Number:
 
 
 @equation
+def slower_spread(spread: Number, part: Number, slower: Number) -> Number:
+    """Spread towards a longer time where a part of it was never measured, and can only take longer.
+
+    √(σ² + (ln(1 + p (e^(1.645 τ) − 1)) / 1.28)²)
+
+    Args:
+        spread: of the whole as if all of it were measured, σ [1]
+        part: share of the time that was never measured, p [1]
+        slower: scale of the logarithm of that part over its prediction, τ [1]
+
+    Returns:
+        spread above the prediction [1]
+
+    Example:
+        >>> round(float(slower_spread(0.1, 0.2, 1.0)), 3)
+        0.487
+
+    Holds: one part in ten takes over e^(1.645 τ) times as long, as a half-normal has it; none takes less
+    Source:
+        jcgm-100 §4.3.8; limpert-2001
+
+    Monotone: increasing in spread, part, slower
+    """
+    later = np.log1p(part * np.expm1(TWENTIETH * slower)) / TENTH
+    return np.sqrt(spread**2 + later**2)
+
+
+@equation
 def range_spread(amount: Number, end: Number) -> Number:
     """Spread towards one end of the range of a figure, whose logarithm may lie anywhere in it.
 

@@ -38,6 +38,7 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
+from costmodel.estimate.evaluate.slower_band import slower_step_spread
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
@@ -64,7 +65,8 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
     with term("spread of the step"):
         spread = time_spread(inputs, step)
-    slow, fast = ninetieth_percentile(step.total, spread), tenth_percentile(step.total, spread)
+        late = slower_step_spread(inputs, step, spread)
+    slow, fast = ninetieth_percentile(step.total, late), tenth_percentile(step.total, spread)
     for end, opposite, time in (("low", "high", fast), ("high", "low", slow)):
         columns[f"step_time_{end}"] = time
         rates = throughput(inputs, evaluation.block, time)
@@ -73,7 +75,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
         for name, value in cost_columns(inputs, evaluation.block, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
     if inputs.run is not None and evaluation.run is not None:
-        columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, spread)
+        columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, (spread, late))
     ends = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):

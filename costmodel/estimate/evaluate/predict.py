@@ -15,6 +15,7 @@ from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded, outside_fits
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate, fits_at_p90, over_peak, verdict
 from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.evaluate.slower_band import unmeasured_assumptions
 from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import servers_of
 from costmodel.estimate.model.shards import layer_count
@@ -216,6 +217,9 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
     beyond = () if refused else outside_assumptions(outside_fits(inputs, evaluation.step))
     if beyond:
         remarked = (*remarked, "N054")
+    new = () if refused else tuple(unmeasured_assumptions(inputs, evaluation.step))
+    if new:
+        remarked = (*remarked, "N056")
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation.costs) if mask.any())
     lean = inputs.optimizer.in_backward and inputs.optimizer.paged
     if "M001" in broken and inputs.ranks == 1 and inputs.case.scenario.workload.tuning == "full" and not lean:
@@ -227,7 +231,7 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-    counting = (*idle, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    counting = (*idle, *new, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
     return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
 
 

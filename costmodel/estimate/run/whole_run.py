@@ -195,9 +195,11 @@ PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall ti
 
 
 def run_band(
-    inputs: TrainingInputs, run: RunInputs, block: Block, found: RunFigures, spread: Number
+    inputs: TrainingInputs, run: RunInputs, block: Block, found: RunFigures, spreads: tuple[Number, Number]
 ) -> dict[str, Number]:
     """Both ends of goodput and of all that follows from it, from the bands of failures, restarts and of the step.
+
+    spreads: of the step, towards faster and towards slower
 
     The interval is the one for the expected rate: a run sets it before it knows.
     """
@@ -211,7 +213,7 @@ def run_band(
             ends[end] = combined_error(end_spread(found.goodput, by_rate), end_spread(found.goodput, by_start))
         columns["goodput_low"] = tenth_percentile(found.goodput, ends["low"])
         columns["goodput_high"] = np.minimum(ninetieth_percentile(found.goodput, ends["high"]), 1.0)
-        slow, fast = combined_error(spread, ends["low"]), combined_error(spread, ends["high"])
+        slow, fast = combined_error(spreads[1], ends["low"]), combined_error(spreads[0], ends["high"])
         for name in PROPORTIONAL:
             columns[f"{name}_low"] = tenth_percentile(found.columns[name], fast)
             columns[f"{name}_high"] = ninetieth_percentile(found.columns[name], slow)

@@ -192,4 +192,10 @@ REMARKS = {
         "sizes outside those its fit was made on; the assumptions name them. Its error counts once more for each "
         "doubling of the ranks, and up to twice more for other sizes, so the band is wider.",
     ),
+    "N056": Reason(
+        "never measured",
+        "No measured run of training on this maker's accelerators had layers of this kind; the assumptions name them, "
+        "with their share of the step. Such layers took 1.9 to 13 times as long as predicted when they were first "
+        "measured, so P90 is far above the prediction.",
+    ),
 }

@@ -16,6 +16,7 @@ class ExpertInputs:
 
     kernels: ExpertKernels
     load: float
+    balance_known: bool
     dropless: bool
     overlap: float
     host: float
@@ -37,11 +38,14 @@ def expert_inputs(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | 
         log.note("assume.experts.dispatch", kernels.dispatch, named)
     if said.deduplicated is None:
         log.note("assume.experts.deduplicated", str(kernels.deduplicated).lower(), named)
-    load = said.capacity or choose("assume.experts.imbalance", said.imbalance, 1.0, "routed evenly")
+    load = said.capacity or choose(
+        "assume.experts.imbalance", said.imbalance, 1.0, "routed evenly; P90 is of uneven routing"
+    )
     issuing = case.stack.launch.operation if kernels.looped else 0.0
     return ExpertInputs(
         kernels=kernels,
         load=load,
+        balance_known=said.capacity is not None or said.imbalance is not None,
         dropless=said.capacity is None,
         overlap=log.choose("assume.overlap.ep", case.scenario.assume.overlap.ep, kernels.overlap, named),
         host=log.choose("assume.experts.host", said.host, issuing, named, "s"),

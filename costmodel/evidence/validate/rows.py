@@ -326,7 +326,7 @@ def expert_assumptions(filling: Filling, stack: Stack) -> dict[str, Any]:
     if dropped:
         stated["capacity"] = float(capacity[1]) if capacity else 1.0
     else:
-        stated["imbalance"] = filling.put("imbalance", 1.0)
+        filling.put("imbalance", 1.0)
     stated["deduplicated"] = _deduplicated(filling, stack.experts, dropped=dropped)
     if "moe_a2a_overlap" not in filling.features():
         return {"experts": stated}

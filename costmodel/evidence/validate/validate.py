@@ -12,12 +12,14 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.documents.schemas.model import Model
 from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.model.mixers.table import mixer_kinds
 from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
 from costmodel.evidence.validate.imputation import RULES
-from costmodel.evidence.validate.modelled_rows import RowCount, modelled_rows, uncounted
+from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (
     FITS,
     TOTALS,
@@ -46,7 +48,10 @@ DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents
     "cache": ("cache_pool_tokens",),
 }
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
-GROUPINGS = ("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason")
+GROUPINGS = (
+    *("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason"),
+    *("maker", "stack", "layer_kind"),
+)
 UNKNOWN = "unknown"
 _SHOWN = 8
 Where = Mapping[str, Sequence[str]]
@@ -146,8 +151,16 @@ def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
 def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> dict[str, str]:
     found = (table.source.key, table.name, case.accelerator.name, case.accelerator.name, case.model.name)
     kind = "moe" if any(layers.experts for layers in case.model.layers) else "dense"
-    groups = (*found, case.scenario.workload.precision, _stack(case), kind, reason)
+    stack = _stack(case)
+    parts = (case.accelerator.vendor, stack, layer_words(case.model))
+    groups = (*found, case.scenario.workload.precision, stack, kind, reason, *parts)
     return dict(zip(GROUPINGS, groups, strict=True))
+
+
+def layer_words(model: Model) -> str:
+    """What the layers of a model consist of: their mixers, and whether tokens are routed to experts."""
+    mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
+    return " + ".join([*mixers, *(["experts"] if model.has_experts else [])])
 
 
 def _stack(case: LoadedScenario) -> str:
@@ -163,7 +176,8 @@ def compared_rows(rows: Sequence[CsvRow], quantity: Quantity, shelf: CachedReade
     known = iter(modelled_rows(asked, shelf, lambda done, _: count(left + done, len(rows))))
     models = [refused or next(known) for refused in unstated]
     found = outcomes_over(list(zip(rows, models, strict=True)), quantity, shelf)
-    return [_compared(row, each, quantity, shelf) for row, each in zip(rows, found, strict=True)]
+    compared = zip(rows, models, found, strict=True)
+    return [_compared(row, model, each, quantity, shelf) for row, model, each in compared]
 
 
 def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
@@ -175,12 +189,18 @@ def _unstated(row: CsvRow, quantity: Quantity) -> CannotModel | None:
     return None
 
 
-def _compared(row: CsvRow, found: RowOutcome, quantity: Quantity, shelf: CachedReader) -> Compared:
+def _compared(
+    row: CsvRow, model: Modelled | CannotModel, found: RowOutcome, quantity: Quantity, shelf: CachedReader
+) -> Compared:
     if isinstance(found, CannotModel):
         groups = groups_of_row(row, found.code, shelf)
         name, value = measured(row, quantity)
         return Compared(row.id, name, value, None, refused=found.code, why=found.why, groups=groups, subject=row)
     figure, filled = found
+    groups = groups_of_row(row, "modelled", shelf)
+    if isinstance(model, Modelled):
+        case = model.inputs.case
+        groups |= {"maker": case.accelerator.vendor, "stack": case.stack.name, "layer_kind": layer_words(case.model)}
     return Compared(
         row.id,
         figure.quantity,
@@ -191,7 +211,7 @@ def _compared(row: CsvRow, found: RowOutcome, quantity: Quantity, shelf: CachedR
         called_fit=figure.called_fit,
         fit_chance=figure.fit_chance,
         filled=filled,
-        groups=groups_of_row(row, "modelled", shelf),
+        groups=groups,
         subject=row,
     )
 

@@ -43,6 +43,22 @@ KINDS: dict[type[AnyMixer], MixerKind] = {
 }
 
 
+def mixer_kinds(kind: Layers) -> Iterator[str]:
+    """What the mixers of a layer are, in words."""
+    if kind.attention is not None:
+        yield "attention with sinks" if kind.attention.sinks else "attention"
+    if kind.latent is not None:
+        yield "latent attention" if kind.latent.indexer is None else "attention to selected tokens"
+    if kind.compressed is not None:
+        yield "compressed attention"
+    if kind.state_space is not None:
+        yield "state space"
+    if kind.linear is not None:
+        yield f"linear attention ({kind.linear.rule})"
+    if kind.selective_scan is not None:
+        yield "selective scan"
+
+
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     """The mixing half cut over tp ranks, if the layer has one."""
     held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]

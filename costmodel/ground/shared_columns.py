@@ -60,13 +60,16 @@ def _operator(ufunc: np.ufunc) -> tuple[Operator, Operator]:
     """An operator and its reflection, without the detour over the array protocol."""
 
     def forward(self: Factored, other: Any) -> Factored:
-        if type(other) is Factored and other.level == self.level:
-            return Factored(ufunc(self.values, other.values), self.level, self.plans)
-        if type(other) is float:
-            return Factored(ufunc(self.values, other), self.level, self.plans)
+        if type(other) is Factored:
+            level = self.level | other.level
+            return Factored(ufunc(self.at(level), other.at(level)), level, self.plans)
+        if isinstance(other, float):  # as NumPy's own loops take it at once, which figures are not
+            return Factored(ufunc(self.values, float(other)), self.level, self.plans)
         return _joined(ufunc, self, other)
 
     def backward(self: Factored, other: Any) -> Factored:
+        if isinstance(other, float):
+            return Factored(ufunc(float(other), self.values), self.level, self.plans)
         return _joined(ufunc, other, self)
 
     return forward, backward
@@ -102,6 +105,14 @@ class Factored(np.lib.mixins.NDArrayOperatorsMixin):
     __sub__, __rsub__ = _operator(np.subtract)
     __mul__, __rmul__ = _operator(np.multiply)
     __truediv__, __rtruediv__ = _operator(np.divide)
+    __lt__, __gt__ = _operator(np.less)[0], _operator(np.greater)[0]
+    __le__, __ge__ = _operator(np.less_equal)[0], _operator(np.greater_equal)[0]
+
+    def __pow__(self, power: Any) -> Factored:
+        """Squares and roots are taken as arrays do, in half the time of `np.power`."""
+        if isinstance(power, int | float):
+            return Factored(self.values**power, self.level, self.plans)
+        return _joined(np.power, self, power)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:

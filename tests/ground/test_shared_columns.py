@@ -11,6 +11,7 @@ import pytest
 from each import each
 
 from costmodel.ground.shared_columns import BATCH, CUT, LAYOUT, STAGE, Factored, Plans
+from costmodel.ground.units import Figure
 
 # of a dozen plans, two cuts with one and two stages, these with one and two chunks, and two micro-batches each
 OF_PLAN = {
@@ -22,6 +23,7 @@ OF_PLAN = {
 }
 PLAN = LAYOUT | BATCH
 LEVELS = (CUT, STAGE, LAYOUT, BATCH, STAGE | BATCH, PLAN)
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow)
 pairs = each("one, other", itertools.product(LEVELS, repeat=2))
 
 
@@ -45,7 +47,7 @@ def test_it_is_an_array_as_long_as_the_plans(level: int) -> None:
 
 
 @pairs
-@pytest.mark.parametrize("does", [operator.add, operator.sub, operator.mul, operator.truediv, np.maximum, np.less])
+@pytest.mark.parametrize("does", [*ARITHMETIC, np.maximum, np.less, operator.lt, operator.ge])
 def test_two_meet_at_what_they_depend_on_together(does: Any, one: int, other: int) -> None:
     of = plans()
     left, right = column(one, of), column(other, of, 0.5)
@@ -72,6 +74,11 @@ def test_numbers_and_plain_arrays_go_with_it(level: int) -> None:
         (2.0 - held, 2.0 - whole),
         (np.float64(3.0) * held, 3.0 * whole),
         (1 / held, 1 / whole),
+        (Figure(3.0) / held, 3.0 / whole),
+        (held - Figure(0.5), whole - 0.5),
+        (held**0.5, np.sqrt(whole)),
+        (held**2, whole * whole),
+        (Figure(2.0) <= held, whole >= 2.0),
         (-held, -whole),
         (np.sqrt(held), np.sqrt(whole)),
         (np.minimum(2.0, held), np.minimum(2.0, whole)),

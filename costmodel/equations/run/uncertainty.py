@@ -13,7 +13,7 @@ from costmodel.ground.equation import Number, equation
 # Of a standard normal distribution: where 75, 90 and 95 % lie below.
 QUARTER, TENTH, TWENTIETH = 0.67449, 1.28155, 1.64485
 # Of Φ by a rational approximation, off by less than 7.5e-8.
-SURE = 1e-9  # spread from which a figure is taken as known
+SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothing
 BASE, SERIES = 0.2316419, (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
 FREEDOM = 3.0  # of a Student t between sources of training runs; likelihoods for 2 to 6 are alike
 
@@ -133,23 +133,14 @@ def slower_spread(spread: Number, part: Number, slower: Number) -> Number:
 
     √(σ² + (ln(1 + p (e^(1.645 τ) − 1)) / 1.28)²)
 
-    Args:
-        spread: of the whole as if all of it were measured, σ [1]
-        part: share of the time that was never measured, p [1]
-        slower: scale of the logarithm of that part over its prediction, τ [1]
-
-    Returns:
-        spread above the prediction [1]
-
-    Example:
-        >>> round(float(slower_spread(0.1, 0.2, 1.0)), 3)
-        0.487
-
+    spread σ: of the whole as if all of it were measured · part p: share of the time that was never measured
+    slower τ: scale of the logarithm of that part over its prediction
+    → spread above the prediction
+    Source: jcgm-100 §4.3.8; limpert-2001
     Holds: one part in ten takes over e^(1.645 τ) times as long, as a half-normal has it; none takes less
-    Source:
-        jcgm-100 §4.3.8; limpert-2001
-
     Monotone: increasing in spread, part, slower
+    >>> round(float(slower_spread(0.1, 0.2, 1.0)), 3)
+    0.487
     """
     later = np.log1p(part * np.expm1(TWENTIETH * slower)) / TENTH
     return np.sqrt(spread**2 + later**2)
@@ -223,6 +214,45 @@ def percentile_at(amount: Number, spread: Number, deviations: Number) -> Number:
 
 
 @equation
+def spreads_away(amount: Number, allowance: Number, spread: Number) -> Number:
+    """Spreads by which a figure lies within a limit; negative beyond it.
+
+    ln(l / x) / σ
+
+    amount x [u]: the prediction, taken as the median · allowance l [u]: what it may be at most
+    spread σ: uncertainty, standard deviation of the logarithm
+    → standard deviations
+    Source: limpert-2001
+    Holds: log-normal errors
+    Monotone: increasing in allowance; decreasing in amount
+    >>> round(float(spreads_away(70.0, 80.0, 0.104194)), 3)
+    1.282
+    """
+    return np.log(allowance / amount) / np.maximum(spread, SURE)
+
+
+@equation
+def normal_share(deviations: Number) -> Number:
+    """Share of a normal variable that lies below so many standard deviations over its mean.
+
+    Φ(z) = 1 − φ(z) (b₁ u + b₂ u² + b₃ u³ + b₄ u⁴ + b₅ u⁵), u = 1 / (1 + 0.2316419 z); 1 − Φ(−z) below 0
+
+    deviations z: standard deviations over the mean → share
+    Source: abramowitz-1964 26.2.17
+    Holds: to 1e-7
+    Monotone: increasing in deviations
+    >>> [round(float(normal_share(z)), 4) for z in (0.0, 1.0, -2.326)]
+    [0.5, 0.8413, 0.01]
+    """
+    size = np.abs(deviations)
+    near = 1 / (1 + BASE * size)
+    one, two, three, four, five = SERIES
+    series = near * (one + near * (two + near * (three + near * (four + near * five))))
+    beyond: Number = np.exp(-(size**2) / 2) / (2 * np.pi) ** 0.5 * series
+    return np.where(deviations > 0, 1 - beyond, beyond)
+
+
+@equation
 def chance_within(amount: Number, allowance: Number, spread: Number) -> Number:
     """Chance that a figure lies within a limit.
 
@@ -237,12 +267,7 @@ def chance_within(amount: Number, allowance: Number, spread: Number) -> Number:
     >>> round(float(chance_within(70.0, 80.0, 0.104194)), 3)
     0.9
     """
-    away = np.log(allowance / amount) / np.maximum(spread, SURE)
-    near = 1 / (1 + BASE * np.abs(away))
-    one, two, three, four, five = SERIES
-    series = near * (one + near * (two + near * (three + near * (four + near * five))))
-    beyond: Number = np.exp(-(away**2) / 2) / (2 * np.pi) ** 0.5 * series
-    return np.where(away > 0, 1 - beyond, beyond)
+    return normal_share(spreads_away(amount, allowance, spread))
 
 
 @equation

@@ -88,7 +88,8 @@ def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> floa
     lines = {name: number(trainer.ledger.line(name, stage)) for name in LINES}
     lines["weights"] += sum(part.updating for part in _trained(trainer, models, kept=False, beside=False)
                             if part.name in FURTHER)  # fmt: skip
-    error = term_error(memory_spread(trainer.inputs, lines, LINES), sum(lines.values()))
+    total = sum(lines.values())
+    error = term_error(memory_spread(trainer.inputs, total, lines, LINES), total)
     return number(share(error, max(updating, 1.0)))
 
 

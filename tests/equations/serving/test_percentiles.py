@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.equations.serving.load.percentiles import (
     lognormal_percentile,
     normal_quantile,
-    normal_share,
     share_within,
 )
 

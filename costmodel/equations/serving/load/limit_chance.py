@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.percentiles import normal_share
+from costmodel.equations.run.uncertainty import SURE, normal_share
 from costmodel.ground.equation import Number, equation
 
-SURE = 1e-9  # spread, or logarithm of a factor, from which it is taken as nothing
 FARTHEST = 12.0  # standard deviations that are distinguished
 HIGH = 0.9  # correlation over which it is integrated down from that of equal variables
 # Of Gauss's rule with ten points on an interval: places from its middle, by half its length, and weights
 _, _, _, _, _, *PLACES = np.polynomial.legendre.leggauss(10)[0].tolist()
 _, _, _, _, _, *WEIGHTS = np.polynomial.legendre.leggauss(10)[1].tolist()
-
-
-@equation
-def spreads_away(amount: Number, allowance: Number, spread: Number) -> Number:
-    """Spreads by which a figure lies within a limit; negative beyond it.
-
-    ln(l / x) / σ
-
-    amount x [u]: the prediction, taken as the median · allowance l [u]: what it may be at most
-    spread σ: uncertainty, standard deviation of the logarithm
-    → standard deviations
-    Source: limpert-2001
-    Holds: log-normal errors
-    Monotone: increasing in allowance; decreasing in amount
-    >>> round(float(spreads_away(70.0, 80.0, 0.104194)), 3)
-    1.282
-    """
-    return np.log(allowance / amount) / np.maximum(spread, SURE)
 
 
 @equation

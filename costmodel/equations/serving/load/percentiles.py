@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.ground.equation import Number, equation
 
 P99 = 2.3263478740408408  # standard deviations above the mean that one in a hundred of a normal variable exceeds
@@ -30,26 +31,6 @@ def normal_quantile(tail_share: Number) -> Number:
     lower = 1 + root * (1.432788 + root * (0.189269 + root * 0.001308))
     deviations: Number = np.where(tail_share > 0.5, -1.0, 1.0) * (root - upper / lower)
     return deviations
-
-
-@equation
-def normal_share(deviations: Number) -> Number:
-    """Share of a normal variable that lies below so many standard deviations over its mean.
-
-    Φ(z) = 1 − φ(z) (b₁ u + b₂ u² + b₃ u³ + b₄ u⁴ + b₅ u⁵), u = 1 / (1 + 0.2316419 z); 1 − Φ(−z) below 0
-
-    deviations z: standard deviations over the mean → share
-    Source: abramowitz-1964 26.2.17
-    Holds: to 1e-7
-    Monotone: increasing in deviations
-    >>> [round(float(normal_share(z)), 4) for z in (0.0, 1.0, -2.326)]
-    [0.5, 0.8413, 0.01]
-    """
-    size = np.minimum(np.abs(deviations), 38.0)
-    u = 1 / (1 + 0.2316419 * size)
-    sum_of_powers = u * (0.319381530 + u * (-0.356563782 + u * (1.781477937 + u * (-1.821255978 + u * 1.330274429))))
-    beyond: Number = np.exp(-(size**2) / 2) / np.sqrt(2 * np.pi) * sum_of_powers
-    return np.where(deviations > 0, 1 - beyond, beyond)
 
 
 @equation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.percentiles import normal_share
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.ground.equation import Number, equation
 
 SATURATED = 1e-9  # share of idle time that rounding leaves of a server that is never idle

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.percentiles import normal_share
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.ground.equation import Number, equation
 
 COUNTED = 4  # slots, from the last one downwards, that are counted one by one

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.percentiles import normal_quantile, normal_share
+from costmodel.equations.run.uncertainty import normal_share
+from costmodel.equations.serving.load.percentiles import normal_quantile
 from costmodel.ground.equation import Number, equation
 
 ROUNDED = 1e-9  # by which a quotient of whole numbers may lie under a whole one

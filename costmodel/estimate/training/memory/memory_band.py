@@ -8,9 +8,10 @@ import numpy as np
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
-    chance_within,
     combined_error,
     ninetieth_percentile,
+    normal_share,
+    spreads_away,
     tenth_percentile,
     term_error,
 )
@@ -29,7 +30,8 @@ MEMORY_KINDS = {
 
 def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> tuple[Number, Number]:
     """P10 and P90 of the sum of some lines of a stage's memory breakdown."""
-    total, spread = added(lines, names), memory_spread(inputs, lines, names)
+    total = added(lines, names)
+    spread = memory_spread(inputs, total, lines, names)
     return tenth_percentile(total, spread), ninetieth_percentile(total, spread)
 
 
@@ -42,9 +44,8 @@ def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
     return np.maximum(np.minimum(high, usable), high - pageable)
 
 
-def memory_spread(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
+def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
     """Relative spread of that sum: lines of one kind are wrong together, kinds are independent."""
-    total = added(lines, names)
     error: Number = term_error(inputs.stack.spread.memory, total)
     with term("spread of the memory"):
         for kind, members in MEMORY_KINDS.items():
@@ -58,11 +59,13 @@ def memory_spread(inputs: TrainingInputs, lines: Mapping[str, Number], names: Se
 
 def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
     """Chance that the peak of every stage is within usable memory; stages are wrong together, so the least counts."""
-    least: Number = 1.0
+    away: list[Number] = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
             lines = {name: ledger.line(name, position) for name in LINES}
-            spread = memory_spread(inputs, lines, LINES)
+            peak = ledger.peaks[position]
+            spread = memory_spread(inputs, peak, lines, LINES)
             usable = inputs.usable + ledger.pageable[position]
-            least = np.minimum(least, chance_within(np.maximum(ledger.peaks[position], 1.0), usable, spread))
-    return least
+            away.append(spreads_away(np.maximum(peak, 1.0), usable, spread))
+    first, middle, last = away
+    return normal_share(np.minimum(np.minimum(first, middle), last))

@@ -1,0 +1,31 @@
+"""A plan of a large search takes so many array operations and no more; a time would say it less surely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import load
+from costmodel.explore.search.search import search
+from costmodel.ground.shared_columns import Factored
+
+# Of scenarios/speed.yaml. Lower them where a change takes less; raise them only in a commit that gives the reason.
+MOST_ELEMENTS = 245  # results that a plan computes, of which many are shared with others
+MOST_OPERATIONS = 9_100  # on columns, of plans that share figures
+
+
+def test_a_plan_takes_no_more_array_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    elements, shared, made = [], set(), Factored.__init__
+
+    def counting(self: Factored, values: Any, level: int, plans: Any) -> None:
+        made(self, values, level, plans)
+        elements.append(np.size(values))
+        shared.add(plans)
+
+    monkeypatch.setattr(Factored, "__init__", counting)
+    found = search(load("speed"), workers=1).tally
+    per_plan, per_set = sum(elements) / found.evaluated, len(elements) / len(shared)
+    assert 0.97 * MOST_ELEMENTS < per_plan <= MOST_ELEMENTS
+    assert 0.97 * MOST_OPERATIONS < per_set <= MOST_OPERATIONS

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
-    from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.serving.found_plans import FoundPlans
+    from costmodel.explore.search.search import TrainingSearch
+    from costmodel.explore.serving.found_plans import ServiceSearch
     from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.terminal.style.layout import Line
@@ -136,7 +136,7 @@ def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
     return page_forms(page, figure)
 
 
-def of_search(found: SearchResult) -> dict[str, Form]:
+def of_search(found: TrainingSearch) -> dict[str, Form]:
     """The page of a search, and its plans as points."""
 
     def drawn() -> Drawn:
@@ -190,7 +190,7 @@ def of_serving_plan(case: ServingCase, asked: ServingAnswer, figure: str = "time
     return page_forms(page, draw)
 
 
-def of_serving_search(found: FoundPlans) -> dict[str, Form]:
+def of_serving_search(found: ServiceSearch) -> dict[str, Form]:
     """The page of a serving search."""
 
     def drawn() -> Drawn:

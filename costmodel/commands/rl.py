@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, without
+from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, searching, without
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
@@ -60,17 +60,18 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     from costmodel.explore.rl.search_splits import search as search_space
     from costmodel.report.answers import rl_search as report
 
-    asked.without_large_spaces("reinforcement learning", "a search of reinforcement learning takes seconds")
     if asked.pareto and asked.why_not:
         without("reinforcement learning", ["--why-not beside --pareto"], "leave --pareto out")
-    found = search_space(reinforced(case), asked.top or TOP, asked.over, asked.pareto)
+    with searching(asked, case) as how:
+        found = search_space(reinforced(case), asked.top or TOP, asked.over, asked.pareto, how)
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
-    works = bool(found.front) if asked.pareto else found.works
+    works = bool(found.front.rows) if found.front else found.works
     return pages.drawn(
         lambda: report.search(found, why_not=asked.why_not),
         lambda: report.search_json(found),
         rows,
         yes=works,
+        stopped=found.stopped,
         found=found,
     )
 

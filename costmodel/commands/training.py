@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
+from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.counts import number_of
@@ -19,8 +18,6 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
-    from costmodel.explore.search.search import SearchResult
-    from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
@@ -117,57 +114,20 @@ def explain_plan(case: LoadedScenario) -> Reply:
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.search.refusals import examples
-    from costmodel.explore.search.stream import SearchOptions
+    from costmodel.explore.search.search import search as search_space
+    from costmodel.explore.search.search import with_remedies
     from costmodel.report.terminal.search import ranking
 
-    if asked.into is None and (asked.resume or asked.keep_all):
-        raise fail("C021", f"{'--resume' if asked.resume else '--keep all'} needs a folder", None, "add --into FOLDER")
-    keep, wait = asked.keep_all, _seconds(asked.wait)
-    found = _searched(
-        case, asked, SearchOptions(asked.engine, asked.workers, asked.into, keep, asked.resume, wait=wait)
-    )
+    with searching(asked, case) as how:
+        found = with_remedies(
+            search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
+        )
     shown = examples(found) if asked.why_not else None
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
     count = asked.top or (FRONT if asked.pareto else TOP)
     lines, result = lambda: ranking.search(found, count, shown), lambda: json_answer.search(found, shown)
     forms = pages.of_search(found)
     return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped, others=forms, found=found)
-
-
-def _searched(case: LoadedScenario, asked: SearchQuestion, how: SearchOptions) -> SearchResult:
-    """The search itself, watched and ready to be stopped."""
-    from costmodel.commands.output import printed
-    from costmodel.commands.progress import metered, stoppable
-    from costmodel.explore.search.search import search as search_space
-    from costmodel.explore.search.search import with_remedies
-    from costmodel.report.terminal.style.progress import of_search
-    from costmodel.report.terminal.style.theme import styled
-
-    objective = training(case).scenario.objective
-    with stoppable() as stop, metered() as show:
-        how = replace(
-            how,
-            watch=lambda sight: show(of_search(sight, objective)),
-            stop=stop,
-            notify=lambda words: printed([styled(words)], stderr=True),
-        )
-        top = asked.top or TOP
-        return with_remedies(search_space(training(case), top, pareto=asked.pareto, over=asked.over, how=how))
-
-
-def _seconds(text: str) -> float:
-    """How long to wait, in seconds."""
-    from costmodel.explore.search.engine import WAIT
-    from costmodel.ground.parsing import UnitError, parse
-
-    try:
-        seconds = parse(text, "s") if text else WAIT
-    except UnitError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        place = Place("command line", 0, 8, "", f"--wait {text}", max(1, len(text)))
-        raise fail("C020", f"'{text}' is no time", place, "for example --wait '5 min'")
-    return seconds
 
 
 def report(case: LoadedScenario) -> Reply:
@@ -222,7 +182,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
     held = training(case)
     found = search_space(held, 1, workers=1)
-    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    rows = found.best or found.tally.missed_by_least
     if not rows and held.scenario.plan is not None:
         return None
     if not rows:

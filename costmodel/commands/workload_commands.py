@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,7 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.search.stream import SearchOptions
     from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
@@ -34,11 +36,47 @@ class SearchQuestion:
     workers: int | None = None
     wait: str = ""
 
-    def without_large_spaces(self, workload: str, instead: str) -> None:
-        """A fault for options about large spaces, where a workload has none: one without effect is refused."""
-        given = [("--into", self.into is not None), ("--keep all", self.keep_all), ("--resume", self.resume)]
-        given += [("--engine", self.engine != "local"), ("--workers", self.workers is not None)]
-        without(workload, [name for name, value in (*given, ("--wait", bool(self.wait))) if value], instead)
+
+@contextmanager
+def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
+    """How a search runs: watched, ready to be stopped, and with what it is asked for about large spaces."""
+    from costmodel.commands.output import printed
+    from costmodel.commands.progress import metered, stoppable
+    from costmodel.explore.search.stream import SearchOptions
+    from costmodel.report.terminal.style.progress import of_search
+    from costmodel.report.terminal.style.theme import styled
+    from costmodel.report.workload_words import words_of
+
+    if asked.into is None and (asked.resume or asked.keep_all):
+        raise fail("C021", f"{'--resume' if asked.resume else '--keep all'} needs a folder", None, "add --into FOLDER")
+    wait, objective, words = _seconds(asked.wait), case.scenario.objective, words_of(case.kind)
+    with stoppable() as stop, metered() as show:
+        yield SearchOptions(
+            asked.engine,
+            asked.workers,
+            asked.into,
+            asked.keep_all,
+            asked.resume,
+            watch=lambda sight: show(of_search(sight, objective, words.result)),
+            stop=stop,
+            wait=wait,
+            notify=lambda words: printed([styled(words)], stderr=True),
+        )
+
+
+def _seconds(text: str) -> float:
+    """How long to wait, in seconds."""
+    from costmodel.explore.search.engine import WAIT
+    from costmodel.ground.parsing import UnitError, parse
+
+    try:
+        seconds = parse(text, "s") if text else WAIT
+    except UnitError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        place = Place("command line", 0, 8, "", f"--wait {text}", max(1, len(text)))
+        raise fail("C020", f"'{text}' is no time", place, "for example --wait '5 min'")
+    return seconds
 
 
 def no_answer(case: LoadedScenario, why: tuple[str, str]) -> CostModelError:

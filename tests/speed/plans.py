@@ -25,14 +25,12 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate import evaluate_plans as evaluation
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search import accumulator as searching
-from costmodel.explore.search import stream as streaming
-from costmodel.explore.search.accumulator import SearchQuery
+from costmodel.explore.search import training_space as searching
 from costmodel.explore.search.plan_batches import valid_blocks
-from costmodel.explore.search.search import search
+from costmodel.explore.search.search import inputs_of_case, search
 from costmodel.explore.search.search_space import stem
-from costmodel.explore.search.stream import Task
-from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
+from costmodel.explore.search.training_space import TrainingSpace
+from costmodel.explore.search.work_units import GridPart, grid_parts
 from costmodel.ground.plan_sizes import SIZES
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")
@@ -151,17 +149,17 @@ def timed(spent: Counter[str], *names: tuple[Any, str, str]) -> Iterator[None]:
             setattr(module, name, function)
 
 
-def profile(inputs: TrainingInputs, variants: ScenarioVariants) -> tuple[Counter[str], list[WorkUnit], int]:
+def profile(inputs: TrainingInputs) -> tuple[Counter[str], list[GridPart], int]:
     """CPU seconds of a search on one process, by what they are spent on; its pieces; plans evaluated."""
     spent: Counter[str] = Counter()
-    found = list(pieces(variants))
-    task, evaluated = Task(SearchQuery(10), None), 0
+    found = list(grid_parts(inputs))
+    space, evaluated = TrainingSpace(10, inputs.case.scenario.objective), 0
     parts = ((evaluation, "stage_parameters", "parameters"), (evaluation, "ledger", "memory"))
     steps = ((evaluation, "training_step", "time and communication"), (searching, "evaluate", "evaluate"))
-    stems = (streaming, "stem", "candidates thinned by degrees and chunks")
+    stems = (searching, "stem", "candidates thinned by degrees and chunks")
     began = time.process_time()
     with timed(spent, stems, *parts, *steps):
-        evaluated = sum(task.tally(inputs, piece, {}).evaluated for piece in found)
+        evaluated = sum(space.searched(inputs, piece, None).evaluated for piece in found)
     rest = time.process_time() - began - spent["evaluate"] - spent[stems[2]]
     spent["other results"] = spent.pop("evaluate") - sum(spent[label] for *_, label in (*parts, steps[0]))
     spent["micro-batches, ranking"] = rest
@@ -170,9 +168,8 @@ def profile(inputs: TrainingInputs, variants: ScenarioVariants) -> tuple[Counter
 
 def bound(name: str) -> None:
     """Print where the time of a scenario's plans goes and how near that is to what the machine can do."""
-    variants = ScenarioVariants(load(name))
-    inputs = variants.inputs(0)
-    runs = [profile(inputs, variants) for _ in range(3)]
+    inputs = inputs_of_case(load(name))
+    runs = [profile(inputs) for _ in range(3)]
     spent, found, plans = min(runs, key=lambda run: run[0].total())
     print(f"\n{name} on one process: CPU nanoseconds a plan, of {plans:,} plans")
     for label, seconds in spent.items():

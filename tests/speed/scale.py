@@ -87,7 +87,8 @@ def killed(variants: int, whole: dict[str, Any], scratch: Path) -> None:
 
 def _counted(manifest: Path) -> int:
     """Evaluated plans that a folder's state tells of."""
-    return int(json.loads(manifest.read_text())["tally"]["evaluated"]) if manifest.exists() else 0
+    parts = json.loads(manifest.read_text())["tally"]["parts"] if manifest.exists() else []
+    return sum(int(part["evaluated"]) for part in parts)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.found_plans import ServiceSearch
 from costmodel.explore.serving.search_layouts import search
 
 NAME = "serve-llama-3.1-70b"
@@ -37,7 +37,7 @@ def inputs(changes: list[str]) -> ServingInputs:
     return inputs_of(serving(load_any(NAME, [f"search={SPACE}", *changes])))
 
 
-def searches(runs: int) -> Iterator[tuple[str, FoundPlans, float, float]]:
+def searches(runs: int) -> Iterator[tuple[str, ServiceSearch, float, float]]:
     """What each search finds, its least processor time, and that of the same with bands of the ten plans."""
     for name, changes in LOADS.items():
         stated = inputs(changes)
@@ -45,7 +45,7 @@ def searches(runs: int) -> Iterator[tuple[str, FoundPlans, float, float]]:
         yield name, found, plain, whole
 
 
-def _least(stated: ServingInputs, runs: int, *, bands: bool) -> tuple[FoundPlans, float]:
+def _least(stated: ServingInputs, runs: int, *, bands: bool) -> tuple[ServiceSearch, float]:
     taken = []
     for _ in range(runs):
         began = time.process_time()
@@ -57,8 +57,9 @@ def _least(stated: ServingInputs, runs: int, *, bands: bool) -> tuple[FoundPlans
 def main(runs: int) -> None:
     """Plans a second of every load."""
     for name, found, plain, whole in searches(runs):
-        speed, shown = found.valid / plain / 1e3, whole - plain
-        print(f"{name:24} {found.valid:7,} plans  {plain:6.2f} s  {speed:6.0f} k plans/s, bands of ten {shown:5.2f} s")
+        plans = found.tally.evaluated
+        speed, shown = plans / plain / 1e3, whole - plain
+        print(f"{name:24} {plans:7,} plans  {plain:6.2f} s  {speed:6.0f} k plans/s, bands of ten {shown:5.2f} s")
 
 
 if __name__ == "__main__":

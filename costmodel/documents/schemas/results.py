@@ -29,6 +29,11 @@ class ResultColumn:
         """The unit as people write it, with what it counts."""
         return self.counted or self.unit
 
+    @property
+    def sign(self) -> float:
+        """−1 where higher is better, else 1: a figure times its sign is better where it is lower."""
+        return -1.0 if self.better == "higher" else 1.0
+
 
 TRAINING_RESULTS: dict[str, ResultColumn] = {
     "step_time": ResultColumn("s", "wall-clock time of an optimizer step", "lower", band="step"),

@@ -54,6 +54,10 @@ class TrainerSteps:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
+    def __reduce__(self) -> tuple[type[TrainerSteps], tuple[()]]:
+        """Without those that are known: in another process their documents are other objects."""
+        return TrainerSteps, ()
+
     def time(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
         """One optimizer step, checked and evaluated; bands: whether these are looked at, and remarks."""
         found: Answer = self._once(_timed if bands else _timed_alone, case, plan, part, packing)

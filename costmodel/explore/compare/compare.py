@@ -15,7 +15,7 @@ from costmodel.estimate.evaluate.answer_facts import Subject, facts_of
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
-from costmodel.explore.search.search import SearchResult
+from costmodel.explore.search.search import TrainingSearch
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 from costmodel.ground.units import counted
@@ -98,7 +98,7 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
 
 
-def advantage(found: SearchResult) -> list[MovedFigure]:
+def advantage(found: TrainingSearch) -> list[MovedFigure]:
     """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
     if found.yours is None or found.your_rank is None or not found.best:
         return []

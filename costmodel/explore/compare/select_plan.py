@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import Answer, answer, plan_to_mapping, predict
 from costmodel.estimate.shared.results import number
-from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import not_to_vary, search
+from costmodel.explore.search.search import listed_by_search, search
+from costmodel.explore.search.training_space import Ranked
+from costmodel.explore.search.variants import not_to_vary
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.plan_sizes import SIZES
 
@@ -23,7 +25,7 @@ def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) 
     if not best and case.scenario.plan is not None:
         return predict(case, bands=bands)
     found = search(case, 1, workers=1)
-    rows = found.best or found.tally.closest.rows or found.tally.nearest.rows
+    rows = found.best or found.tally.missed_by_least
     if not rows:
         hint = "costmodel search SCENARIO --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), hint)
@@ -36,7 +38,7 @@ def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bo
     A value of `plan.KEY` is then held in the search.
     """
     for path in paths if best else ():
-        if fault := not_to_vary(case, path):
+        if fault := not_to_vary(path, partial(listed_by_search, case)):
             raise fail("C010", fault[0], Place(COMMAND_LINE, 0, 1, path, "--best", len("--best")), fault[1])
     return best or (case.scenario.plan is None and not any(path.startswith("plan.") for path in paths))
 

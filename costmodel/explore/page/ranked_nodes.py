@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.explain.explain import ExplainedFigure, nodes_of, traced_evaluation
-from costmodel.explore.search.search import SearchResult
+from costmodel.explore.search.search import TrainingSearch
 from costmodel.ground.record import record
 
 TRACED = ("step_time", "step_time_high", "tokens_per_s_per_gpu", "mfu", "memory_peak")
@@ -26,7 +26,7 @@ def key_of(place: int, name: str) -> str:
 class RankedFacts:
     """A search, and how the figures of its first plans were made."""
 
-    found: SearchResult
+    found: TrainingSearch
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:

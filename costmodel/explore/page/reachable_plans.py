@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.search.plan_batches import valid_blocks
-from costmodel.explore.search.rank import Ranked, sign
 from costmodel.explore.search.search_space import grids, stem
+from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.plan_sizes import SIZES
 
 AXES = ("tp", "pp", "micro_batch", "recompute")
@@ -34,7 +35,7 @@ class Reachable:
 
     def add(self, block: Block, costs: Costs, keep: Mask) -> None:
         """Take in the valid plans of a block."""
-        scores = sign(self.objective) * costs.column(self.objective)
+        scores = TRAINING_COLUMNS[self.objective].sign * costs.column(self.objective)
         too_large = costs.column("memory_share") > 1
         sizes = {name: np.asarray(getattr(block, name), dtype=np.float64) for name in SIZES}
         recompute = str(block.structure.recompute)

@@ -11,8 +11,8 @@ from costmodel.evidence.validate.validate import Compared, compared
 from costmodel.explore.compare.select_plan import planned
 from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
 from costmodel.explore.page.reachable_plans import reachable
-from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import SearchResult, search, with_remedies
+from costmodel.explore.search.search import TrainingSearch, search, with_remedies
+from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
@@ -28,7 +28,7 @@ class ReportFacts:
     """A plan, the search around it, what moves it, plans to choose among, and measured runs on its accelerator."""
 
     plan: PlanFacts
-    found: SearchResult | None
+    found: TrainingSearch | None
     sensitive: Sensitivity | None
     choices: list[Ranked]
     measured: list[Compared]
@@ -57,7 +57,7 @@ def with_plan(case: ResolvedScenario) -> ResolvedScenario:
     return replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
 
 
-def _found(case: ResolvedScenario) -> SearchResult | None:
+def _found(case: ResolvedScenario) -> TrainingSearch | None:
     """The search of a scenario; none where the space is empty or the objective is not known."""
     try:
         return with_remedies(search(case, TOP, pareto=FRONT))

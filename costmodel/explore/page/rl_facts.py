@@ -12,7 +12,7 @@ from costmodel.explore.communication import is_sent
 from costmodel.explore.explain.explain import ExplainedFigure, traced_evaluation
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.rl.explain_rl import explain_all
-from costmodel.explore.rl.search_splits import FoundSplits, search
+from costmodel.explore.rl.search_splits import RlSearch, search
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace
@@ -47,7 +47,7 @@ class RlFacts:
         return sent
 
     @functools.cached_property
-    def found(self) -> FoundSplits | None:
+    def found(self) -> RlSearch | None:
         """The splits of its accelerators; none where the objective is not known or nothing is valid."""
         try:
             found = search(self.case, 50)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
@@ -14,7 +13,7 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.page.transfer_nodes import transfer_nodes
 from costmodel.explore.serving.cache_levers import CacheLever, levers
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
-from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.found_plans import ServiceSearch
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
 from costmodel.explore.trial import Trial, tried
@@ -76,7 +75,7 @@ class ServingFacts:
         return [] if self.answer.refused else levers(self.answer)
 
     @functools.cached_property
-    def found(self) -> FoundPlans | None:
+    def found(self) -> ServiceSearch | None:
         """The plans around it; none where its space is empty."""
         try:
             return search(inputs_of(self.case), 50)
@@ -84,9 +83,9 @@ class ServingFacts:
             return None
 
     @functools.cached_property
-    def ranked(self) -> FoundPlans | None:
+    def ranked(self) -> ServiceSearch | None:
         """The best of them; where none keeps every limit, with settings under which one does."""
-        return None if self.found is None else with_search_remedies(replace(self.found, best=self.found.best[:_BEST]))
+        return None if self.found is None else with_search_remedies(self.found.first(_BEST))
 
     @functools.cached_property
     def sensitive(self) -> Sensitivity | None:

@@ -23,7 +23,7 @@ def ranked(case: RlCase, rank: int | None) -> RlAnswer:
     if len(found.best) < rank:
         sentence = f"the search finds {number_of(len(found.best), 'plan')}, so none of rank {rank}"
         raise fail("C004", sentence, Place(case.file))
-    return found.best[rank - 1]
+    return found.answer_of(found.best[rank - 1])
 
 
 def side(name: str, case: RlCase, answer: RlAnswer) -> Side:

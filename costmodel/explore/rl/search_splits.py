@@ -9,68 +9,78 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
 
 from costmodel.documents.keys.overrides import path_of
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
-from costmodel.documents.schemas.results import COLUMNS
+from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
+from costmodel.explore.kept_answers import rl_degrees
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.combinations import OF_A_VALUE, combinations, count_combinations, fail_without_answers
-from costmodel.explore.search.named_result import two_results
-from costmodel.explore.search.ranges import Axis, at_option
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.explore.search.found import SearchResult, through
+from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.rank import Axes, Front, Order, Top, axes
+from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.stream import HERE, SearchOptions
+from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.variants import Variants, fail_if_listed
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
-MOST_SEARCHES = 200
+NOT_SAFE = "M004"
 PARTS = 8  # of the accelerators; engines get one of them to all but one
+WORK = 1 << 18  # of the plans of a split
 _PAIRS = 12  # of plans that are tried together
 
 
 @record
-class SplitsAtValue:
-    """What became of the plans at one value of each key that varies."""
+class RlSearched:
+    """A scenario of reinforcement learning with optimizer steps that are known."""
 
-    values: Mapping[str, str]
-    evaluated: int = 0
-    best: RlAnswer | None = None
-    fault: Fault | None = None
+    case: RlCase
+    steps: TrainerSteps
+
+
+@record
+class RankedSplit:
+    """A plan of an iteration with its results, and what it breaks."""
+
+    plan: dict[str, Any]  # of both parts, as it is written in a scenario
+    costs: dict[str, float]
+    broken: tuple[str, ...]
+    works: bool
+    variant: int = 0
+
+    @property
+    def key(self) -> Order:
+        """None: what comes first stays ahead of what is as good."""
+        return ()
 
 
 @dataclass
-class FoundSplits:
-    """What a search found: the best plan of each split, those that work first.
+class RlSearch(SearchResult[RlSearched, RankedSplit]):
+    """What a search found: the best plan of each split, those that work first."""
 
-    over: the keys that vary over scenarios; at: what became of each value. axes, front: two results that are compared,
-    and of all plans tried that work those that no other beats in both
-    """
+    yours: RlAnswer | None
+    your_rank: int | None = None
+    made: dict[str, RlAnswer] = field(default_factory=dict, repr=False)
 
-    case: RlCase
-    over: Sequence[Axis] = ()
-    axes: tuple[str, str] | None = None
-    at: list[SplitsAtValue] = field(default_factory=list)
-    tried: list[RlAnswer] = field(default_factory=list, repr=False)
-    evaluated: int = 0
-    elapsed: float = 0.0
-    best: list[RlAnswer] = field(default_factory=list)
-    refused: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, RlAnswer] = field(default_factory=dict)
-    yours: RlAnswer | None = None
-    your_rank: int = 0
-    safe: float | None = None  # chance to fit that the search prefers
-    expected: RlAnswer | None = None  # the best plan whatever its chance to fit
-    steps: TrainerSteps = field(default_factory=TrainerSteps, repr=False)
+    @property
+    def chance(self) -> str:
+        """That it fits."""
+        return "fit_chance"
 
     @property
     def works(self) -> bool:
-        """Whether any plan works."""
+        """Whether any of the best plans works."""
         return any(each.works for each in self.best)
 
     @property
@@ -79,77 +89,119 @@ class FoundSplits:
         return self.safe is None or any(each.works and not self.is_risky(each) for each in self.best)
 
     @property
-    def front(self) -> list[RlAnswer]:
-        """The plans that none beats in both results, best in the first one first; of those with the preferred chance,
-        where any has it.
-        """
-        assert self.axes is not None
-        signs = [-1.0 if COLUMNS["rl"][name].better == "higher" else 1.0 for name in self.axes]
-        placed = [(tuple(sign * each.costs[name] for sign, name in zip(signs, self.axes, strict=True)), each)
-                  for each in self.compared]  # fmt: skip
-        kept, least = list[RlAnswer](), math.inf
-        for (x, y), each in sorted(placed, key=lambda item: item[0]):
-            if math.isfinite(x) and y < least:
-                kept.append(each)
-                least = y
-        return kept
+    def expected(self) -> RankedSplit | None:
+        """The best plan whatever its chance to fit, where that is better than the first of those that are shown."""
+        first, other = self.best[0] if self.works else None, next(iter(self.tally.expected.rows), None)
+        behind = other is None or (first is not None and _place(self.objective, other) >= _place(self.objective, first))
+        return None if behind else other
 
     @property
-    def compared(self) -> list[RlAnswer]:
-        """The plans that a front is of."""
-        return [each for each in self.tried if not self.is_risky(each)] or self.tried
+    def objective(self) -> str:
+        """The result that plans are ranked by."""
+        return self.inputs.case.scenario.objective
 
-    def values_of(self, each: RlAnswer) -> dict[str, str]:
-        """What a plan's scenario has of the keys that vary."""
-        set_last = dict(item.split("=", 1) for item in each.inputs.case.assignments)
-        return {axis.path: set_last[axis.path] for axis in self.over}
+    def answer_of(self, row: RankedSplit) -> RlAnswer:
+        """A plan, evaluated again."""
+        named = f"{row.variant} {row.plan}"
+        if named not in self.made:
+            inputs = self.inputs_of(row.variant)
+            self.made[named] = answer(inputs.case, RlPlan.model_validate(row.plan), inputs.steps)
+        return self.made[named]
 
-    def is_risky(self, each: RlAnswer) -> bool:
+
+@record
+class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
+    """The splits of a scenario of reinforcement learning; bar: the place of its own plan."""
+
+    size: int
+    objective: str
+    axes: Axes | None = None
+    safe: float | None = None
+    bar: tuple[bool, float, float] | None = None
+    most: ClassVar[int | None] = 200
+
+    def pieces(self, inputs: RlSearched) -> Iterator[tuple[RolloutPlan, int]]:
+        """Each way to divide the accelerators."""
+        return ((split, WORK) for split in _splits(inputs.case, inputs.case.scenario.plan or RlPlan()))
+
+    def empty(self) -> Tally[RankedSplit]:
+        """The result of no plans."""
+        order, place = partial(self.order), partial(_place, self.objective)
+        fronts = (Front[RankedSplit](self.axes), Front[RankedSplit](self.axes)) if self.axes else (None, None)
+        return Tally(Top(self.size, key=order), Top(1, key=place), *fronts)
+
+    def searched(self, inputs: RlSearched, piece: RolloutPlan, keep: Keep | None) -> Tally[RankedSplit]:
+        """The best plan of a split."""
+        found = self.empty()
+        trials = _Trials(self, inputs, found, keep)
+        best = _best_of_split(trials, piece)
+        found.top.rows = [] if best is None else [best]
+        found.part().best = best
+        found.better_than_yours = sum(self.bar is not None and self.order(row) < self.bar for row in found.top.rows)
+        return found
+
+    def read(self, written: dict[str, Any]) -> RankedSplit:
+        """A plan; JSON has no tuples."""
+        return RankedSplit(**{**written, "broken": tuple(written["broken"])})
+
+    def columns(self, inputs: RlSearched) -> Mapping[str, ResultColumn]:
+        """All of an iteration."""
+        return RL_COLUMNS
+
+    def order(self, row: RankedSplit) -> tuple[bool, float, float]:
+        """What orders plans: whether they work, the chance to fit where it is too small, the objective."""
+        fails, value = _place(self.objective, row)
+        return fails, -row.costs["fit_chance"] if self.is_risky(row) else -1.0, value
+
+    def is_risky(self, row: RankedSplit) -> bool:
         """Whether a plan does not fit with the chance that the search prefers."""
-        return self.safe is not None and each.costs["fit_chance"] < self.safe
+        return self.safe is not None and row.costs["fit_chance"] < self.safe
 
 
-def search(case: RlCase, top: int = 10, over: Sequence[Axis] = (), pareto: str = "") -> FoundSplits:
+def search(
+    case: RlCase, top: int = 10, over: Sequence[Axis] = (), pareto: str = "", how: SearchOptions = HERE
+) -> RlSearch:
     """The best plans, one for each split, of the scenario or of it at every combination of values of some keys.
 
     Raises:
         CostModelError: a value is wrong, or no combination has a scenario
     """
-    count_combinations(over, MOST_SEARCHES)
-    axes = two_results(pareto, COLUMNS["rl"]) if pareto else None
-    since, found = time.perf_counter(), FoundSplits(case, over, axes, safe=preferred_chance(case))
-    if case.scenario.plan is not None:
-        found.yours = answer(case, case.scenario.plan, found.steps)
-    ranked: list[RlAnswer] = []
-    for settings in combinations(over):
-        ranked += _at_values(found, settings)
-    fail_without_answers(over, [each.fault for each in found.at])
-    ranked.sort(key=lambda each: _order(found, each))
-    if found.yours is not None and not found.yours.refused:
-        found.your_rank = 1 + sum(_order(found, each) < _order(found, found.yours) for each in ranked)
-    found.best = ranked[:top]
-    first = found.best[0] if found.works else None
-    if found.expected is not None and first is not None and _key(case, found.expected) >= _key(case, first):
-        found.expected = None
-    found.elapsed = time.perf_counter() - since
+    since = time.perf_counter()
+    fail_if_listed(over, partial(listed_by_search, case))
+    objective, safe, steps = case.scenario.objective, preferred_chance(case), TrainerSteps()
+    traded = axes(pareto, "", COLUMNS["rl"]) if pareto else None
+    variants = Variants(RlSearched(case, steps), partial(_searched, steps), tuple(over))
+    variants.checked(SplitSpace.most)
+    yours = None if case.scenario.plan is None else answer(case, case.scenario.plan, steps)
+    space = SplitSpace(top, objective, traded, safe)
+    is_ranked = yours is not None and not yours.refused
+    if yours is not None and is_ranked:
+        space = replace(space, bar=space.order(_row(case, yours)))
+    tally = space.empty()
+    stopped, total = through(space, variants, tally, how)
+    if tally.front is not None and not tally.safe:
+        tally.settle(NOT_SAFE)
+    found = RlSearch(variants, tally, yours, time.perf_counter() - since, total, stopped, safe)
+    found.your_rank = tally.better_than_yours + 1 if is_ranked else None
     return found
 
 
-def _at_values(found: FoundSplits, settings: tuple[str, ...]) -> list[RlAnswer]:
-    """The best plan of each split at one value of each key."""
-    values, before = dict(item.split("=", 1) for item in settings), found.evaluated
-    try:
-        case = reinforced(vary_any(found.case, settings)) if settings else found.case
-        base = case.scenario.plan or RlPlan()
-        tried = [_best_of_split(found, case, base, split) for split in _splits(case, base)]
-    except CostModelError as error:
-        if not settings or error.faults[0].code not in OF_A_VALUE:
-            raise at_option("--over", [axis.path for axis in found.over], error) from None
-        found.at.append(SplitsAtValue(values, fault=error.faults[0]))
-        return []
-    ranked = sorted((each for each in tried if each is not None), key=lambda each: _order(found, each))
-    found.at.append(SplitsAtValue(values, found.evaluated - before, ranked[0] if ranked else None))
-    return ranked
+def _searched(steps: TrainerSteps, case: LoadedScenario) -> RlSearched:
+    return RlSearched(reinforced(case), steps)
+
+
+def listed_by_search(case: RlCase, path: str) -> str:
+    """The key of the search that lists values of a key of the scenario; empty where none does."""
+    key = _LISTED.get(path, "")
+    return key if key and getattr(case.scenario.search, key, None) is not None else ""
+
+
+_LISTED = {
+    "plan.tp": "tp",
+    "plan.cp": "cp",
+    "plan.rollout.tp": "rollout_tp",
+    "plan.rollout.ranks": "ranks",
+}
 
 
 def planned(case: RlCase) -> RlCase:
@@ -157,7 +209,7 @@ def planned(case: RlCase) -> RlCase:
     if case.scenario.plan is not None:
         return case
     found = search(case, 1)
-    return with_plan_of(case, found.best[0]) if found.best else case
+    return with_plan_of(case, found.answer_of(found.best[0])) if found.best else case
 
 
 def best_answer(case: RlCase) -> RlAnswer:
@@ -166,7 +218,7 @@ def best_answer(case: RlCase) -> RlAnswer:
     if not found.best:
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), why)
-    return found.best[0]
+    return found.answer_of(found.best[0])
 
 
 def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
@@ -174,18 +226,18 @@ def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
     return replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
 
 
-def _key(case: RlCase, each: RlAnswer) -> tuple[bool, float]:
-    value = each.costs[case.scenario.objective]
-    if math.isnan(value):
-        wanted = "workload.iterations" + ("" if case.scenario.objective == "run_time" else " and a price")
-        raise fail("C004", f"{case.scenario.objective} is not known", case.place("objective"), f"set {wanted}")
-    return not each.works, value
+def _place(objective: str, row: RankedSplit) -> tuple[bool, float]:
+    value = row.costs[objective]
+    return not row.works, math.inf if math.isnan(value) else value
 
 
-def _order(found: FoundSplits, each: RlAnswer) -> tuple[bool, float, float]:
-    """What orders plans: whether they work, the chance to fit where it is below the preferred one, the objective."""
-    fails, value = _key(found.case, each)
-    return fails, -each.costs["fit_chance"] if found.is_risky(each) else -1.0, value
+def _row(case: RlCase, each: RlAnswer) -> RankedSplit:
+    """A plan as it is ranked; a fault where the objective is not known of it."""
+    objective = case.scenario.objective
+    if each.works and math.isnan(each.costs[objective]):
+        wanted = "workload.iterations" + ("" if objective == "run_time" else " and a price")
+        raise fail("C004", f"{objective} is not known", case.place("objective"), f"set {wanted}")
+    return RankedSplit(each.inputs.plan.model_dump(mode="json"), each.costs, each.broken, each.works)
 
 
 def _held(case: RlCase) -> set[str]:
@@ -213,62 +265,92 @@ def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     return apart if listed else [together, *apart]
 
 
-def _best_of_split(found: FoundSplits, case: RlCase, base: RlPlan, split: RolloutPlan) -> RlAnswer | None:
+def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
     """The best pair of plans of one split that works and is safe, else the surest or nearest; None if none is valid."""
+    case = trials.inputs.case
+    base = case.scenario.plan or RlPlan()
     trainers, engines = list(_trainers(case, base)), list(_engines(case, split))
     first = base.model_copy(update={"rollout": split})
-    by_engine = [_tried(found, case, first.model_copy(update={"rollout": each})) for each in engines]
+    by_engine = [trials.tried(first.model_copy(update={"rollout": each})) for each in engines]
     fast = sorted((each for each in by_engine if not each.inputs.engine_refused), key=_generation)
     if not fast:
         return None
     rollout = fast[0].inputs.plan.rollout
-    by_trainer = [_tried(found, case, each.model_copy(update={"rollout": rollout})) for each in trainers]
+    by_trainer = [trials.tried(each.model_copy(update={"rollout": rollout})) for each in trainers]
     trained = sorted(
         (each for each in by_trainer if not each.refused), key=lambda each: number(each.iteration.training)
     )
     if not trained:
         return None
-    nearest: RlAnswer | None = None
-    surest: RlAnswer | None = None
+    nearest: RankedSplit | None = None
+    surest: RankedSplit | None = None
     pairs = sorted(itertools.product(enumerate(trained), enumerate(fast)), key=lambda pair: pair[0][0] + pair[1][0])
     for (_, one), (place, other) in pairs[:_PAIRS]:
         plan = one.inputs.plan.model_copy(update={"rollout": other.inputs.plan.rollout})
-        tried = one if place == 0 else _tried(found, case, plan)
-        if tried.works:
-            _expect(found, tried)
-            if not found.is_risky(tried):
-                return tried
-            if surest is None or tried.costs["fit_chance"] > surest.costs["fit_chance"]:
-                surest = tried
-        nearest = tried if nearest is None and not tried.refused else nearest
+        tried = one if place == 0 else trials.tried(plan)
+        if tried.refused:
+            continue
+        row = _row(case, tried)
+        if row.works:
+            if trials.space.safe is not None:
+                trials.found.expected.merge([row])
+            if not trials.space.is_risky(row):
+                return row
+            if surest is None or row.costs["fit_chance"] > surest.costs["fit_chance"]:
+                surest = row
+        nearest = row if nearest is None else nearest
     return surest or nearest
-
-
-def _expect(found: FoundSplits, tried: RlAnswer) -> None:
-    """Remember the best plan whatever its chance to fit."""
-    if found.safe is not None and (
-        found.expected is None or _key(found.case, tried) < _key(found.case, found.expected)
-    ):
-        found.expected = tried
 
 
 def _generation(each: RlAnswer) -> float:
     return each.costs["generation"]
 
 
-def _tried(found: FoundSplits, case: RlCase, plan: RlPlan) -> RlAnswer:
-    """One plan, counted with what speaks against it; on more ranks with a micro-batch of what each has left."""
-    each = answer(case, plan, found.steps)
-    if "R018" in each.refused:
-        smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
-        each = answer(case, smaller, found.steps)
-    found.evaluated += 1
-    if found.axes is not None and each.works:
-        found.tried.append(each)
-    for code in each.refused or each.broken:
-        found.refused[code] += 1
-        found.examples.setdefault(code, each)
-    return each
+@record
+class _Trials:
+    """Plans of one scenario, which are counted with what speaks against each."""
+
+    space: SplitSpace
+    inputs: RlSearched
+    found: Tally[RankedSplit]
+    keep: Keep | None
+
+    def tried(self, plan: RlPlan) -> RlAnswer:
+        """One plan; on more ranks with a micro-batch of what each has left."""
+        case, part = self.inputs.case, self.found.part()
+        each = answer(case, plan, self.inputs.steps)
+        if "R018" in each.refused:
+            smaller = plan.model_copy(update={"micro_batch": Figure(each.inputs.answers_of_rank)})
+            each = answer(case, smaller, self.inputs.steps)
+        part.candidates += 1
+        for code in each.refused or each.broken:
+            part.refused[code] += 1
+        if each.refused:
+            row = RankedSplit(each.inputs.plan.model_dump(mode="json"), {}, each.refused, works=False)
+        else:
+            row = self._counted(each)
+        for code in each.refused or each.broken:
+            part.examples.setdefault(code, row)
+        return each
+
+    def _counted(self, each: RlAnswer) -> RankedSplit:
+        """A valid plan, with its place on the front."""
+        row, part = _row(self.inputs.case, each), self.found.part()
+        part.evaluated += 1
+        part.fit += "M001" not in each.broken
+        part.kept += each.works
+        is_safe = each.works and not self.space.is_risky(row)
+        part.safe += is_safe
+        if self.keep is not None:
+            figures = {machine_name(name): each.costs.get(name, math.nan) for name in RL_COLUMNS}
+            self.keep(1, {**rl_degrees(each), **figures})
+        for front, takes in ((self.found.front, is_safe), (self.found.risky_front, each.works)):
+            if front is not None and takes and all(math.isfinite(row.costs[name]) for name in self._traded(front)):
+                front.merge([row])
+        return row
+
+    def _traded(self, front: Front[RankedSplit]) -> tuple[str, str]:
+        return front.axes.x, front.axes.y
 
 
 def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:

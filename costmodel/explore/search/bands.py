@@ -14,7 +14,7 @@ from costmodel.estimate.evaluate.plan_order import chance_faster, error_shares, 
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.plan_constraints import remarks
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.rank import Ranked
+from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.plan_sizes import SIZES
 
 SURE = 0.9  # chance from which one plan counts as faster than another

@@ -11,24 +11,24 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import costmodel
-from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.explore.search import work_units
-from costmodel.explore.search.accumulator import Accumulator, SearchQuery
+from costmodel.documents.schemas.results import ResultColumn
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.parquet_parts import Parts, arrow_of, columns, foreign, leftovers
-from costmodel.explore.search.rank import Front, Ranked
-from costmodel.explore.search.work_units import ScenarioVariants
-from costmodel.ground.errors import Place, fail
+from costmodel.explore.search.rank import Front, Plan
+from costmodel.explore.search.space import Piece, Space
+from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.variants import Inputs, Variants
+from costmodel.ground.errors import Fault, Place, fail
 
-SCHEMA = "costmodel/parts/v4"
+SCHEMA = "costmodel/parts/v5"
 MANIFEST = "_manifest.json"  # readers of Parquet folders pass over names that begin so
 WRITE_EVERY = 1.0  # seconds between states, so that small pieces do not wait for the disk
 
@@ -42,7 +42,7 @@ class SearchFolder:
     asked: dict[str, str]
     done: int = 0  # pieces that are counted
     rows: int = 0
-    of_run: bool = False  # whether its plans have the results of the whole run
+    columns: Mapping[str, ResultColumn] = field(default_factory=dict)  # the results of its plans
     written: float = field(default=0.0, repr=False)
 
     @property
@@ -50,14 +50,14 @@ class SearchFolder:
         """The folder of its plans, if they are kept."""
         return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
-    def count(self, tally: Accumulator, rows: int) -> None:
+    def count(self, tally: Tally[Plan], rows: int) -> None:
         """Count another piece; the file is updated within about a second."""
         self.done += 1
         self.rows += rows
         if time.monotonic() - self.written >= WRITE_EVERY:
             self.write(tally)
 
-    def write(self, tally: Accumulator, *, complete: bool = False) -> None:
+    def write(self, tally: Tally[Plan], *, complete: bool = False) -> None:
         """Write the current state."""
         state = {
             "schema": SCHEMA,
@@ -66,14 +66,14 @@ class SearchFolder:
             "complete": complete,
             "pieces": self.done,
             "plans": self.rows if self.plans else None,
-            "columns": columns(of_run=self.of_run) if self.plans else None,
+            "columns": columns(self.columns) if self.plans else None,
             "tally": written_tally(tally),
         }
         with atomic_write(self.folder / MANIFEST) as path:
             path.write_text(_sealed(state))
         self.written = time.monotonic()
 
-    def close(self, tally: Accumulator, *, complete: bool) -> None:
+    def close(self, tally: Tally[Plan], *, complete: bool) -> None:
         """Write the last state, and remove files of pieces that it does not count."""
         self.write(tally, complete=complete)
         if self.parts:
@@ -81,18 +81,18 @@ class SearchFolder:
                 self.parts.drop_from(self.done)
 
 
-def asked_of(variants: ScenarioVariants, wanted: SearchQuery, *, plans: bool) -> dict[str, str]:
+def asked_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs], *, plans: bool) -> dict[str, str]:
     """The identity of a search, a digest per part; a state of another search must not be resumed."""
-    case = variants.case
+    case = variants.inputs.case
     parts = {
-        "the program": (costmodel.__version__, work_units.CANDIDATES_A_PIECE),
+        "the program": (costmodel.__version__, space.grain),
         "--set": case.assignments,
         "the scenario": case.scenario,
         "a document": case.named_digests,
         "--over": [(axis.path, axis.values) for axis in variants.over],
-        "--top": wanted.size,
-        "--safe": wanted.safe,
-        "--pareto": wanted.axes,
+        "--top": space.size,
+        "--safe": space.safe,
+        "--pareto": space.axes,
         "--keep": plans,
     }
     return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:16] for name, part in parts.items()}
@@ -105,7 +105,13 @@ def digest_of(asked: dict[str, str]) -> str:
 
 @contextmanager
 def held(
-    folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool
+    folder: Path,
+    asked: dict[str, str],
+    space: Space[Inputs, Plan, Piece],
+    tally: Tally[Plan],
+    *,
+    plans: bool,
+    resume: bool,
 ) -> Iterator[SearchFolder]:
     """The folder, locked for this search; the accumulator starts with the stored results."""
     if plans:
@@ -115,14 +121,22 @@ def held(
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder):
-            yield _opened(folder, asked, tally, plans=plans, resume=resume)
+            yield _opened(folder, asked, space, tally, plans=plans, resume=resume)
     finally:
         if made:
             with suppress(OSError):  # it holds something, as it should
                 folder.rmdir()
 
 
-def _opened(folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: bool, resume: bool) -> SearchFolder:
+def _opened(
+    folder: Path,
+    asked: dict[str, str],
+    space: Space[Inputs, Plan, Piece],
+    tally: Tally[Plan],
+    *,
+    plans: bool,
+    resume: bool,
+) -> SearchFolder:
     """The stored state of a search, or None."""
     place, search = Place(str(folder)), digest_of(asked)
     with usable(folder):
@@ -140,7 +154,7 @@ def _opened(folder: Path, asked: dict[str, str], tally: Accumulator, *, plans: b
         raise fail("C021", f"{folder} holds parts of another search", place, "take another folder")
     kept = SearchFolder(folder, plans, asked)
     if state:
-        read_tally(state["tally"], tally)
+        read_tally(state["tally"], tally, space)
         kept.done, kept.rows = state["pieces"], state["plans"] or 0
     _check_parts(kept)
     return kept
@@ -198,35 +212,41 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def written_tally(tally: Accumulator) -> dict[str, Any]:
-    """An accumulator as JSON; numbers are restored bit for bit."""
-    counts = {name: getattr(tally, name) for name in _COUNTS}
+def written_tally(tally: Tally[Plan]) -> dict[str, Any]:
+    """A tally as JSON; numbers are restored bit for bit."""
     return {
-        **counts,
-        "refused": dict(tally.refused),
+        "work": tally.work,
+        "better_than_yours": tally.better_than_yours,
         "thinned": [name for name, best in tally.lists() if isinstance(best, Front) and best.thinned],
         "rows": {name: [asdict(row) for row in best.rows] for name, best in tally.lists()},
+        "parts": [
+            {**asdict(replace(part, refused=Counter())), "refused": dict(part.refused)} for part in tally.parts.values()
+        ],
     }
 
 
-def read_tally(state: dict[str, Any], tally: Accumulator) -> None:
-    """Restore an accumulator from JSON."""
-    for name in _COUNTS:
-        setattr(tally, name, state[name])
-    tally.refused = Counter(state["refused"])
+def read_tally(state: dict[str, Any], tally: Tally[Plan], space: Space[Inputs, Plan, Piece]) -> None:
+    """Restore a tally from JSON."""
+    tally.work, tally.better_than_yours = state["work"], state["better_than_yours"]
     for name, best in tally.lists():
-        read = [{**row, "structure": _structure(row["structure"]), "remarked": ()} for row in state["rows"][name]]
-        best.rows = [Ranked(**row) for row in read]
+        best.rows = [space.read(row) for row in state["rows"][name]]
         if isinstance(best, Front):
             best.thinned = name in state["thinned"]
+    for written in state["parts"]:
+        part = tally.part(written["number"])
+        for each in fields(part):
+            setattr(part, each.name, _read_field(each.name, written[each.name], space))
 
 
-_COUNTS = ("candidates", "evaluated", "fit", "kept", "safe", "better_than_yours")
-
-
-def _structure(written: dict[str, Any]) -> Structure:
-    """The restored choices; JSON has no tuples."""
-    choices: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in written.items()
-    }
-    return Structure(**choices)
+def _read_field(name: str, written: Any, space: Space[Inputs, Plan, Piece]) -> Any:
+    """A field of the counts of a scenario."""
+    if written is None:
+        return None
+    if name == "examples":
+        return {code: space.read(row) for code, row in written.items()}
+    if name in ("best", "surest"):
+        return space.read(written)
+    if name == "fault":
+        place = None if written["place"] is None else Place(**written["place"])
+        return Fault(**{**written, "place": place})
+    return Counter(written) if name == "refused" else written

@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, machine_name
-from costmodel.estimate.shared.masks import Mask
-from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.results import Costs
-from costmodel.explore.search.accumulator import Keep
+from costmodel.documents.schemas.results import ResultColumn, machine_name
 from costmodel.explore.search.atomic_files import atomic_write, check_regular, usable
+from costmodel.explore.search.space import Keep, Row
 from costmodel.ground.errors import Place, fail, install_command
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
 _NAME = re.compile(r"part-([0-9a-f]+)-(\d{8,})\.parquet")
@@ -52,13 +47,13 @@ class Parts:
 
     @contextmanager
     def writing(self, piece: int, stated: Mapping[str, int | float | str]) -> Iterator[Keep]:
-        """Writes every block of a piece; one without plans leaves no file. The values of `said` stand in every row."""
+        """Writes every plan of a piece; one without plans leaves no file. The values of `stated` stand in every row."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with atomic_write(self.path(piece)) as temporary:
 
-            def keep(block: Block, costs: Costs, counts: Mask) -> None:
-                table = _table(arrow, block, costs, counts, stated)
+            def keep(rows: int, row: Row) -> None:
+                table = _table(arrow, rows, {**stated, **row})
                 if not writers:
                     writers.append(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
                 writers[0].write_table(table)
@@ -95,23 +90,19 @@ def _rows(path: Path) -> int:
             raise fail("C021", f"{path} is damaged", Place(str(path)), "take another folder") from None
 
 
-def columns(*, of_run: bool) -> list[dict[str, str]]:
+def columns(results: Mapping[str, ResultColumn]) -> list[dict[str, str]]:
     """The meaning of the columns of results."""
     return [
-        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning}
-        for name, column in (OF_RUN if of_run else OF_STEP).items()
+        {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning} for name, column in results.items()
     ]
 
 
-def _table(arrow: Any, block: Block, costs: Costs, counts: Mask, stated: Mapping[str, int | float | str]) -> Any:
-    """The valid rows of a block: their facts, choices, sizes and results."""
-    rows = int(np.count_nonzero(counts))
-    constant = {**stated, **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)}}
+def _table(arrow: Any, rows: int, row: Row) -> Any:
+    """Plans as a table: a value that all have stands in each row."""
     return arrow.table(
         {
-            **{name: arrow.repeat(_scalar(arrow, name, value), rows) for name, value in constant.items()},
-            **{name: np.asarray(getattr(block, name))[counts].astype(np.int64) for name in SIZES},
-            **{machine_name(name): costs.column(name)[counts] for name in costs.columns},
+            name: value if isinstance(value, np.ndarray) else arrow.repeat(_scalar(arrow, name, value), rows)
+            for name, value in row.items()
         }
     )
 

@@ -1,124 +1,136 @@
-"""The best rows of a stream of blocks: by one result, or by two that are traded off."""
+"""The best plans of a stream of them: by one result, or by two that are traded off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.shared.plan_batch import Block, Structure
-from costmodel.estimate.shared.results import Costs
+from costmodel.documents.schemas.results import ResultColumn
 from costmodel.explore.search.named_result import two_results
-from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
 MOST_ON_A_FRONT = 4096
 
+Order = tuple[object, ...]
 
-@record
-class Ranked:
-    """One plan with its costs."""
 
-    structure: Structure
-    sizes: dict[str, float]
-    costs: dict[str, float]
-    score: float
-    variant: int = 0  # which of the scenarios searched together
-    remarked: tuple[str, ...] = ()  # known of plans that have their bands, as are the shares of each kind of error
-    errors: Mapping[str, float] = field(default_factory=dict)
+class FoundPlan(Protocol):
+    """A plan of a search with its results, as a record."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """Sort key that orders equal scores identically on every machine."""
-        choices = map(str, vars(self.structure).values())
-        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices, self.variant)
+    def costs(self) -> Mapping[str, float]:
+        """Its results."""
+
+    @property
+    def variant(self) -> int:
+        """Which of the scenarios that are searched together it is a plan of."""
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What it does not keep."""
+
+    @property
+    def key(self) -> Order:
+        """What orders plans, and equally good ones the same way on every machine."""
+
+
+Plan = TypeVar("Plan", bound=FoundPlan)
+MadePlan = TypeVar("MadePlan", bound=FoundPlan, covariant=True)
+
+
+class EvaluatedPlans(Protocol[MadePlan]):
+    """Plans that were evaluated together."""
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """A result of each."""
+
+    def ties(self, places: NDArray[np.intp]) -> Sequence[NDArray[np.float64]]:
+        """What orders some of them where results are equal; the last column decides first."""
+
+    def plan(self, place: int, score: float) -> MadePlan:
+        """One of them."""
 
 
 @dataclass
-class Top:
-    """A running list of the best rows."""
+class Top(Generic[Plan]):
+    """A running list of the best plans, by a result or by the key of each."""
 
     size: int
-    objective: str
-    rows: list[Ranked] = field(default_factory=list)
+    objective: str = ""
+    sign: float = 1.0
+    rows: list[Plan] = field(default_factory=list)
+    key: Callable[[Plan], Order] = field(default=attrgetter("key"), repr=False, compare=False)
 
-    @property
-    def sign(self) -> float:
-        """+1 where lower is better."""
-        return sign(self.objective)
-
-    def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
-        """Add the rows of a block that the mask keeps."""
+    def add(self, found: EvaluatedPlans[Plan], keep: NDArray[np.bool_]) -> None:
+        """Add the plans that a mask keeps, which are ordered by the result first."""
         places = np.flatnonzero(keep)
         if not len(places):
             return
-        scores = self.sign * costs.column(self.objective)[places]
+        scores = self.sign * found.column(self.objective)[places]
         if len(self.rows) == self.size:
-            better = scores <= self.rows[-1].score
+            better = scores <= self.sign * self.rows[-1].costs[self.objective]
             places, scores = places[better], scores[better]
         if len(places) > self.size:
             bound = np.partition(scores, self.size - 1)[self.size - 1]
             places, scores = places[scores <= bound], scores[scores <= bound]
-        self.merge(
-            [_ranked(block, costs, int(place), float(score)) for place, score in zip(places, scores, strict=True)]
-        )
+        self.merge([found.plan(int(place), float(score)) for place, score in zip(places, scores, strict=True)])
 
-    def merge(self, rows: list[Ranked]) -> None:
-        """Add rows that were ranked elsewhere."""
-        self.rows = sorted([*self.rows, *rows], key=lambda row: row.key)[: self.size]
-
-
-def sign(result: str) -> float:
-    """+1 where lower is better, −1 where higher is."""
-    return -1.0 if TRAINING_COLUMNS[result].better == "higher" else 1.0
+    def merge(self, rows: list[Plan]) -> None:
+        """Add plans that were ranked elsewhere; of equally good ones the earlier first."""
+        self.rows = sorted([*self.rows, *rows], key=self.key)[: self.size]
 
 
 @record
 class Axes:
-    """Two results to trade off, and the objective that breaks ties."""
+    """Two results to trade off, and the objective that breaks ties; signs: −1 where higher is better."""
 
     x: str
     y: str
     objective: str
+    signs: tuple[float, float, float]
 
-    def at(self, row: Ranked) -> tuple[float, float]:
+    def at(self, row: FoundPlan) -> tuple[float, float]:
         """The position of a plan, with lower better on both axes."""
-        return sign(self.x) * row.costs[self.x], sign(self.y) * row.costs[self.y]
+        return self.signs[0] * row.costs[self.x], self.signs[1] * row.costs[self.y]
 
 
-def axes(text: str, objective: str) -> Axes:
-    """The two results named by `--pareto x,y`."""
-    return Axes(*two_results(text, TRAINING_COLUMNS), objective)
+def axes(text: str, objective: str, columns: Mapping[str, ResultColumn]) -> Axes:
+    """The two results named by `--pareto x,y`; without an objective the first of equally good plans stays."""
+    x, y = two_results(text, columns)
+    return Axes(x, y, objective or x, (columns[x].sign, columns[y].sign, columns[objective or x].sign))
 
 
 @dataclass
-class Front:
+class Front(Generic[Plan]):
     """A running Pareto front: the plans that no other plan beats in both results; best in x first.
 
     It holds at most MOST_ON_A_FRONT plans; a longer front is thinned evenly, and its ends are kept.
     """
 
     axes: Axes
-    rows: list[Ranked] = field(default_factory=list)
+    rows: list[Plan] = field(default_factory=list)
     thinned: bool = False
 
-    def add(self, block: Block, costs: Costs, keep: NDArray[np.bool_]) -> None:
-        """Add the rows of a block that the mask keeps, if both results are known."""
-        x, y, score = (sign(name) * costs.column(name) for name in (self.axes.x, self.axes.y, self.axes.objective))
+    def add(self, found: EvaluatedPlans[Plan], keep: NDArray[np.bool_]) -> None:
+        """Add the plans that a mask keeps, if both results are known."""
+        named = zip(self.axes.signs, (self.axes.x, self.axes.y, self.axes.objective), strict=True)
+        x, y, score = (sign * found.column(name) for sign, name in named)
         places = np.flatnonzero(keep & np.isfinite(x) & np.isfinite(y))
-        sizes = [getattr(block, name)[places] for name in reversed(SIZES)]
-        peak = costs.column("memory_peak")[places]
-        places = places[np.lexsort((*sizes, peak, score[places], y[places], x[places]))]
+        places = places[np.lexsort((*found.ties(places), score[places], y[places], x[places]))]
         least = np.minimum.accumulate(y[places])
         ahead = np.concatenate(([True], y[places][1:] < least[:-1])) if len(places) else np.zeros(0, dtype=bool)
-        self.merge([_ranked(block, costs, int(place), float(score[place])) for place in places[ahead]])
+        self.merge([found.plan(int(place), float(score[place])) for place in places[ahead]])
 
-    def merge(self, rows: list[Ranked]) -> None:
+    def merge(self, rows: list[Plan]) -> None:
         """Add the rows of another front."""
-        kept: list[Ranked] = []
+        kept: list[Plan] = []
         for row in sorted([*self.rows, *rows], key=lambda row: (self.axes.at(row), row.key)):
             if not kept or self.axes.at(row)[1] < self.axes.at(kept[-1])[1]:
                 kept.append(row)
@@ -126,8 +138,3 @@ class Front:
             self.thinned = True
             kept = [kept[int(place)] for place in np.linspace(0, len(kept) - 1, MOST_ON_A_FRONT)]
         self.rows = kept
-
-
-def _ranked(block: Block, costs: Costs, place: int, score: float) -> Ranked:
-    sizes = {name: float(getattr(block, name)[place]) for name in SIZES}
-    return Ranked(block.structure, sizes, costs.row(place), score)

@@ -9,31 +9,20 @@ import numpy as np
 
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.limit_checks import unacceptable
-from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
+from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.accumulator import NOT_SAFE
-from costmodel.explore.search.search import NO_PRECISION, SearchResult
+from costmodel.explore.search.search import NO_PRECISION, TrainingSearch
 from costmodel.explore.search.search_space import candidates, grids
+from costmodel.explore.search.training_space import NOT_SAFE, Ranked
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.ground.record import record
 
 
-@record
-class Example:
-    """One plan of a space, in a variant of the scenario; of an invalid one, without results."""
-
-    structure: Structure
-    sizes: dict[str, float]
-    variant: int
-    costs: dict[str, float]
-
-
-def examples(found: SearchResult) -> dict[str, Example]:
+def examples(found: TrainingSearch) -> dict[str, Ranked]:
     """The first plan of the space for each counted reason; stops when there is one for each."""
     wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
-    shown: dict[str, Example] = {}
-    for variant in range(len(found.variants)):
+    shown: dict[str, Ranked] = {}
+    for variant in (part.number for part in found.parts if part.fault is None):
         inputs = found.inputs_of(variant)
         for block in itertools.chain.from_iterable(map(candidates, grids(inputs))):
             if wanted <= shown.keys():
@@ -63,8 +52,8 @@ def _refused(
         keep &= ~broken
 
 
-def _example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Example:
+def _example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
     sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
     valid = code not in {check.code for check in CHECKS}
     costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}
-    return Example(refused.structure, sizes, variant, costs)
+    return Ranked(refused.structure, sizes, costs, 0.0, variant)

@@ -16,11 +16,10 @@ from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
 from costmodel.explore.search.changes import Price, Remedy, has_chance, of_the_scenario, safest, shipped_node
 from costmodel.explore.search.plan_batches import valid_blocks
-from costmodel.explore.search.rank import Ranked
 from costmodel.explore.search.search_space import SubSpace, grids, stem
+from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
@@ -227,12 +226,12 @@ def _smallest(grid: SubSpace) -> SubSpace:
     return replace(grid, sizes={**grid.sizes, "micro_batch": (min(grid.sizes["micro_batch"]),)})
 
 
-def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> Accumulator:
+def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:
     """The accumulated result of some grids."""
-    wanted = SearchQuery(1, safe=preferred_chance(inputs.case))
-    tally = wanted.tally(inputs.case.scenario.objective)
+    wanted = TrainingSpace(1, inputs.case.scenario.objective, safe=preferred_chance(inputs.case))
+    tally = wanted.empty()
     for grid in searched:
-        stretch(inputs, grid, stem(inputs, grid, tally.refused), wanted, tally)
+        stretch(inputs, grid, stem(inputs, grid, tally.part().refused), wanted, tally)
     tally.settle()
     return tally
 

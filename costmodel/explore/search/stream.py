@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -11,34 +12,32 @@ from itertools import chain, groupby, islice
 from multiprocessing import get_start_method
 from pathlib import Path
 from pickle import loads
+from typing import Any, Generic
 from weakref import WeakValueDictionary
 
-import numpy as np
-
-from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
-from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.accumulator import Accumulator, SearchQuery, stretch
 from costmodel.explore.search.engine import WAIT, SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.parquet_parts import Parts
-from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search_space import stem
-from costmodel.explore.search.work_units import ScenarioVariants, WorkUnit, pieces
+from costmodel.explore.search.rank import FoundPlan, Plan
+from costmodel.explore.search.space import Piece, Space
+from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.variants import Inputs, Variants
+from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
-MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
-POOL_FROM = 1 << 22  # candidates; fewer are done before a pool has started
-LARGEST_BUNDLE = 1 << 23  # candidates
+POOL_FROM = 1 << 22  # work; less is done before a pool has started
+LARGEST_BUNDLE = 1 << 23  # work
 AT_LAST = 2  # variants for each worker whose pieces are given out singly, so that all end together
 
 
 @record
 class SearchProgress:
-    """The progress of a search."""
+    """The progress of a search: the work that is done, plans, and the best of them."""
 
-    candidates: int
+    done: int
     total: int
+    candidates: int
     evaluated: int
-    best: Ranked | None
+    best: FoundPlan | None
 
 
 @record
@@ -64,55 +63,90 @@ class SearchOptions:
         return engine(self.engine, self.workers, self.wait, self.notify)
 
 
+HERE = SearchOptions(workers=1)
+
+
 @record
-class Task:
+class WorkUnit(Generic[Piece]):
+    """A piece of a search, in one variant; of a variant without plans, the reason."""
+
+    number: int
+    variant: int
+    piece: Piece | None
+    work: int
+    fault: Fault | None = None
+
+
+def pieces(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> Iterator[WorkUnit[Piece]]:
+    """All pieces of a search, each of bounded size."""
+    numbers = itertools.count()
+    for variant in range(len(variants)):
+        try:
+            for piece, work in space.pieces(variants.of(variant)):
+                yield WorkUnit(next(numbers), variant, piece, work)
+        except CostModelError as error:
+            yield WorkUnit(next(numbers), variant, None, 0, variants.fault(error))
+
+
+def work_of(space: Space[Inputs, Plan, Piece], variants: Variants[Inputs]) -> int:
+    """The work of a search, if every variant has as much as the first."""
+    for variant in range(len(variants)):
+        try:
+            return sum(work for _, work in space.pieces(variants.of(variant))) * len(variants)
+        except CostModelError as error:
+            variants.fault(error)
+    return 0
+
+
+@record
+class Task(Generic[Inputs, Plan, Piece]):
     """The data that all pieces of a search share."""
 
-    wanted: SearchQuery
+    space: Space[Inputs, Plan, Piece]
     parts: Parts | None
 
-    def tally(self, inputs: TrainingInputs, piece: WorkUnit, cells: dict[str, int | str]) -> Accumulator:
+    def tally(self, variants: Variants[Inputs], unit: WorkUnit[Piece]) -> Tally[Plan]:
         """The result of a piece; its plans go into the folder, with their facts and swept keys."""
-        _keep_freed_memory()
-        of = {**row_facts(facts_of(inputs.case)), **cells} if self.parts else {}
-        with self.parts.writing(piece.number, of) if self.parts else nullcontext() as keep:
-            found = self.wanted.tally(inputs.case.scenario.objective)
-            rows = stem(inputs, piece.grid, found.refused, piece.start, piece.stop)
-            stretch(inputs, piece.grid, rows, self.wanted, found, keep)
-        found.candidates = piece.candidates
-        return found.of_variant(piece.variant)
+        if unit.piece is None:
+            return self._without_plans(unit, unit.fault)
+        try:
+            inputs = variants.of(unit.variant)
+            of = {**self.space.facts(inputs), **variants.cells(unit.variant)} if self.parts else {}
+            with self.parts.writing(unit.number, of) if self.parts else nullcontext() as keep:
+                found = self.space.searched(inputs, unit.piece, keep)
+        except CostModelError as error:
+            return self._without_plans(unit, variants.fault(error))
+        found.work = unit.work
+        return found.of_variant(unit.variant)
 
-    def unpacked(self, packed: bytes, bundle: tuple[WorkUnit, ...]) -> list[Accumulator]:
+    def _without_plans(self, unit: WorkUnit[Piece], fault: Fault | None) -> Tally[Plan]:
+        found = self.space.empty()
+        found.part().fault = fault
+        found.work = unit.work
+        return found.of_variant(unit.variant)
+
+    def unpacked(self, packed: bytes, bundle: tuple[WorkUnit[Piece], ...]) -> list[Tally[Plan]]:
         """The results of several pieces of a variant, in another process."""
-        variants, variant = _variants(packed), bundle[0].variant
-        inputs, cells = variants.inputs(variant), variants.cells(variant)
-        return [self.tally(inputs, piece, cells) for piece in bundle]
+        variants: Variants[Inputs] = _variants(packed)
+        return [self.tally(variants, unit) for unit in bundle]
 
 
-def _keep_freed_memory() -> None:
-    """Free a large array, so that glibc raises its threshold for returning memory to the system.
-
-    Otherwise glibc returns and requests the pages of every block's columns again, which takes a third of the time.
-    """
-    np.empty(MOST_KEPT, dtype=np.uint8)
-
-
-_FORKED: WeakValueDictionary[bytes, ScenarioVariants] = (
+_FORKED: WeakValueDictionary[bytes, Variants[Any]] = (
     WeakValueDictionary()
 )  # of searches at work, as forked processes find
 
 
 @lru_cache(maxsize=1)
-def _unpacked(packed: bytes) -> ScenarioVariants:
-    variants: ScenarioVariants = loads(packed)
-    return variants
+def _unpacked(packed: bytes) -> Variants[Any]:
+    case, make, over = loads(packed)
+    return Variants(make(case), make, over)
 
 
-def _variants(packed: bytes) -> ScenarioVariants:
+def _variants(packed: bytes) -> Variants[Any]:
     return _FORKED.get(packed) or _unpacked(packed)
 
 
-def _as_sent(variants: ScenarioVariants, by: SearchEngine) -> bytes:
+def _as_sent(variants: Variants[Inputs], by: SearchEngine) -> bytes:
     """The variants in the form for other processes; forked ones already have them and need only a name."""
     if by.kind != "local" or get_start_method() != "fork":
         return variants.packed
@@ -122,35 +156,38 @@ def _as_sent(variants: ScenarioVariants, by: SearchEngine) -> bytes:
 
 
 def results(
-    variants: ScenarioVariants,
-    wanted: SearchQuery,
+    space: Space[Inputs, Plan, Piece],
+    variants: Variants[Inputs],
     how: SearchOptions,
-    done: int,
     total: int,
+    done: int = 0,
     parts: Parts | None = None,
-) -> Iterator[Accumulator]:
-    """The result of every piece from a number on, in order; Stopped if the user stopped before the last."""
+) -> Iterator[Tally[Plan]]:
+    """The result of every piece from a number on, in order; Stopped if the user stopped before the last.
+
+    total: the work of all pieces
+    """
     by = how.by
-    task = Task(wanted, parts)
-    remaining = islice(pieces(variants), done, None)
+    task = Task(space, parts)
+    remaining = islice(pieces(space, variants), done, None)
     if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
         return _here(variants, task, remaining, how.stop)
     packed = _as_sent(variants, by)
 
-    def submit(pool: Executor, bundle: tuple[WorkUnit, ...]) -> Future[list[Accumulator]]:
+    def submit(pool: Executor, bundle: tuple[WorkUnit[Piece], ...]) -> Future[list[Tally[Plan]]]:
         return pool.submit(task.unpacked, packed, bundle)
 
     bundles = _bundles(remaining, len(variants) - AT_LAST * by.workers)
-    found: Iterator[list[Accumulator]] = shared_out(by, bundles, submit, how.stop)
+    found: Iterator[list[Tally[Plan]]] = shared_out(by, bundles, submit, how.stop)
     return chain.from_iterable(found)
 
 
-def _bundles(remaining: Iterator[WorkUnit], whole: int) -> Iterator[tuple[WorkUnit, ...]]:
+def _bundles(remaining: Iterator[WorkUnit[Piece]], whole: int) -> Iterator[tuple[WorkUnit[Piece], ...]]:
     """Groups of pieces for one worker: all of a small variant, because they share much; the last ones singly."""
     for _, alike in groupby(remaining, lambda piece: (piece.variant, piece.number if piece.variant >= whole else 0)):
-        held: list[WorkUnit] = []
+        held: list[WorkUnit[Piece]] = []
         for piece in alike:
-            if sum(other.candidates for other in (*held, piece)) > LARGEST_BUNDLE and held:
+            if sum(other.work for other in (*held, piece)) > LARGEST_BUNDLE and held:
                 yield tuple(held)
                 held = []
             held.append(piece)
@@ -158,10 +195,12 @@ def _bundles(remaining: Iterator[WorkUnit], whole: int) -> Iterator[tuple[WorkUn
 
 
 def _here(
-    variants: ScenarioVariants, task: Task, remaining: Iterator[WorkUnit], stop: Callable[[], bool]
-) -> Iterator[Accumulator]:
-    inputs = lru_cache(maxsize=1)(variants.inputs)
-    for piece in remaining:
+    variants: Variants[Inputs],
+    task: Task[Inputs, Plan, Piece],
+    remaining: Iterator[WorkUnit[Piece]],
+    stop: Callable[[], bool],
+) -> Iterator[Tally[Plan]]:
+    for unit in remaining:
         if stop():
             raise SearchStopped
-        yield task.tally(inputs(piece.variant), piece, variants.cells(piece.variant))
+        yield task.tally(variants, unit)

@@ -21,8 +21,9 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import layout_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
+from costmodel.explore.search.variants import Variants
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.found_plans import FoundPlans, OverVariants, RankedPlan
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import COMMAND_LINE, Place, fail
@@ -108,10 +109,15 @@ def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:
     return {f"plan.{name}": f"{size:.0f}" for name, size in sizes.items() if size > 1 or name == "tp"}
 
 
-def plan_settings(found: OverVariants, ranked: RankedPlan) -> dict[str, str]:
+def plan_settings(found: ServiceSearch, ranked: RankedPlan) -> dict[str, str]:
+    """What must be set for the scenario's plan to become another that a search found."""
+    return settings_at(found.variants, ranked)
+
+
+def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[str, str]:
     """What must be set for the scenario's plan to become another: values of the keys that vary, and the plan."""
-    inputs, sizes = found.variants.of(ranked.variant), ranked.sizes
-    varied = found.variants.values(ranked.variant)
+    inputs, sizes = variants.of(ranked.variant), ranked.sizes
+    varied = variants.values(ranked.variant)
     plan = inputs.case.scenario.plan
     if ranked.prefill is not None or (plan is not None and plan.prefill is not None):
         return {
@@ -151,7 +157,7 @@ def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
     return ("tp", "pp", "replicas", *(("ep", "dp_attention") if inputs.model.has_experts else ()))
 
 
-def fleet_settings(found: FoundPlans, fleet: RankedPlan) -> dict[str, str]:
+def fleet_settings(found: ServiceSearch, fleet: RankedPlan) -> dict[str, str]:
     """What must be set for the best plan with as many replicas as the rate needs, and the nodes that these fill."""
     inputs, settings = found.variants.of(fleet.variant), plan_settings(found, fleet)
     sizes = sizes_of_cluster(inputs.case)

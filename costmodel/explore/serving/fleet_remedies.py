@@ -14,10 +14,11 @@ from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.replicas_for_load import share_of_saturation
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.search.changes import Remedy
+from costmodel.explore.search.variants import Variants
 from costmodel.explore.serving.best_fleets import LARGEST
-from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.serving.best_layout import settings_at
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, ServingVariants
+from costmodel.explore.serving.found_plans import RankedPlan, inputs_of_service
 from costmodel.explore.serving.remedy_trials import RemedyTrials, Settings, works
 from costmodel.ground.units import significant
 
@@ -70,7 +71,7 @@ def as_settings(case: ServingCase, plan: RankedPlan) -> Settings:
     sizes, gpus = sizes_of_cluster(case), plan.costs["gpus"]
     larger = sizes.settings(sizes.number(gpus)) if gpus > float(inputs_of(case).ranks) else ()
     inputs = inputs_of(serving(vary_any(case, larger)))
-    found = plan_settings(FoundPlans(ServingVariants(inputs)), plan)
+    found = settings_at(Variants(inputs, inputs_of_service), plan)
     return (*larger, *(f"{path}={value}" for path, value in found.items()))
 
 

@@ -1,40 +1,45 @@
-"""What a search of a serving scenario finds: the best plans, and what became of all at each value that varies."""
+"""What a search of a serving scenario finds: the best plans, the fleets that they need, and what became of all."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.combinations import OF_A_VALUE, cells_at, count_combinations, values_at
-from costmodel.explore.search.progress import Watcher
-from costmodel.explore.search.ranges import Axis, at_option
-from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
+from costmodel.explore.search.found import SearchResult
+from costmodel.explore.search.tally import PlanCounts, Tally
+from costmodel.explore.search.variants import Variants
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
-
-Result = TypeVar("Result")
-
-MOST_SEARCHES, MOST_HELD = 2_000, 32
 
 
 @record
 class RankedPlan:
-    """A plan with its results, what it breaks, and what binds its rate."""
+    """A plan with its results, what it breaks, and what binds its rate.
+
+    prefill: its instances for prompts, where these are apart; sizes are of decode. load: requests a second, or requests
+    or users at a time of the whole fleet, where it is not that of the scenario
+    """
 
     sizes: dict[str, float]
     costs: dict[str, float]
     broken: tuple[str, ...]
     binding: str
-    prefill: dict[str, float] | None = None  # its instances for prompts, where these are apart; sizes are of decode
+    prefill: dict[str, float] | None = None
     variant: int = 0
+    load: float = math.nan
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """None: what comes first stays ahead of what is as good."""
+        return ()
 
     def without_money(self) -> RankedPlan:
         """The same; of a plan that breaks a limit without its rents, which compare with nothing that answers."""
@@ -44,75 +49,23 @@ class RankedPlan:
 
 
 @dataclass
-class VariantPlans:
-    """What became of the plans of one scenario: the one as it is written, or with one value of each key that varies."""
+class ServiceCounts(PlanCounts[RankedPlan]):
+    """What became of the plans of one scenario that serves."""
 
-    number: int = 0
-    candidates: int = 0
-    valid: int = 0
-    fit: int = 0
-    kept: int = 0
-    risky: int = 0  # those that keep every limit but that on the chance to do so
     alike: int = 0  # of those that fit, left out for another with less ep and the same figures
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
-    refused: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, dict[str, float]] = field(default_factory=dict)
     fastest: float = 0.0  # tokens a second of one user that no plan exceeds
-    best: RankedPlan | None = None
-    fault: Fault | None = None  # why there is no plan to evaluate
 
 
-@record
-class ServingVariants:
-    """A serving scenario at every combination of values of some keys; without keys, the scenario itself."""
+@dataclass
+class ServiceTally(Tally[RankedPlan]):
+    """The result of a part of a search of a service."""
 
-    inputs: ServingInputs
-    over: tuple[Axis, ...] = ()
-    made: dict[int, ServingInputs] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __len__(self) -> int:
-        return math.prod(len(axis.values) for axis in self.over)
-
-    @property
-    def paths(self) -> list[str]:
-        """The keys that vary."""
-        return [axis.path for axis in self.over]
-
-    def values(self, number: int) -> dict[str, str]:
-        """The values of the keys in one variant; the last key changes fastest."""
-        return values_at(self.over, number)
-
-    def cells(self, number: int) -> dict[str, int | str]:
-        """The same for tables."""
-        return cells_at(self.over, number)
-
-    def of(self, number: int) -> ServingInputs:
-        """The inputs of one variant, or a fault; the latest ones are cached, because they are used repeatedly."""
-        if not self.over:
-            return self.inputs
-        if number not in self.made:
-            settings = [f"{path}={value}" for path, value in self.values(number).items()]
-            while len(self.made) >= MOST_HELD:
-                self.made.pop(next(iter(self.made)))
-            self.made[number] = inputs_of(serving(vary_any(self.inputs.case, settings)))
-        return self.made[number]
-
-    def each(self, work: Callable[[int, ServingInputs], Result], watcher: Watcher) -> Iterator[Result | Fault]:
-        """The result of some work for every variant, or why there is none.
-
-        Raises:
-            CostModelError: a value is wrong, or no variant has a result
-        """
-        total = count_combinations(self.over, MOST_SEARCHES)
-        faults = 0
-        for number in watcher.taken(range(total), total):
-            try:
-                yield work(number, self.of(number))
-            except CostModelError as error:
-                faults += 1
-                if error.faults[0].code not in OF_A_VALUE or faults == total:
-                    raise at_option("--over", self.paths, error) from None
-                yield error.faults[0]
+    def part(self, number: int = 0) -> ServiceCounts:
+        """What became of the plans of one scenario."""
+        found = self.parts.setdefault(number, ServiceCounts(number))
+        assert isinstance(found, ServiceCounts)
+        return found
 
 
 @record
@@ -124,110 +77,46 @@ class SearchRemedy:
     plan: tuple[str, ...] = ()  # what makes the scenario's own plan that one, beside the settings
 
 
-class OverVariants:
-    """What a search of several scenarios has in common."""
-
-    variants: ServingVariants
-    parts: Sequence[Any]
-
-    @property
-    def inputs(self) -> ServingInputs:
-        """The scenario as it is written."""
-        return self.variants.inputs
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it ended before the last value."""
-        return len(self.parts) < len(self.variants)
-
-
 @dataclass
-class FoundPlans(OverVariants):
+class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
     """What a search of a serving scenario found; if stopped, at the values so far.
 
     remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
     """
 
-    variants: ServingVariants
-    parts: list[VariantPlans] = field(default_factory=list)
-    elapsed: float = 0.0
-    best: list[RankedPlan] = field(default_factory=list)
-    yours: ServingAnswer | None = None
-    your_rank: int = 0
+    tally: ServiceTally
+    yours: ServingAnswer | None
+    your_rank: int | None = None
     remedies: tuple[SearchRemedy, ...] = ()
     alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others
     smaller: RankedPlan | None = None  # another one that answers the rate with fewer accelerators, on more than these
     safe_cluster: RankedPlan | None = None  # of a remedy, the plan on the smallest cluster with the preferred chance
     expected_cluster: RankedPlan | None = None  # the same by expected figures, where it takes fewer accelerators
-    safe: float | None = None  # the chance to meet all limits that the search prefers, and ranks and sizes by
     expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
-    unruled: float | None = None  # the same where its band is that of other accelerators: expected figures rule
+    unruled: float | None = None  # the preferred chance where its band is that of other accelerators: expected figures
     other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs
 
     @property
-    def works(self) -> bool:
-        """Whether a plan keeps every limit; where none is safe, at its expected figures."""
-        return self.kept > 0 or (self.safe is not None and self.risky > 0)
+    def chance(self) -> str:
+        """That it meets all limits."""
+        return OWN
 
     @property
-    def is_safe(self) -> bool:
-        """Whether the best plan has the chance that the search prefers."""
-        return self.safe is None or self.kept > 0
-
-    @property
-    def risky(self) -> int:
-        """Plans that keep every limit but that on the chance to do so."""
-        return sum(part.risky for part in self.parts)
-
-    @property
-    def nearest(self) -> int:
-        """The variant of the best plan, or the first one that has plans."""
-        with_plans = (part.number for part in self.parts if part.fault is None)
-        return self.best[0].variant if self.best else next(with_plans, 0)
-
-    @property
-    def candidates(self) -> int:
-        """Plans in all."""
-        return sum(part.candidates for part in self.parts)
-
-    @property
-    def valid(self) -> int:
-        """Those that make sense."""
-        return sum(part.valid for part in self.parts)
-
-    @property
-    def fit(self) -> int:
-        """Those that fit into memory."""
-        return sum(part.fit for part in self.parts)
-
-    @property
-    def kept(self) -> int:
-        """Those that keep every limit."""
-        return sum(part.kept for part in self.parts)
-
-    @property
-    def refused(self) -> Counter[str]:
-        """How many plans each reason refuses."""
-        return sum((part.refused for part in self.parts), Counter())
+    def service_parts(self) -> list[ServiceCounts]:
+        """What became of the plans at each value of the keys that vary."""
+        return [self.tally.part(number) for number in self.tally.parts]
 
 
-def varied(inputs: ServingInputs, over: Sequence[Axis]) -> ServingVariants:
-    """The scenarios that are searched together; a fault for a key whose values make no one ranking."""
-    space = inputs.case.scenario.search
-    for axis in over:
-        key = axis.path.removeprefix("plan.").replace("stack.budget", "budget")
-        if axis.path == "objective":
-            sentence, hint = "plans of several objectives make no one ranking", f"--set objective={axis.values[0]}"
-        elif axis.path == "plan":
-            sentence, hint = "a search takes values of one key of the plan", "for example plan.tp"
-        elif key != axis.path and getattr(space, key, None) is not None:
-            sentence, hint = f"search.{key} lists values of {axis.path} already", "leave one of the two out"
-        else:
-            continue
-        written = f"--over {axis.path}={','.join(axis.values)}"
-        raise fail("C010", sentence, Place(COMMAND_LINE, 0, len("--over ") + 1, "", written, len(axis.path)), hint)
-    return ServingVariants(inputs, tuple(over))
+def inputs_of_service(case: LoadedScenario) -> ServingInputs:
+    """The numbers of a scenario that serves."""
+    return inputs_of(serving(case))
+
+
+def listed_by_search(inputs: ServingInputs, path: str) -> str:
+    """The key of the search that lists values of a key of the scenario; empty where none does."""
+    key = path.removeprefix("plan.").replace("stack.budget", "budget")
+    return key if key != path and getattr(inputs.case.scenario.search, key, None) is not None else ""
 
 
 def compared(inputs: ServingInputs) -> str:
@@ -244,24 +133,16 @@ def lacks_figure(inputs: ServingInputs, name: str) -> bool:
     return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))
 
 
-def comparable(name: str, unknown: Iterable[str]) -> None:
+def fail_without_figures(variants: Variants[ServingInputs], names: Iterable[str]) -> None:
     """A fault where plans are compared by a cost or an energy, and no price or power is known of some nodes."""
-    nodes = ", ".join(dict.fromkeys(unknown))
-    if nodes and SERVING_RESULTS[name].unit == "USD":
-        sentence = f"plans are compared by {name}, but no price is known for {nodes}"
-        hint = "--price 2.50USD/GPU/h sets one for all; costmodel list nodes shows those with a list price"
-        raise fail("C004", sentence, None, hint)
-    if nodes:
-        sentence = f"plans are compared by {name}, but no power is known for {nodes}"
-        hint = "--set 'assume.power=900 W' sets that of an accelerator and its share of the node"
-        raise fail("C004", sentence, None, hint)
-
-
-def reasons(found: FoundPlans | VariantPlans) -> Iterator[tuple[str, int]]:
-    """Reasons with how many plans each refuses, the most frequent first."""
-    return ((code, count) for code, count in found.refused.most_common() if count)
-
-
-def share_of(found: FoundPlans | VariantPlans, code: str) -> float:
-    """Share of all plans that a reason refuses."""
-    return found.refused[code] / found.candidates
+    for name in names:
+        if SERVING_RESULTS[name].unit != "USD" and name != "energy_per_token":
+            continue
+        unknown = (each.case.node.name for each in variants.possible() if lacks_figure(each, name))
+        if not (nodes := ", ".join(dict.fromkeys(unknown))):
+            continue
+        what, hint = "power", "--set 'assume.power=900 W' sets that of an accelerator and its share of the node"
+        if SERVING_RESULTS[name].unit == "USD":
+            listed = "costmodel list nodes shows those with a list price"
+            what, hint = "price", f"--price 2.50USD/GPU/h sets one for all; {listed}"
+        raise fail("C004", f"plans are compared by {name}, but no {what} is known for {nodes}", None, hint)

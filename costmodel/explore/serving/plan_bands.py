@@ -12,10 +12,11 @@ from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.term_bands import spreads_beyond
-from costmodel.explore.serving.found_plans import RankedPlan, ServingVariants
+from costmodel.explore.search.variants import Variants
+from costmodel.explore.serving.found_plans import RankedPlan
 
 
-def with_bands(variants: ServingVariants, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
     """The same plans with both ends of every band, each under the load of its scenario."""
     found = list(plans)
     for variant in dict.fromkeys(plan.variant for plan in plans):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.schemas.results import SERVING_RESULTS
+from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
@@ -26,23 +27,27 @@ from costmodel.estimate.serving.service_limits import over_limits, service_limit
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.progress import UNWATCHED, Watcher
+from costmodel.explore.search.found import through
 from costmodel.explore.search.ranges import Axis
+from costmodel.explore.search.rank import Axes, Top
+from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.stream import HERE, SearchOptions
+from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.explore.serving.fleet_size import counts_fleets, counts_replicas, sized, sized_apart, with_counts
 from costmodel.explore.serving.found_plans import (
-    FoundPlans,
     RankedPlan,
-    ServingVariants,
-    VariantPlans,
-    comparable,
+    ServiceCounts,
+    ServiceSearch,
+    ServiceTally,
     compared,
+    fail_without_figures,
+    inputs_of_service,
     lacks_figure,
-    varied,
+    listed_by_search,
 )
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import columns_of, with_bands
-from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})
@@ -51,15 +56,15 @@ AT_RISK = "S006"
 MORE_REPLICAS = 8  # beyond those that expected figures need, up to which the preferred chance is looked for
 FIRST_ROWS = 32  # plans whose rates with a preferred chance are looked at first
 ROWS = 65_536  # plans that are evaluated together
+WORK = 1 << 20  # of the plans of one scenario
 
 Mask = NDArray[np.bool_]
 
 
 @record
-class _Own:
-    """The scenario's own plan, if it has one, and its place in the order of plans, or what determines it there."""
+class OwnPlan:
+    """The place of the scenario's own plan in the order of plans, or what determines it where it is not known yet."""
 
-    answer: ServingAnswer | None = None
     key: tuple[float, ...] | None = None
     layout: PlanColumns | None = None
 
@@ -70,72 +75,96 @@ class _Searched:
     the best by expected figures.
     """
 
-    part: VariantPlans
+    part: ServiceCounts
     ranked: list[RankedPlan]
     ahead: int = 0
     expected: RankedPlan | None = None
+
+
+@record
+class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
+    """The plans of a scenario that serves; those of each scenario are one part."""
+
+    size: int
+    own: OwnPlan
+    safe: float | None = None
+    axes: Axes | None = None
+    most: ClassVar[int | None] = 2_000
+
+    def pieces(self, inputs: ServingInputs) -> Iterator[tuple[int, int]]:
+        """All plans at once, which share their queues."""
+        yield 0, WORK
+
+    def empty(self) -> ServiceTally:
+        """The result of no plans."""
+        return ServiceTally(Top(self.size), Top(1))
+
+    def searched(self, inputs: ServingInputs, piece: int, keep: Keep | None) -> ServiceTally:
+        """The result of all plans of a scenario."""
+        result, found = _searched(inputs, self, keep), self.empty()
+        found.top.rows, found.better_than_yours = result.ranked, result.ahead
+        found.expected.rows = [] if result.expected is None else [result.expected]
+        found.parts[0] = result.part
+        return found
+
+    def read(self, written: dict[str, Any]) -> RankedPlan:
+        """A plan; JSON has no tuples."""
+        return RankedPlan(**{**written, "broken": tuple(written["broken"])})
+
+    def columns(self, inputs: ServingInputs) -> Mapping[str, ResultColumn]:
+        """Those without bands."""
+        return SERVING_RESULTS
 
 
 def search(
     inputs: ServingInputs,
     top: int = 10,
     over: Sequence[Axis] = (),
-    watcher: Watcher = UNWATCHED,
+    how: SearchOptions = HERE,
     *,
     bands: bool = True,
-) -> FoundPlans:
+) -> ServiceSearch:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all. Where the search prefers a chance to meet all
     limits, plans that have it come first, and rates and numbers of replicas are those that have it.
     """
     since = time.perf_counter()
-    found, lacking = FoundPlans(varied(inputs, over)), list[str]()
+    fail_if_listed(over, partial(listed_by_search, inputs))
+    variants = Variants(inputs, inputs_of_service, tuple(over))
+    variants.checked(ServiceSpace.most)
+    fail_without_figures(variants, [inputs.case.scenario.objective])
     preferred = preferred_chance(inputs.case)
-    ruled = preferred is not None and not any(map(is_unmeasured, _machines(found.variants)))
-    found.safe, found.unruled = (preferred, None) if ruled else (None, preferred)
-    found.expected_rates = found.safe is not None and by_expected_rates(inputs)
-    demanded = _demanding(inputs, found.safe)
-    own = _Own() if _varies_load(inputs, over) else _own(inputs, found.safe, alone=not over)
-    found.yours = own.answer
-    better, expected = 0, list[RankedPlan]()
-
-    def of_variant(number: int, inputs: ServingInputs) -> _Searched:
-        if lacks_figure(inputs, inputs.case.scenario.objective):
-            lacking.append(inputs.case.node.name)
-            return _Searched(VariantPlans(number), [])
-        return _searched(number, inputs, top, own, found.safe)
-
-    for number, result in enumerate(found.variants.each(of_variant, watcher)):
-        if isinstance(result, Fault):
-            found.parts.append(VariantPlans(number, fault=result))
-            continue
-        found.parts.append(result.part)
-        found.best = _ordered(demanded, [*found.best, *result.ranked])[:top]
-        expected += [] if result.expected is None else [result.expected]
-        better += result.ahead
-    comparable(inputs.case.scenario.objective, lacking)
-    found.your_rank = better + 1 if own.key is not None or own.layout is not None else 0
+    ruled = preferred is not None and not any(map(is_unmeasured, _machines(variants)))
+    safe = preferred if ruled else None
+    demanded = _demanding(inputs, safe)
+    yours, own = (None, OwnPlan()) if _varies_load(inputs, over) else _own(inputs, safe, alone=not over)
+    space = ServiceSpace(top, own, safe)
+    tally = space.empty()
+    tally.top.key, tally.expected.key = partial(_order, demanded), partial(_order, inputs)
+    stopped, total = through(space, variants, tally, how)
+    found = ServiceSearch(variants, tally, yours, 0.0, total, stopped, safe, unruled=None if ruled else preferred)
+    found.expected_rates = safe is not None and by_expected_rates(inputs)
+    is_ranked = own.key is not None or own.layout is not None
+    found.your_rank = tally.better_than_yours + 1 if is_ranked else None
     found.fleet = _fleet(found)
-    found.other = _by_other_rule(found, _ordered(inputs, expected)[:1]) if bands else None
-    if found.safe is not None:
+    found.other = _by_other_rule(found) if bands else None
+    if safe is not None:
         _mark_risky(found)
     if bands:
         _add_bands(found)
-    found.best = [plan.without_money() for plan in found.best]
-    for each in found.parts:
+    tally.top.rows = [plan.without_money() for plan in found.best]
+    for each in tally.parts.values():
         each.best = None if each.best is None else each.best.without_money()
     found.elapsed = time.perf_counter() - since
     return found
 
 
-def _machines(variants: ServingVariants) -> Iterator[ServingInputs]:
+def _machines(variants: Variants[ServingInputs]) -> Iterator[ServingInputs]:
     """The scenario, and where the machine, the software or types vary the one of each value."""
     yield variants.inputs
     if any(path.startswith(("cluster", "stack", "workload.precision", "model")) for path in variants.paths):
-        for number in range(len(variants)):
-            with suppress(CostModelError):  # reported where it is searched
-                yield variants.of(number)
+        yield from variants.possible()
 
 
 def _demanding(inputs: ServingInputs, share: float | None) -> ServingInputs:
@@ -143,31 +172,32 @@ def _demanding(inputs: ServingInputs, share: float | None) -> ServingInputs:
     return inputs if share is None else demanding_chance(inputs, share)
 
 
-def _mark_risky(found: FoundPlans) -> None:
+def _mark_risky(found: ServiceSearch) -> None:
     """A preferred chance is no limit that plans break; where none has it, it refuses none."""
 
     def marked(plan: RankedPlan) -> RankedPlan:
         return replace(plan, broken=tuple(code for code in plan.broken if code != AT_RISK))
 
-    found.best, found.fleet = list(map(marked, found.best)), found.fleet and marked(found.fleet)
-    for part in found.parts:
+    found.tally.top.rows, found.fleet = list(map(marked, found.best)), found.fleet and marked(found.fleet)
+    for part in found.tally.parts.values():
         part.best = part.best and marked(part.best)
-        if not found.kept:
+        if not found.tally.safe:
             part.refused.pop(AT_RISK, None)
 
 
-def _add_bands(found: FoundPlans) -> None:
+def _add_bands(found: ServiceSearch) -> None:
     """Ends of bands for every plan that is named: those that are ranked, the best at each value, the fleet."""
-    named = [*found.best, *(part.best for part in found.parts), found.fleet]
+    parts = found.tally.parts.values()
+    named = [*found.best, *(part.best for part in parts), found.fleet]
     plans = list({id(plan): plan for plan in named if plan is not None}.values())
     banded = dict(zip(map(id, plans), with_bands(found.variants, plans), strict=True))
-    found.best = [banded[id(plan)] for plan in found.best]
-    for part in found.parts:
+    found.tally.top.rows = [banded[id(plan)] for plan in found.best]
+    for part in parts:
         part.best = banded.get(id(part.best))
     found.fleet = banded.get(id(found.fleet))
 
 
-def _fleet(found: FoundPlans) -> RankedPlan | None:
+def _fleet(found: ServiceSearch) -> RankedPlan | None:
     """The best plan with as many replicas as the rate needs, or one more where the share of each rounds up above a
     limit; None where it has them, or no number is enough.
     """
@@ -184,7 +214,7 @@ def _fleet(found: FoundPlans) -> RankedPlan | None:
     return next((fleet for fleet in fleets if not fleet.broken), None)
 
 
-def _safe_fleet(found: FoundPlans, inputs: ServingInputs, best: RankedPlan) -> RankedPlan | None:
+def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -> RankedPlan | None:
     """The same where needed replicas are expected ones: as many more of each kind as have the preferred chance, which
     the best plan then needs.
     """
@@ -198,17 +228,17 @@ def _safe_fleet(found: FoundPlans, inputs: ServingInputs, best: RankedPlan) -> R
     counts["prefill_needed"] = math.nan if fleet.prefill is None else fleet.prefill["replicas"]
     needed = {name: count for name, count in counts.items() if not math.isnan(best.costs[name])}
     needed |= {"gpus_needed": fleet.costs["gpus"], "rent_needed": fleet.costs["rent_per_month"]}
-    found.best[0] = replace(best, costs=best.costs | needed)
+    found.tally.top.rows[0] = replace(best, costs=best.costs | needed)
     return None if fleet.costs["gpus"] == best.costs["gpus"] else replace(fleet, costs=fleet.costs | needed)
 
 
-def _by_other_rule(found: FoundPlans, expected: Sequence[RankedPlan]) -> RankedPlan | None:
+def _by_other_rule(found: ServiceSearch) -> RankedPlan | None:
     """The best plan by expected figures, where a chance rules, with as many replicas as these need; where expected
     figures rule, the best plan with those that the chance needs.
     """
     if not found.best or found.stopped or (found.safe is None and found.unruled is None):
         return None
-    other = next(iter(expected), None)
+    other = next(iter(found.tally.expected.rows), None)
     if found.unruled is not None:
         best = found.best[0]
         inputs = demanding_chance(found.variants.of(best.variant), found.unruled)
@@ -261,18 +291,18 @@ def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
     return any(at(inputs.case.original, path) is None for path in loads)
 
 
-def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> _Own:
-    """The scenario's own plan; alone: whether its own is the only scenario that is searched."""
+def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[ServingAnswer | None, OwnPlan]:
+    """The scenario's own plan, and its place; alone: whether its own is the only scenario that is searched."""
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan, bands=False)
     if own is None or own.refused or lacks_figure(inputs, inputs.case.scenario.objective):
-        return _Own(own)
+        return own, OwnPlan()
     if share is not None and alone and _is_pruned(inputs) and not isinstance(own.evaluation, ApartEvaluation):
-        return _Own(own, layout=own.evaluation.layout.bare())
+        return own, OwnPlan(layout=own.evaluation.layout.bare())
     demanded = _demanding(inputs, share)
     asked = asking_chance(inputs) if by_expected_rates(inputs) else demanded
     found = own if share is None else answer(asked, own.plan, bands=False)
-    return _Own(own, _key(demanded, found.costs, found.broken))
+    return own, OwnPlan(_key(demanded, found.costs, found.broken))
 
 
 def _is_pruned(inputs: ServingInputs) -> bool:
@@ -281,21 +311,28 @@ def _is_pruned(inputs: ServingInputs) -> bool:
     return not (counts_replicas(inputs) or (space is not None and space.disaggregated))
 
 
+def _order(inputs: ServingInputs, plan: RankedPlan) -> tuple[float, ...]:
+    return _key(inputs, plan.costs, plan.broken)
+
+
 def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
-    return sorted(plans, key=lambda plan: _key(inputs, plan.costs, plan.broken))
+    return sorted(plans, key=partial(_order, inputs))
 
 
-def _searched(number: int, inputs: ServingInputs, top: int, own: _Own, share: float | None) -> _Searched:
+def _searched(inputs: ServingInputs, space: ServiceSpace, keep: Keep | None) -> _Searched:
     """What became of the plans of one scenario, the best of them, and how many are ahead of the own plan."""
+    share, top = space.safe, space.size
     if share is None:
-        return _exhaustively(number, inputs, top, own.key)
+        found = _exhaustively(inputs, top, space.own.key, keep)
+        found.part.kept = found.part.safe
+        return found
     if by_expected_rates(inputs):
-        return _by_chance_at_load(number, inputs, top, own.key, share)
+        return _by_chance_at_load(inputs, top, space.own.key, share, keep)
     if not _is_pruned(inputs):
-        found = _exhaustively(number, demanding_chance(inputs, share), top, own.key)
-        expected = _exhaustively(number, inputs, 1, None).ranked
+        found = _exhaustively(demanding_chance(inputs, share), top, space.own.key, keep)
+        expected = _exhaustively(inputs, 1, None).ranked
         return replace(found, expected=expected[0] if expected else None)
-    return _best_first(number, inputs, top, own, share)
+    return _best_first(inputs, top, space.own, share, keep)
 
 
 def by_expected_rates(inputs: ServingInputs) -> bool:
@@ -307,32 +344,34 @@ def by_expected_rates(inputs: ServingInputs) -> bool:
 
 
 def _by_chance_at_load(
-    number: int, inputs: ServingInputs, top: int, own: tuple[float, ...] | None, share: float
+    inputs: ServingInputs, top: int, own: tuple[float, ...] | None, share: float, keep: Keep | None
 ) -> _Searched:
     """The same where plans with the preferred chance at their load come first, in the order of expected rates."""
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
-    part, layout = _valid(number, inputs)
+    part, layout = valid_layouts(inputs)
     ranked, expected = list[RankedPlan](), list[RankedPlan]()
     better = 0
-    for evaluation in _evaluations(part, asking, layout):
+    for evaluation in _evaluations(part, asking, layout, keep):
         plans, ahead = _evaluated(part, demanded, evaluation, top, own)
         ranked += plans
         better += ahead
-        firm = {code: mask for code, mask in _codes(demanded, evaluation).items() if code != AT_RISK}
+        firm = {code: mask for code, mask in codes_of(demanded, evaluation).items() if code != AT_RISK}
         fits = evaluation.results.column("memory_share") <= 1
-        expected += _best_rows(number, inputs, evaluation, firm, fits, 1)
+        expected += _best_rows(inputs, evaluation, firm, fits, 1)
     ranked = _ordered(demanded, ranked)[:top]
     part.best = ranked[0] if ranked else None
     expected = _ordered(inputs, expected)[:1]
     return _Searched(part, ranked, better, expected[0] if expected else None)
 
 
-def _exhaustively(number: int, inputs: ServingInputs, top: int, own: tuple[float, ...] | None) -> _Searched:
+def _exhaustively(
+    inputs: ServingInputs, top: int, own: tuple[float, ...] | None, keep: Keep | None = None
+) -> _Searched:
     """The same with every plan evaluated."""
-    part, layout = _valid(number, inputs)
+    part, layout = valid_layouts(inputs)
     ranked: list[RankedPlan] = []
     better = 0
-    for evaluation in _evaluations(part, inputs, layout):
+    for evaluation in _evaluations(part, inputs, layout, keep):
         plans, ahead = _evaluated(part, inputs, evaluation, top, own)
         ranked += plans
         better += ahead
@@ -343,20 +382,20 @@ def _exhaustively(number: int, inputs: ServingInputs, top: int, own: tuple[float
     return _Searched(part, ranked, better)
 
 
-def _valid(number: int, inputs: ServingInputs) -> tuple[VariantPlans, PlanColumns]:
+def valid_layouts(inputs: ServingInputs) -> tuple[ServiceCounts, PlanColumns]:
     """The plans of the space that make sense; the others are counted."""
     layout = candidates(inputs)
-    part = VariantPlans(number, len(layout))
+    part = ServiceCounts(candidates=len(layout))
     kept = np.ones(len(layout), dtype=bool)
     for code, mask in invalid(inputs, layout):
         _count(part, code, mask & kept, layout)
         kept &= ~mask
     layout = layout.at(kept)
-    part.valid = len(layout)
+    part.evaluated = len(layout)
     return part, layout
 
 
-def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: float) -> _Searched:
+def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, keep: Keep | None) -> _Searched:
     """The same where a chance is preferred: the rates that have it, which take longest, of as few plans as settle the
     best ones.
 
@@ -364,15 +403,16 @@ def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: 
     those behind the last place wanted need not be looked at.
     """
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
-    part, layout = _valid(number, inputs)
+    part, layout = valid_layouts(inputs)
     bounds, expected, counted = list[NDArray[np.float64]](), list[RankedPlan](), counts_fleets(inputs)
     with np.errstate(all="ignore"):
         for start in range(0, len(layout), ROWS):
             found = evaluate(asking, layout.at(slice(start, start + ROWS)), counted=counted)
+            _kept(keep, inputs, found)
             codes, keys, shown = _accounted(part, demanded, found)
             bounds.append(np.where(shown, np.stack(keys), np.nan))
             firm = {code: mask for code, mask in codes.items() if code != AT_RISK}
-            expected += _best_rows(number, inputs, found, firm, shown, 1)
+            expected += _best_rows(inputs, found, firm, shown, 1)
     part.fewest = math.inf
     every = np.concatenate(bounds, axis=1) if bounds else np.empty((1, 0))
     order = np.lexsort(every[::-1])
@@ -391,7 +431,7 @@ def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: 
         some = some.beside(own.layout) if own.layout is not None and mine is None else some
         with np.errstate(all="ignore"):
             found = evaluate(demanded, some, counted=counted)
-        codes = _codes(demanded, found)
+        codes = codes_of(demanded, found)
         kept = ~np.any(np.stack([*codes.values(), np.zeros(len(some), dtype=bool)]), axis=0)
         places = list(zip(*(map(float, column) for column in _keys(demanded, found, kept)), strict=True))
         mine = places[len(rows)] if len(some) > len(rows) else mine
@@ -399,7 +439,7 @@ def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: 
         part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
         looked_at += places[: len(rows)]
         best = sorted((key, int(row), at) for at, (key, row) in enumerate(zip(places, rows, strict=False)))[:top]
-        ranked += [(key, row, ranked_plan(found, at, codes, number)) for key, row, at in best]
+        ranked += [(key, row, ranked_plan(found, at, codes)) for key, row, at in best]
         ranked = sorted(ranked, key=lambda each: each[:2])[:top]
     plans_of = [plan for _, _, plan in ranked]
     if not counted:
@@ -411,7 +451,9 @@ def _best_first(number: int, inputs: ServingInputs, top: int, own: _Own, share: 
     return _Searched(part, plans_of, ahead, expected[0] if expected else None)
 
 
-def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> Iterator[AnyEvaluation]:
+def _evaluations(
+    part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns, keep: Keep | None
+) -> Iterator[AnyEvaluation]:
     """Every valid plan, and where the space has them those with prefill and decode apart, so many at a time."""
     open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
@@ -419,6 +461,7 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
             found = evaluate(inputs, layout.at(slice(start, start + ROWS)), counted=counts_fleets(inputs))
         for each in sized(inputs, found) if open_count else (found,):
             seen += len(each.layout)
+            _kept(keep, inputs, each)
             yield each
     space = inputs.case.scenario.search
     if space is not None and space.disaggregated:
@@ -429,12 +472,29 @@ def _evaluations(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns)
                 apart = [evaluate_apart(*each) for each in routed_parts(inputs, *(half.at(rows) for half in halves))]
             for pair in sized_apart(inputs, apart) if open_count else apart:
                 seen += len(pair.layout)
+                _kept(keep, inputs, pair)
                 yield pair
-    part.candidates += seen - part.valid  # plans with fewer replicas beside those with all, or in their place
-    part.valid = seen
+    part.candidates += seen - part.evaluated  # plans with fewer replicas beside those with all, or in their place
+    part.evaluated = seen
 
 
-def _valid_halves(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
+def _kept(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -> None:
+    """Pass plans on to where every valid one is kept, with sizes of both halves where the space has any apart."""
+    if keep is None:
+        return
+    space, half = inputs.case.scenario.search, getattr(evaluation, "prefill", None)
+    rows = len(evaluation.layout)
+    table = {name: np.broadcast_to(getattr(evaluation.layout, name), rows) for name in SIZES}
+    if space is not None and space.disaggregated:
+        none = np.full(rows, np.nan)
+        table |= {f"prefill_{name}": none if half is None else np.broadcast_to(getattr(half, name), rows)
+                  for name in SIZES}  # fmt: skip
+    results = evaluation.results
+    table |= {machine_name(name): np.asarray(results.column(name), dtype=np.float64) for name in SERVING_RESULTS}
+    keep(rows, table)
+
+
+def _valid_halves(part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
     """Prefill and decode instances that make sense together; the others are counted."""
     prefill, decode = pairs(inputs, layout)
     part.candidates += len(decode)
@@ -442,25 +502,25 @@ def _valid_halves(part: VariantPlans, inputs: ServingInputs, layout: PlanColumns
     for code, mask in invalid_halves(inputs, prefill, decode):
         _count(part, code, mask & kept, decode)
         kept &= ~mask
-    part.valid += int(kept.sum())
+    part.evaluated += int(kept.sum())
     return prefill.at(kept), decode.at(kept)
 
 
 def _evaluated(
-    part: VariantPlans, inputs: ServingInputs, evaluation: AnyEvaluation, top: int, own: tuple[float, ...] | None
+    part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation, top: int, own: tuple[float, ...] | None
 ) -> tuple[list[RankedPlan], int]:
     """The best of some plans that fit, and how many of these are ahead of a plan with that key."""
     codes, keys, shown = _accounted(part, inputs, evaluation)
     order = np.lexsort(keys[::-1])
-    ranked = [ranked_plan(evaluation, int(row), codes, part.number) for row in order[shown[order]][:top]]
+    ranked = [ranked_plan(evaluation, int(row), codes) for row in order[shown[order]][:top]]
     return ranked, 0 if own is None else int((_ahead(keys, own) & shown).sum())
 
 
 def _accounted(
-    part: VariantPlans, inputs: ServingInputs, evaluation: AnyEvaluation
+    part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation
 ) -> tuple[dict[str, Mask], list[NDArray[np.float64]], Mask]:
     """Some plans counted: what each breaks, by what they are ordered, and those that may be shown."""
-    layout, codes = evaluation.layout, _codes(inputs, evaluation)
+    layout, codes = evaluation.layout, codes_of(inputs, evaluation)
     fits, kept, firm = (np.ones(len(layout), dtype=bool) for _ in range(3))
     for code, mask in codes.items():
         _count(part, code, mask & kept, layout)
@@ -469,8 +529,8 @@ def _accounted(
         firm &= ~mask if code != AT_RISK else True
     part.fastest = max(part.fastest, float(np.max(evaluation.results.column("bandwidth_bound"), initial=0.0)))
     part.fit += int(fits.sum())
-    part.kept += int(kept.sum())
-    part.risky += int((firm & ~kept).sum())
+    part.safe += int(kept.sum())
+    part.kept += int(firm.sum())
     needed = evaluation.results.column("gpus_needed")[kept]
     part.fewest = min(part.fewest, float(np.min(needed, initial=np.inf)))
     shown = fits
@@ -480,7 +540,7 @@ def _accounted(
     return codes, _keys(inputs, evaluation, kept), shown
 
 
-def _codes(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
+def codes_of(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
     """Plans that each code is against."""
     codes: dict[str, Mask] = {}
     for code, mask in unacceptable(inputs, evaluation):
@@ -489,12 +549,12 @@ def _codes(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
 
 
 def _best_rows(
-    number: int, inputs: ServingInputs, evaluation: AnyEvaluation, codes: dict[str, Mask], shown: Mask, top: int
+    inputs: ServingInputs, evaluation: AnyEvaluation, codes: dict[str, Mask], shown: Mask, top: int
 ) -> list[RankedPlan]:
     """The best of some plans, by what these codes are against."""
     kept = ~np.any(np.stack([*codes.values(), np.zeros(len(shown), dtype=bool)]), axis=0)
     order = np.lexsort(_keys(inputs, evaluation, kept)[::-1])
-    return [ranked_plan(evaluation, int(row), codes, number) for row in order[shown[order]][:top]]
+    return [ranked_plan(evaluation, int(row), codes) for row in order[shown[order]][:top]]
 
 
 def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
@@ -519,7 +579,7 @@ def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[n
 
 def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]) -> tuple[float, ...]:
     objective = compared(inputs)
-    sign = -1.0 if SERVING_RESULTS[objective].better == "higher" else 1.0
+    sign = SERVING_RESULTS[objective].sign
     first = np.nan_to_num(sign * shown_digits(np.array(costs[objective])), nan=np.inf)
     unstable = np.array([not UNSTABLE.isdisjoint(broken)])
 
@@ -540,7 +600,7 @@ def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[
     """What plans are ordered by: the limits kept, the load answered, how near they come, the objective, times."""
     objective = compared(inputs)
     first = shown_digits(evaluation.results.column(objective))
-    sign = -1.0 if SERVING_RESULTS[objective].better == "higher" else 1.0
+    sign = SERVING_RESULTS[objective].sign
     unstable = evaluation.overloaded | (evaluation.results.column("memory_share") > 1)
     missed = limit_distance(inputs, evaluation.results.column, unstable)
     return [
@@ -561,12 +621,11 @@ def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], var
     return RankedPlan(sizes, evaluation.results.row(row), broken, evaluation.binding(row), prefill, variant)
 
 
-def _count(part: VariantPlans, code: str, mask: Mask, layout: PlanColumns) -> None:
+def _count(part: ServiceCounts, code: str, mask: Mask, layout: PlanColumns) -> None:
     """Counts plans that are refused, and remembers one of them."""
     part.refused[code] += int(mask.sum())
     if mask.any() and code not in part.examples:
-        row = int(np.argmax(mask))
-        part.examples[code] = sizes_of(layout, row)
+        part.examples[code] = RankedPlan(sizes_of(layout, int(np.argmax(mask))), {}, (code,), "")
 
 
 _FIGURES = ("rate_within_slo_per_s", "saturation_per_s", "tpot", "ttft_p99", "memory_peak", "memory_share")

@@ -16,9 +16,10 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.safety import preferring
-from costmodel.explore.serving.best_layout import asked_case, plan_settings
+from costmodel.explore.search.variants import Variants
+from costmodel.explore.serving.best_layout import asked_case, settings_at
 from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, with_room, without
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy, ServingVariants
+from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
 from costmodel.explore.serving.limit_misses import limit_misses
 from costmodel.explore.serving.remedy_trials import unloaded
 from costmodel.explore.serving.search_layouts import search
@@ -29,7 +30,7 @@ _EVERY = 100_000  # plans, of which the nearest to the limits is taken
 _MOST = 3  # remedies
 
 
-def with_search_remedies(found: FoundPlans) -> FoundPlans:
+def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     """The same result; where no plan keeps every limit as is preferred, with settings under which one does."""
     if (found.works and found.is_safe) or found.stopped:
         return found
@@ -38,9 +39,9 @@ def with_search_remedies(found: FoundPlans) -> FoundPlans:
     tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
     smallest = smallest_cluster(case)
     tried_ones.insert(len(_longer_steps(found, case)), smallest)
-    if smallest is not None and not found.fit and sum(map(bool, tried_ones)) == 1:
+    if smallest is not None and not found.tally.fit and sum(map(bool, tried_ones)) == 1:
         tried_ones.append(_narrower_on_more(case, smallest))
-    if not found.valid and not any(tried_ones):
+    if not found.tally.evaluated and not any(tried_ones):
         longer = itertools.chain.from_iterable(_longer_steps(found, case))
         tried_ones = [next(filter(None, (search_remedy(case, each, fits=True) for each in longer)), None)]
     alone = None if any(tried_ones) else _unloaded(case)
@@ -60,13 +61,13 @@ def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
         return None
     if alone is None:
         return None
-    settings = [f"{path}={value}" for path, value in plan_settings(FoundPlans(ServingVariants(inputs)), alone).items()]
+    settings = [f"{path}={value}" for path, value in settings_at(Variants(inputs, inputs_of_service), alone).items()]
     return predict(unloaded(serving(vary_any(inputs.case, settings))), bands=False)
 
 
-def _longer_steps(found: FoundPlans, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
+def _longer_steps(found: ServiceSearch, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
     """Prompts in parts, or a larger budget, where a prompt does not fit into a step."""
-    if not found.refused["L062"]:
+    if not found.tally.refused["L062"]:
         return []
     return list(room_for_prompts(inputs_of(case)))
 
@@ -88,7 +89,7 @@ def _unloaded(case: ServingCase) -> RankedPlan | None:
     def beyond(plan: RankedPlan) -> float:
         return float(limit_misses(limits, lambda name: np.array([plan.costs[name]]), 1)[0])
 
-    return min(found.best, key=beyond) if found.best and not found.kept else None
+    return min(found.best, key=beyond) if found.best and not found.tally.safe else None
 
 
 def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | None:
@@ -101,7 +102,7 @@ def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | N
     return None
 
 
-def _lower_rates(found: FoundPlans, case: ServingCase) -> Iterator[tuple[str, ...]]:
+def _lower_rates(found: ServiceSearch, case: ServingCase) -> Iterator[tuple[str, ...]]:
     """The most that a plan answers within the limits."""
     inputs = inputs_of(case)
     within = max((with_room(inputs, plan.costs) for plan in found.best), default=0.0)

@@ -13,7 +13,7 @@ from costmodel.explore.safety import preferring, stated_chance
 from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, SearchRemedy
+from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
 
@@ -29,7 +29,7 @@ def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = 
         found = search(inputs_of(serving(vary_any(case, settings))), 1, bands=False)
     except CostModelError:
         return None
-    kept = found.kept and not found.best[0].costs["gpus_needed"] > found.best[0].costs["gpus"]
+    kept = found.tally.safe and not found.best[0].costs["gpus_needed"] > found.best[0].costs["gpus"]
     if not kept and not (fits and found.best):
         return None
     best = found.best[0]
@@ -46,7 +46,7 @@ def smallest_cluster(case: ServingCase) -> SearchRemedy | None:
     return next(filter(None, (search_remedy(case, sizes.settings(each)) for each in (number, number + 1))), None)
 
 
-def with_both_sizes(found: FoundPlans, case: ServingCase) -> FoundPlans:
+def with_both_sizes(found: ServiceSearch, case: ServingCase) -> ServiceSearch:
     """The result with the fewest accelerators that have the chance asked for, and fewer by expected figures."""
     stated = f"limits.{OWN}."  # of --safe; that of a file is no choice
     others = tuple(change for change in case.changes if not path_of(change).startswith(stated))
@@ -60,7 +60,7 @@ def with_both_sizes(found: FoundPlans, case: ServingCase) -> FoundPlans:
     return replace(found, safe_cluster=safe, expected_cluster=expected)
 
 
-def smaller_fleet(found: FoundPlans, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:
+def smaller_fleet(found: ServiceSearch, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:
     """The plan that needs the fewest accelerators on a larger cluster, where the best one here needs more of them."""
     if case.scenario.workload.rate is None or not found.best:
         return None

@@ -13,7 +13,8 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import both_words, rl_settings
-from costmodel.explore.rl.search_splits import FoundSplits, SplitsAtValue
+from costmodel.explore.rl.search_splits import RankedSplit, RlSearch
+from costmodel.explore.search.tally import PlanCounts
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, Verdict, chance_verdict
 from costmodel.report.machine import rl_json
@@ -28,45 +29,50 @@ from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 
-def search(found: FoundSplits, *, why_not: bool = False) -> AnswerDocument:
+def search(found: RlSearch, *, why_not: bool = False) -> AnswerDocument:
     """The best plan of each split, the fastest first; or the plans that none beats in two results."""
-    seen = f"{counted(found.evaluated)} plans, the best of each split · {found.elapsed:.2f} s"
-    about: list[Line] = [*titled(found.case, price=True)]
-    about += [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.over]
+    seen = f"{counted(found.tally.candidates)} plans, the best of each split · {found.elapsed:.2f} s"
+    about: list[Line] = [*titled(found.inputs.case, price=True)]
+    about += [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in found.variants.over]
     about += [styled(seen, HEAD), *([styled(none, WARN)] if (none := none_is_safe(found)) else [])]
-    sections = [splits(found) if found.axes is None else front(found)]
-    sections += [at_values(found)] if found.over else []
-    sections += [why_section(found, face="all" if why_not or not found.works else "page")] if found.refused else []
+    sections = [splits(found) if found.front is None else front(found)]
+    sections += [at_values(found)] if found.variants.over else []
+    sections += (
+        [why_section(found, face="all" if why_not or not found.works else "page")] if found.tally.refused else []
+    )
     verdict: Verdict = "bad" if not found.works else chance_verdict(found.best[0].costs["fit_chance"])
     last: list[Line] = []
     if found.works:
-        settings = {**found.values_of(found.best[0]), **rl_settings(found.best[0])}
-        last = [typed("Next:", command(found.case, "estimate", settings=settings))]
-    return AnswerDocument(found.case, title(found.case), about, _conclusion(found), verdict, sections, closing=last)
+        settings = _settings(found, found.best[0])
+        last = [typed("Next:", command(found.inputs.case, "estimate", settings=settings))]
+    return AnswerDocument(
+        found.inputs.case, title(found.inputs.case), about, _conclusion(found), verdict, sections, closing=last
+    )
 
 
-def _conclusion(found: FoundSplits) -> str:
+def _conclusion(found: RlSearch) -> str:
     """The best plan in words."""
     if not found.works:
         return "No plan keeps all limits." if found.best else "No plan is valid."
     best = found.best[0]
-    at = "".join(f"{path} {spaced(value)}, " for path, value in found.values_of(best).items())
-    words = f"Best of {found.evaluated:,} plans: {at}{both_words(best)}, "
+    at = "".join(f"{path} {spaced(value)}, " for path, value in found.values(best.variant).items())
+    words = f"Best of {found.tally.candidates:,} plans: {at}{_words(found, best)}, "
     words += f"{result('iteration_time', best.costs['iteration_time'])} an iteration."
     words = f"{none}. {words}" if (none := none_is_safe(found)) else words
     return f"{words} {other}." if (other := without_safety(found)) else words
 
 
-def splits(found: FoundSplits) -> Section:
+def splits(found: RlSearch) -> Section:
     """The best plan of each split of the accelerators."""
-    yours = [found.yours] if found.yours is not None and not found.yours.refused else []
-    marked = [*((str(place), each) for place, each in enumerate(found.best, 1)), *(("yours", each) for each in yours)]
+    marked = [*((str(place), each) for place, each in enumerate(found.best, 1))]
+    if found.yours is not None and not found.yours.refused:
+        marked.append((_YOURS, own_row(found, found.yours)))
     rows = [_row(found, place, each) for place, each in marked]
     columns = [Column("", "l"), *_varied(found), Column("train"), Column("generate"), Column("tp"), Column("cp"),
                Column("engine", "l"), Column("iteration", result="iteration_time"),
                Column("generation", result="generation"), Column("training"), Column("GiB", result="memory_peak"),
                Column("", "l")]  # fmt: skip
-    words = f"{counted(found.evaluated)} plans were tried; the best of each split of the accelerators is here."
+    words = f"{counted(found.tally.candidates)} plans were tried; the best of each split of the accelerators is here."
     beneath = [styled(f"  {other}", DIM)] if (other := without_safety(found)) else []
     table = Table(
         columns, rows, sortable=True, whole=True, data=partial(_rows_data, found, [each for _, each in marked])
@@ -83,13 +89,33 @@ def splits(found: FoundSplits) -> Section:
     )
 
 
-def _row(found: FoundSplits, place: str, each: RlAnswer) -> list[Cell]:
+_YOURS = "yours"
+
+
+def own_row(found: RlSearch, yours: RlAnswer) -> RankedSplit:
+    """The scenario's own plan as one that is ranked; its values of the keys that vary are those that are written."""
+    row = RankedSplit({"yours": True}, yours.costs, yours.broken, yours.works)
+    found.made[f"{row.variant} {row.plan}"] = yours
+    return row
+
+
+def _words(found: RlSearch, row: RankedSplit) -> str:
+    return both_words(found.answer_of(row))
+
+
+def _settings(found: RlSearch, row: RankedSplit) -> dict[str, str]:
+    """What makes the scenario that of a plan."""
+    return {**found.values(row.variant), **rl_settings(found.answer_of(row))}
+
+
+def _row(found: RlSearch, place: str, row: RankedSplit) -> list[Cell]:
+    each = found.answer_of(row)
     inputs, costs = each.inputs, each.costs
     split, plan = inputs.split, inputs.plan
     generate = "in turns" if split.colocated else f"{split.rollout.ranks:.0f}"
     return [
         place,
-        *_values(found, each),
+        *([""] * len(found.variants.over) if place == _YOURS else _values(found, row)),
         f"{split.trainer.ranks:.0f}",
         generate if inputs.engines is not None else "—",
         f"{float(plan.tp):.0f}",
@@ -98,30 +124,28 @@ def _row(found: FoundSplits, place: str, each: RlAnswer) -> list[Cell]:
         *(_figure_cell(each, name) for name in ("iteration_time", "generation")),
         show_time(number(each.iteration.training)),
         Value(gib(costs["memory_peak"]), costs["memory_peak"], "memory_peak_bytes"),
-        f"✗ {' '.join(each.broken)}" if each.broken else _risk(each) if found.is_risky(each) else "",
+        f"✗ {' '.join(each.broken)}" if each.broken else _risk(row) if found.is_risky(row) else "",
     ]
 
 
-def _figure_cell(each: RlAnswer, name: str) -> Value:
+def _figure_cell(each: RlAnswer | RankedSplit, name: str) -> Value:
     value = each.costs[name]
     return Value(result(name, value), value if math.isfinite(value) else None, machine_name(name))
 
 
-def _varied(found: FoundSplits) -> list[Column]:
-    return [Column(head) for head in headings([axis.path for axis in found.over])]
+def _varied(found: RlSearch) -> list[Column]:
+    return [Column(head) for head in headings([axis.path for axis in found.variants.over])]
 
 
-def _values(found: FoundSplits, each: RlAnswer) -> list[str]:
-    """The values of the keys that vary; of the scenario's own plan those that are written."""
-    if each is found.yours:
-        return ["" for _ in found.over]
-    return [spaced(value) for value in found.values_of(each).values()]
+def _values(found: RlSearch, each: RankedSplit) -> list[str]:
+    """The values of the keys that vary."""
+    return [spaced(value) for value in found.values(each.variant).values()]
 
 
-def front(found: FoundSplits) -> Section:
+def front(found: RlSearch) -> Section:
     """The plans that none beats in both results, drawn and listed."""
-    assert found.axes is not None
-    kept, x, y = found.front, *found.axes
+    assert found.front is not None
+    kept, x, y = found.front.rows, found.front.axes.x, found.front.axes.y
     if not kept:
         return Section("front", "The front", ahead=[styled("  no plan keeps all limits", BAD)], apart=False)
     points = [ScatterPoint(each.costs[x], each.costs[y], "●") for each in kept]
@@ -130,44 +154,50 @@ def front(found: FoundSplits) -> Section:
     rows: list[list[Cell]] = []
     for place, each in enumerate(kept, 1):
         rows.append(
-            [str(place), *_values(found, each), both_words(each), *(_figure_cell(each, name) for name in (x, y))]
+            [str(place), *_values(found, each), _words(found, each), *(_figure_cell(each, name) for name in (x, y))]
         )
     drawing = scatter(points, (titles[0], titles[1]), (partial(result, x), partial(result, y)))
     table = Table(columns, rows, sortable=True, whole=True, data=partial(_rows_data, found, kept))
-    lead = f"{len(kept)} of {len(found.compared):,} plans that work are beaten by no other in both."
+    lead = f"{len(kept)} of {found.tally.safe or found.tally.kept:,} plans that work are beaten by no other in both."
     return Section("front", f"{x} and {y}", lead, [partial(_front_figure, found)], [drawing], table, apart=False)
 
 
-def at_values(found: FoundSplits) -> Section:
+def at_values(found: RlSearch) -> Section:
     """What became of the plans at each value of the keys that vary, and the best plan there."""
-    objective = found.case.scenario.objective
+    objective = found.inputs.case.scenario.objective
     columns = [*_varied(found), Column("plans"), Column("best plan", "l"), Column(objective), Column("", "l")]
-    rows = [_value_row(each, objective) for each in found.at]
+    rows = [_value_row(found, each, objective) for each in found.parts]
     return Section("values", "At each value", "The best plan at each value.", table=Table(columns, rows))
 
 
-def _value_row(at: SplitsAtValue, objective: str) -> list[Cell]:
-    values: list[Cell] = [*map(spaced, at.values.values())]
+def _value_row(found: RlSearch, at: PlanCounts[RankedSplit], objective: str) -> list[Cell]:
+    values: list[Cell] = [*map(spaced, found.values(at.number).values())]
     if at.fault is not None:
         return [*values, "—", "—", "—", f"✗ {at.fault.code} {at.fault.sentence}"]
     if at.best is None:
-        return [*values, counted(at.evaluated), "none is valid", "—", ""]
+        return [*values, counted(at.candidates), "none is valid", "—", ""]
     broken = f"✗ {' '.join(at.best.broken)}" if at.best.broken else ""
-    return [*values, counted(at.evaluated), both_words(at.best), _figure_cell(at.best, objective), broken]
+    return [*values, counted(at.candidates), _words(found, at.best), _figure_cell(at.best, objective), broken]
 
 
-def why_section(found: FoundSplits, *, face: Any = "page") -> Section:
+def why_section(found: RlSearch, *, face: Any = "page") -> Section:
     """Every reason against a plan, with an example."""
     columns = [Column("", "l"), Column("plans"), Column("reason", "l"), Column("for example", "l"),
                Column("what it means", "l", face="page")]  # fmt: skip
     rows = [
-        (code, counted(count), REFUSALS[code].title, reason(found.examples[code], code), REFUSALS[code].meaning)
-        for code, count in found.refused.most_common()
+        (code, counted(count), REFUSALS[code].title, _example(found, code), REFUSALS[code].meaning)
+        for code, count in found.tally.whole.against()
     ]
     return Section("why-not", "Why not the others", table=Table(columns, rows), face=face)
 
 
-def none_is_safe(found: FoundSplits) -> str:
+def _example(found: RlSearch, code: str) -> str:
+    """A reason against one of the plans, in its figures."""
+    row = next(part.examples[code] for part in found.parts if code in part.examples)
+    return reason(found.answer_of(row), code)
+
+
+def none_is_safe(found: RlSearch) -> str:
     """That no plan fits with the chance that the search prefers, and which is the surest; empty where one does."""
     if found.is_safe or found.safe is None or not found.works:
         return ""
@@ -175,23 +205,23 @@ def none_is_safe(found: FoundSplits) -> str:
     return f"No plan fits with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}"
 
 
-def without_safety(found: FoundSplits) -> str:
+def without_safety(found: RlSearch) -> str:
     """The best plan whatever its chance to fit, what that gains, and its chance; empty where it is the best one."""
     other = found.expected
     if other is None or not found.works:
         return ""
-    name = found.case.scenario.objective
+    name = found.inputs.case.scenario.objective
     figures = f"{name} {result(name, other.costs[name])}, {result(name, found.best[0].costs[name])} in row 1"
     chance = rounded_percent(other.costs["fit_chance"])
-    return f"Without --safe: {both_words(other)}: {figures}; fits with a chance of {chance} (--safe off)"
+    return f"Without --safe: {_words(found, other)}: {figures}; fits with a chance of {chance} (--safe off)"
 
 
-def _risk(each: RlAnswer) -> str:
+def _risk(each: RankedSplit) -> str:
     """The chance of a plan that may not fit."""
     return f"at risk: {rounded_percent(each.costs['fit_chance'])} to fit"
 
 
-def _rows_data(found: FoundSplits, plans: Sequence[RlAnswer]) -> dict[str, Any]:
+def _rows_data(found: RlSearch, plans: Sequence[RankedSplit]) -> dict[str, Any]:
     """Each plan of a table whole, and the command that shows it."""
     from costmodel.report.page.row_commands import row_commands
 
@@ -200,9 +230,10 @@ def _rows_data(found: FoundSplits, plans: Sequence[RlAnswer]) -> dict[str, Any]:
          "figure": name, "values": [known(each.costs[name]) for each in plans]}
         for name in RL_COLUMNS if all(name in each.costs for each in plans)
     ]  # fmt: skip
-    settings = ({} if each is found.yours else {**found.values_of(each), **rl_settings(each)} for each in plans)
-    notes = [_against(each, plans[0]) for each in plans]
-    return {"columns": columns, **row_commands(found.case, settings), "notes": notes}
+    settings = ({} if "yours" in each.plan else _settings(found, each) for each in plans)
+    answers = [found.answer_of(each) for each in plans]
+    notes = [_against(each, answers[0]) for each in answers]
+    return {"columns": columns, **row_commands(found.inputs.case, settings), "notes": notes}
 
 
 def _against(each: RlAnswer, best: RlAnswer) -> list[str]:
@@ -222,64 +253,69 @@ def _signed(time: float) -> str:
     return f"{'+' if time >= 0 else '−'}{show_time(abs(time))}"
 
 
-def _splits_figure(found: FoundSplits) -> Draw:
+def _splits_figure(found: RlSearch) -> Draw:
     from costmodel.report.page.plots import points_figure
 
     points = []
-    for place, each in enumerate(found.best, 1):
+    for place, row in enumerate(found.best, 1):
+        each = found.answer_of(row)
         split = each.inputs.split
         words = "in turns" if split.colocated else f"{split.rollout.ranks:.0f} generate"
-        words = ", ".join([*(f"{path} {value}" for path, value in found.values_of(each).items()), words])
+        words = ", ".join([*(f"{path} {value}" for path, value in found.values(row.variant).items()), words])
         tip = f"{words}: {result('iteration_time', each.costs['iteration_time'])}"
-        label = "best" if place == 1 else "in turns" if split.colocated and not found.over else ""
+        label = "best" if place == 1 else "in turns" if split.colocated and not found.variants.over else ""
         points.append((number(each.iteration.training), each.costs["generation"], not each.broken, tip, words, label))
     title = "Splits: training and generation"
     return points_figure("plans", title, f"{len(points)} splits; down and left is better.",
                          (("training time", "s", show_time), ("generation time", "s", show_time)), points)  # fmt: skip
 
 
-def _front_figure(found: FoundSplits) -> Draw:
+def _front_figure(found: RlSearch) -> Draw:
     from costmodel.report.page.plots import points_figure
 
-    assert found.axes is not None
-    x, y = found.axes
+    assert found.front is not None
+    x, y = found.front.axes.x, found.front.axes.y
     points = []
-    for each in found.front:
-        words, values = both_words(each), (each.costs[x], each.costs[y])
+    for each in found.front.rows:
+        words, values = _words(found, each), (each.costs[x], each.costs[y])
         points.append((*values, True, f"{words}: {result(x, values[0])}, {result(y, values[1])}", words, ""))
     axes = ((x, RL_COLUMNS[x].unit, partial(result, x)), (y, RL_COLUMNS[y].unit, partial(result, y)))
     return points_figure("front", f"{x} and {y}", "No other plan that was tried is better in both.", axes, points)
 
 
-def search_json(found: FoundSplits) -> dict[str, Any]:
+def search_json(found: RlSearch) -> dict[str, Any]:
     """The same as plain values."""
-    shown = rl_json.frame(found.case)
-    shown["evaluated"] = found.evaluated
+    shown = rl_json.frame(found.inputs.case)
+    shown["evaluated"] = found.tally.candidates
     shown["elapsed_s"] = found.elapsed
-    other = [] if found.expected is None else [rl_json.plan(found.expected)]
+    other = [] if found.expected is None else [rl_json.plan(found.answer_of(found.expected))]
     preferred = {"chance": found.safe, "met": found.is_safe, "without": other}
     shown["safe"] = None if found.safe is None else preferred
     shown["plans"] = _ranked(found, found.best)
     yours = found.yours
     shown["yours"] = None if yours is None or yours.refused else {"rank": found.your_rank, **rl_json.plan(yours)}
-    shown["over"] = [{"path": axis.path, "values": list(axis.values)} for axis in found.over]
-    if found.axes is not None:
-        shown["pareto"] = {"axes": [machine_name(name) for name in found.axes], "plans": _ranked(found, found.front)}
+    shown["over"] = [{"path": axis.path, "values": list(axis.values)} for axis in found.variants.over]
+    if found.front is not None:
+        named = [machine_name(name) for name in (found.front.axes.x, found.front.axes.y)]
+        shown["pareto"] = {"axes": named, "plans": _ranked(found, found.front.rows)}
     shown["values"] = [
         {
-            **each.values,
-            "evaluated": each.evaluated,
-            "best": None if each.best is None else rl_json.plan(each.best),
+            **found.values(each.number),
+            "evaluated": each.candidates,
+            "best": None if each.best is None else rl_json.plan(found.answer_of(each.best)),
             "fault": None if each.fault is None else each.fault.sentence,
         }
-        for each in (found.at if found.over else ())
+        for each in (found.parts if found.variants.over else ())
     ]
     shown["refused"] = [
-        {"code": code, "count": count, "text": REFUSALS[code].meaning, "case": reason(found.examples[code], code)}
-        for code, count in found.refused.most_common()
+        {"code": code, "count": count, "text": REFUSALS[code].meaning, "case": _example(found, code)}
+        for code, count in found.tally.whole.against()
     ]
     return shown
 
 
-def _ranked(found: FoundSplits, plans: Iterable[RlAnswer]) -> list[dict[str, Any]]:
-    return [{"rank": place, **found.values_of(each), **rl_json.plan(each)} for place, each in enumerate(plans, 1)]
+def _ranked(found: RlSearch, plans: Iterable[RankedSplit]) -> list[dict[str, Any]]:
+    return [
+        {"rank": place, **found.values(each.variant), **rl_json.plan(found.answer_of(each))}
+        for place, each in enumerate(plans, 1)
+    ]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
-    from costmodel.explore.search.rank import Front, Ranked
-    from costmodel.explore.search.refusals import Example
-    from costmodel.explore.search.search import SearchResult
+    from costmodel.explore.search.rank import Front
+    from costmodel.explore.search.search import TrainingSearch
+    from costmodel.explore.search.training_space import Ranked
 
 
 def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
-def _ranked(found: SearchResult, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+def _ranked(found: TrainingSearch, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
     """Plans in their order, each with its place in it, and with what it is a plan of."""
-    facts = {variant: facts_of(found.case_of(variant)) for variant in {plan.variant for plan in plans}}
+    facts = {variant: facts_of(found.inputs_of(variant).case) for variant in {plan.variant for plan in plans}}
     chances = dict(enumerate(found.chances if plans is found.best else [], 1))
     return [
         {
@@ -194,7 +194,7 @@ def _transfer(sent: SentTransfer) -> dict[str, Any]:
     }
 
 
-def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
+def search(found: TrainingSearch, examples: Mapping[str, Ranked] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
     result = _frame(found.inputs, [axis.path for axis in found.variants.over])
@@ -225,7 +225,7 @@ def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -
     return result
 
 
-def _safe(found: SearchResult) -> dict[str, Any] | None:
+def _safe(found: TrainingSearch) -> dict[str, Any] | None:
     """The chance to fit that the search prefers, and the best plan whatever its chance; null where it prefers none."""
     if found.safe is None:
         return None
@@ -239,13 +239,13 @@ def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:
     return relevant_assumptions(inputs.assumed, alone, leaves_domain=False) if inputs.ranks == 1 else inputs.assumed
 
 
-def _front(found: SearchResult, front: Front) -> dict[str, Any]:
+def _front(found: TrainingSearch, front: Front[Ranked]) -> dict[str, Any]:
     named = [front.axes.x, front.axes.y]
     axes = [{"name": machine_name(name), "better": TRAINING_COLUMNS[name].better} for name in named]
     return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
 
 
-def _refused(code: str, count: int, total: int, examples: Mapping[str, Example] | None) -> dict[str, Any]:
+def _refused(code: str, count: int, total: int, examples: Mapping[str, Ranked] | None) -> dict[str, Any]:
     """A reason with its count; with an example if those were looked for."""
     rule = REFUSALS[code]
     entry = {"code": code, "plans": count, "share": count / total, "text": rule.title, "meaning": rule.meaning}

@@ -83,7 +83,7 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     *ahead, results, held = page.parts
     made = [*ahead]
     if found is not None:
-        shown = [splits(found), *([why_section(found)] if found.refused else [])]
+        shown = [splits(found), *([why_section(found)] if found.tally.refused else [])]
         made += [section_part(each, traces) for each in shown]
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
@@ -108,7 +108,7 @@ def _best_words(facts: RlFacts) -> str:
     ratio = facts.answer.costs["iteration_time"] / best.costs["iteration_time"]
     if ratio <= 1.0005:
         return " No split of the accelerators that was tried is faster."
-    return f" The best plan that was tried is {ratio:.2f} × as fast ({both_words(best)})."
+    return f" The best plan that was tried is {ratio:.2f} × as fast ({both_words(found.answer_of(best))})."
 
 
 def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:

@@ -8,7 +8,7 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
-from costmodel.explore.search.search import SearchResult
+from costmodel.explore.search.search import TrainingSearch
 from costmodel.ground.units import gib, percent
 from costmodel.report.document import Verdict
 from costmodel.report.page.content import Headline, HtmlPage
@@ -19,7 +19,7 @@ from costmodel.report.terminal.search.ranking import without_safety
 from costmodel.report.terminal.style.head import head_of, title
 
 
-def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
+def search_page(found: TrainingSearch, commands: Sequence[str]) -> HtmlPage:
     """The best plans, the front where one was asked for, and why others are refused."""
     case = found.inputs.case
     subtitle = [line.plain for line in head_of(case, [axis.path for axis in found.variants.over])]
@@ -48,7 +48,7 @@ def search_page(found: SearchResult, commands: Sequence[str]) -> HtmlPage:
     return HtmlPage(title(case), subtitle, conclusion, verdict, headlines, parts, commands=commands, data=data)
 
 
-def _none(found: SearchResult) -> str:
+def _none(found: TrainingSearch) -> str:
     """Why there is no plan, in the reason that refuses most."""
     tally = found.tally
     if found.stopped:

@@ -12,8 +12,8 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
 from costmodel.explore.page.reachable_plans import AXES
-from costmodel.explore.search.rank import Ranked
-from costmodel.explore.search.search import SearchResult
+from costmodel.explore.search.search import TrainingSearch
+from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.structure_words import short_words
 from costmodel.ground.plan_sizes import HEADS, IN_ORDER, OF_ITSELF_ONE
 from costmodel.ground.units import gib, percent, rounded_percent, significant
@@ -32,7 +32,7 @@ _DIGITS = 7  # of figures of ranked plans
 _FRONT = ("memory_peak", "step_time")
 
 
-def ranking_part(found: SearchResult) -> Part:
+def ranking_part(found: TrainingSearch) -> Part:
     """The best plans, to sort and to filter."""
     best, tally = found.best, found.tally
     counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit{safe_words(found)}."
@@ -54,7 +54,7 @@ def ranking_part(found: SearchResult) -> Part:
     )  # fmt: skip
 
 
-def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str]) -> list[Cell]:
+def _row(found: TrainingSearch, place: int, plan: Ranked, sizes: Sequence[str], varied: Sequence[str]) -> list[Cell]:
     costs, values = plan.costs, found.values(plan.variant)
     return [
         str(place),
@@ -73,7 +73,7 @@ def _row(found: SearchResult, place: int, plan: Ranked, sizes: Sequence[str], va
     ]
 
 
-def front_part(found: SearchResult) -> Part | None:
+def front_part(found: TrainingSearch) -> Part | None:
     """The plans that none beats in both results."""
     if found.tally.front is None or not found.tally.front.rows:
         return None
@@ -86,7 +86,7 @@ def front_part(found: SearchResult) -> Part | None:
     )
 
 
-def front_figure(found: SearchResult) -> Plot:
+def front_figure(found: TrainingSearch) -> Plot:
     """The front, the best plans, and the scenario's own."""
     front = found.tally.front
     x, y = (front.axes.x, front.axes.y) if front else _FRONT
@@ -123,7 +123,7 @@ def _point(costs: dict[str, float], x: str, y: str, role: str, words: str, **loo
     return PlotPoint(*values, role, tip, words, **look)
 
 
-def why_part(found: SearchResult) -> Part | None:
+def why_part(found: TrainingSearch) -> Part | None:
     """Reasons, and how many plans each refuses."""
     total = found.tally.candidates
     counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
@@ -139,7 +139,7 @@ def why_part(found: SearchResult) -> Part | None:
 # ── data for the script ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plans_data(found: SearchResult, traces: Traces) -> dict[str, Any]:
+def plans_data(found: TrainingSearch, traces: Traces) -> dict[str, Any]:
     """Ranked plans as columns, what makes the scenario's plan each of them, and the traces that the page holds."""
     places = {name: [traces.of(key_of(place, name)) for place in range(min(MOST, len(found.best)))] for name in TRACED}
     held = {name: [place for place in found_places if place is not None] for name, found_places in places.items()}
@@ -147,12 +147,12 @@ def plans_data(found: SearchResult, traces: Traces) -> dict[str, Any]:
     return {"columns": _columns(found.best), **_commands(found, found.best), "notes": notes, "traces": held}
 
 
-def _commands(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any]:
+def _commands(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
     wanted = ({**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)} for plan in plans)
     return row_commands(found.inputs.case, wanted)
 
 
-def _why_not(found: SearchResult, plan: Ranked) -> list[str]:
+def _why_not(found: TrainingSearch, plan: Ranked) -> list[str]:
     """What a plan loses against the best, and what there is to remark."""
     stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
     best = found.best[0]
@@ -170,7 +170,7 @@ def _signed(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
 
 
-def choices_data(found: SearchResult, plans: Sequence[Ranked]) -> dict[str, Any] | None:
+def choices_data(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any] | None:
     """Plans for the sliders: the axes that vary, columns, and a sentence for each."""
     axes = [_axis(name, plans) for name in AXES]
     axes = [axis for axis in axes if len(axis["values"]) > 1]
@@ -192,7 +192,7 @@ def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
     return {"name": name, "label": name.replace("_", "-"), "values": [_plain(value) for value in ordered]}
 
 
-def _own_place(found: SearchResult, plans: Sequence[Ranked]) -> int:
+def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
     """The plan that the sliders start at: the scenario's own settings, else the best."""
     if found.yours is not None:
         block = found.yours.evaluation.block

@@ -14,7 +14,7 @@ from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.found_plans import FoundPlans, RankedPlan, reasons, share_of
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.ground.units import percent, show_time, significant, time_unit
 from costmodel.report.document import Verdict, chance_verdict
 from costmodel.report.page.content import HtmlPage, PageTable, Part
@@ -31,7 +31,7 @@ from costmodel.report.terminal.style.head import subject_words
 _SHOWN = ("rate_within_slo_per_s", "tpot", "ttft_p99", "tokens_per_gpu_within_limits")
 
 
-def plans_part(found: FoundPlans) -> Part:
+def plans_part(found: ServiceSearch) -> Part:
     """The best plans of a search, to sort and to filter."""
     over = varied_heads(found.variants)
     heads = ("#", *over, "tp", "pp", "ep", "replicas", "budget", "req/s", "tpot ms", "ttft p99 s", "tok/s/GPU", "binds",
@@ -45,16 +45,17 @@ def plans_part(found: FoundPlans) -> Part:
             significant(costs["rate_within_slo_per_s"], 4), _bare(costs["tpot"] * 1e3), _bare(costs["ttft_p99"]),
             _bare(costs["tokens_per_gpu_within_limits"]), ranked.binding, " ".join(ranked.broken),
         ))  # fmt: skip
-    kept = f"{found.kept + (found.risky if found.safe is not None else 0):,} {chance_of(found.inputs.case)}"
-    kept += f", {found.kept:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
-    counts = f"{found.candidates:,} plans, {found.valid:,} valid, {found.fit:,} fit, {kept}."
+    tally = found.tally
+    kept = f"{tally.kept:,} {chance_of(found.inputs.case)}"
+    kept += f", {tally.safe:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
+    counts = f"{tally.candidates:,} plans, {tally.evaluated:,} valid, {tally.fit:,} fit, {kept}."
     words = f"{counts} A plan's number opens all of it, and why it is not the best. Heads sort."
     return Part("plans", "The best plans", words, [plans_figure(found)] if found.best else [],
                 [PageTable(heads, rows, f"r{'l' * len(over)}rrrrrrrrrll", sortable=True, rows_data="plans", whole=True,
                            figures=[*[""] * (6 + len(over)), *_SHOWN, "", ""])])  # fmt: skip
 
 
-def plans_data(found: FoundPlans) -> dict[str, Any]:
+def plans_data(found: ServiceSearch) -> dict[str, Any]:
     """Ranked plans as columns, for each the command that shows it and why it is not the best."""
     names = [name for name in SERVING_COLUMNS if all(name in ranked.costs for ranked in found.best)]
     columns = [
@@ -83,7 +84,7 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _why_not(found: FoundPlans, each: RankedPlan) -> list[str]:
+def _why_not(found: ServiceSearch, each: RankedPlan) -> list[str]:
     """What a plan breaks, and what it gives beside the best."""
     stated = [f"{code} {REFUSALS[code].title}: {REFUSALS[code].meaning}" for code in each.broken]
     best = found.best[0]
@@ -105,8 +106,8 @@ def best_words(facts: ServingFacts) -> str:
         return " No plan of the search answers more within the limits."
     plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
     return (
-        f" It ranks {ordinal(found.your_rank)} of {found.fit:,} plans: the best answers {best.costs[name] / own:.2f} × "
-        f"as much ({plan})."
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.fit:,} plans: the best answers "
+        f"{best.costs[name] / own:.2f} × as much ({plan})."
     )
 
 
@@ -114,7 +115,7 @@ def _bare(value: float) -> str:
     return significant(value, 4) if math.isfinite(value) else "—"
 
 
-def plans_figure(found: FoundPlans) -> Plot:
+def plans_figure(found: ServiceSearch) -> Plot:
     """Time per token against what each accelerator generates within limits."""
     points = []
     for place, ranked in enumerate(found.best, 1):
@@ -134,15 +135,16 @@ def plans_figure(found: FoundPlans) -> Plot:
                 legend=[entry for entry in legend if entry[0] in seen])  # fmt: skip
 
 
-def why_part(found: FoundPlans) -> Part | None:
+def why_part(found: ServiceSearch) -> Part | None:
     """Reasons, and how many plans each refuses."""
-    rows = [(code, REFUSALS[code].title, f"{count:,}", percent(share_of(found, code)), REFUSALS[code].meaning)
-            for code, count in reasons(found)]  # fmt: skip
+    counts = found.tally.whole
+    rows = [(code, REFUSALS[code].title, f"{count:,}", percent(counts.share(code)), REFUSALS[code].meaning)
+            for code, count in counts.against()]  # fmt: skip
     heads = ("code", "why", "plans", "of all", "what it means")
     return Part("why-not", "Why not the others", tables=[PageTable(heads, rows, "llrrl")]) if rows else None
 
 
-def values_part(found: FoundPlans) -> Part | None:
+def values_part(found: ServiceSearch) -> Part | None:
     """What became of the plans at each value of the keys that vary."""
     if not found.variants.over:
         return None
@@ -150,7 +152,7 @@ def values_part(found: FoundPlans) -> Part | None:
     return Part("values", "At each value", tables=[PageTable(table.names, table.rows, table.align.replace("k", "l"))])
 
 
-def search_page(found: FoundPlans, commands: Sequence[str]) -> HtmlPage:
+def search_page(found: ServiceSearch, commands: Sequence[str]) -> HtmlPage:
     """A search of a serving scenario."""
     case = found.inputs.case
     if found.works:

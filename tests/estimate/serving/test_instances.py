@@ -185,7 +185,7 @@ def test_search_ranks_both_kinds_of_plans_and_estimate_agrees() -> None:
     assert best.prefill["tp"] == best.sizes["tp"]
     for name in ("rate_within_slo_per_s", "tpot", "ttft_p99", "disaggregation_gain"):
         assert best.costs[name] == pytest.approx(alone[name], rel=1e-6)
-    assert found.candidates == sum(found.refused.values()) + found.kept
+    assert found.tally.candidates == sum(found.tally.refused.values()) + found.tally.safe
 
 
 def test_a_cache_waits_for_each_link_by_its_own_time() -> None:

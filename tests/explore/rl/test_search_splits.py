@@ -10,7 +10,10 @@ import pytest
 
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
+from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.explore.rl import search_splits
 from costmodel.explore.rl.search_splits import search
+from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axes
 
 NAME = "grpo-qwen-2.5-7b-64"
@@ -24,23 +27,37 @@ def case_of(*settings: str) -> RlCase:
 def test_a_search_over_values_has_the_plans_of_the_searches_at_each() -> None:
     together = search(case_of(), 100, axes(["cluster.nodes=4,8"]))
     apart = {nodes: search(case_of(f"cluster.nodes={nodes}"), 100) for nodes in ("4", "8")}
-    assert together.evaluated == sum(found.evaluated for found in apart.values())
-    assert [each.values for each in together.at] == [{"cluster.nodes": "4"}, {"cluster.nodes": "8"}]
-    for at in together.at:
-        (nodes,) = at.values.values()
+    assert together.tally.candidates == sum(found.tally.candidates for found in apart.values())
+    assert [together.values(part.number) for part in together.parts] == [{"cluster.nodes": "4"}, {"cluster.nodes": "8"}]
+    for part in together.parts:
+        (nodes,) = together.values(part.number).values()
         own = apart[nodes]
-        assert at.best is not None
-        assert at.best.costs == pytest.approx(own.best[0].costs, nan_ok=True)
-        there = [each.costs["iteration_time"] for each in together.best if together.values_of(each) == at.values]
+        assert part.best is not None
+        assert part.best.costs == pytest.approx(own.best[0].costs, nan_ok=True)
+        there = [each.costs["iteration_time"] for each in together.best if each.variant == part.number]
         assert there == [each.costs["iteration_time"] for each in own.best]
     times = [each.costs["iteration_time"] for each in together.best if each.works]
     assert times == sorted(times)
 
 
-def test_no_plan_that_was_tried_beats_one_of_the_front_in_both() -> None:
+def tried_plans(monkeypatch: pytest.MonkeyPatch) -> list[RlAnswer]:
+    """Every plan that is evaluated from now on."""
+    seen: list[RlAnswer] = []
+
+    def watched(*asked: Any) -> RlAnswer:
+        seen.append(answer(*asked))
+        return seen[-1]
+
+    monkeypatch.setattr(search_splits, "answer", watched)
+    return seen
+
+
+def test_no_plan_that_was_tried_beats_one_of_the_front_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tried_plans(monkeypatch)
     found = search(case_of(), 1, axes(["cluster.nodes=4,8"]), "memory_peak,tokens_per_s_per_gpu")
-    front = [(each.costs["memory_peak"], each.costs["tokens_per_s_per_gpu"]) for each in found.front]
-    tried = [(each.costs["memory_peak"], each.costs["tokens_per_s_per_gpu"]) for each in found.compared]
+    assert found.front is not None
+    front = [(each.costs["memory_peak"], each.costs["tokens_per_s_per_gpu"]) for each in found.front.rows]
+    tried = [(each.costs["memory_peak"], each.costs["tokens_per_s_per_gpu"]) for each in seen if each.works]
     assert len(tried) > len(front) > 0
     assert front == sorted(front)
     for memory, rate in tried:
@@ -72,9 +89,12 @@ def test_a_front_has_its_plans_in_every_form(run: Any) -> None:
     assert "beaten by no other in both" in run(*asked, "--format", "html").out
 
 
-def test_a_front_without_a_safe_plan_is_of_those_that_work() -> None:
+def test_a_front_without_a_safe_plan_is_of_those_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chance that no plan has leaves those that fit by the average prediction; the head of the answer says so."""
-    found = search(case_of(), 1, (), "memory_peak,iteration_time")
-    found.safe = 1.1
-    assert found.compared == found.tried
-    assert len(found.front) > 0
+    seen = tried_plans(monkeypatch)
+    found = search(preferring(case_of(), 1.1), 1, (), "memory_peak,iteration_time")
+    assert (found.tally.safe, found.is_safe) == (0, False)
+    assert found.front is not None
+    tried = {(each.costs["memory_peak"], each.costs["iteration_time"]) for each in seen if each.works}
+    unbeaten = {one for one in tried if not any(x <= one[0] and y <= one[1] and (x, y) != one for x, y in tried)}
+    assert {(each.costs["memory_peak"], each.costs["iteration_time"]) for each in found.front.rows} == unbeaten

@@ -18,7 +18,7 @@ import pytest
 from costmodel.documents.reader.resolved_scenario import load
 from costmodel.estimate.evaluate.predict import answer
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions, SearchProgress
 from costmodel.ground.errors import CostModelError
 
@@ -30,7 +30,7 @@ OVER = [axis(NODES)]
 A_PIECE = 256  # candidates
 
 
-def found(how: SearchOptions, *, size: int = 20, over: Any = OVER, pareto: str = "") -> SearchResult:
+def found(how: SearchOptions, *, size: int = 20, over: Any = OVER, pareto: str = "") -> TrainingSearch:
     return search(load(NAME, SET), size, pareto=pareto, over=over, how=how)
 
 
@@ -47,7 +47,7 @@ def table(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def whole(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[SearchResult, Path]:
+def whole(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainingSearch, Path]:
     """A search that nothing ended, and its folder, which is only read."""
     pytest.importorskip("pyarrow")
     folder = tmp_path_factory.mktemp("whole") / "once"
@@ -55,7 +55,7 @@ def whole(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Search
 
 
 @pytest.fixture(scope="module")
-def once(small: None) -> SearchResult:
+def once(small: None) -> TrainingSearch:
     return found(SearchOptions(workers=1), pareto="memory_peak,step_time")
 
 
@@ -65,7 +65,7 @@ def stopping(count: int, how: SearchOptions) -> SearchOptions:
     return replace(how, watch=seen.append, stop=lambda: len(seen) >= count)
 
 
-def test_every_valid_plan_with_its_columns(whole: tuple[SearchResult, Path]) -> None:
+def test_every_valid_plan_with_its_columns(whole: tuple[TrainingSearch, Path]) -> None:
     kept, folder = whole
     rows = table(folder)
     assert len(rows) == kept.tally.evaluated == json.loads((folder / "_manifest.json").read_text())["plans"]
@@ -81,7 +81,7 @@ def test_every_valid_plan_with_its_columns(whole: tuple[SearchResult, Path]) -> 
 
 
 @pytest.mark.parametrize("plans", [False, True])
-def test_stopped_and_gone_on_with(once: SearchResult, tmp_path: Path, plans: bool) -> None:
+def test_stopped_and_gone_on_with(once: TrainingSearch, tmp_path: Path, plans: bool) -> None:
     if plans:
         pytest.importorskip("pyarrow")
     how = SearchOptions(workers=1, folder=tmp_path, plans=plans)
@@ -140,7 +140,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_killed_again_and_again(whole: tuple[SearchResult, Path], tmp_path: Path) -> None:
+def test_killed_again_and_again(whole: tuple[TrainingSearch, Path], tmp_path: Path) -> None:
     """kill -9 of everything at three places; then to the end: the same answer, every plan once."""
     once, complete = whole
     folder = tmp_path / "killed"

@@ -19,12 +19,12 @@ import pytest
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.explore.search import engine as engines
-from costmodel.explore.search.accumulator import SearchQuery
 from costmodel.explore.search.engine import SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import SearchResult, search
-from costmodel.explore.search.stream import SearchOptions, results
-from costmodel.explore.search.work_units import ScenarioVariants, candidates
+from costmodel.explore.search.search import TrainingSearch, inputs_of_case, search
+from costmodel.explore.search.stream import SearchOptions, results, work_of
+from costmodel.explore.search.training_space import TrainingSpace
+from costmodel.explore.search.variants import Variants
 from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,7 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
 
 
-def found_by(how: SearchOptions, pareto: str = "memory_peak,step_time") -> SearchResult:
+def found_by(how: SearchOptions, pareto: str = "memory_peak,step_time") -> TrainingSearch:
     return search(asked(), 30, pareto=pareto, over=OVER, how=how)
 
 
@@ -121,10 +121,10 @@ def test_processes_and_this_one() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_search_that_begins_meanwhile_changes_nothing() -> None:
     """Each has processes of its own, which work on what it was asked."""
-    both = [ScenarioVariants(asked(f"cluster.nodes={nodes}")) for nodes in (16, 32)]
-    wanted, shared = SearchQuery(3), SearchOptions(workers=2)
-    begun = [results(each, wanted, shared, 0, candidates(each)) for each in both]
-    alone = [list(results(each, wanted, SearchOptions(workers=1), 0, candidates(each))) for each in both]
+    both = [Variants(inputs_of_case(asked(f"cluster.nodes={nodes}")), inputs_of_case) for nodes in (16, 32)]
+    space, shared = TrainingSpace(3, "tokens_per_s_per_gpu"), SearchOptions(workers=2)
+    begun = [results(space, each, shared, work_of(space, each)) for each in both]
+    alone = [list(results(space, each, SearchOptions(workers=1), work_of(space, each))) for each in both]
     assert alone[0] != alone[1]
     assert [list(found) for found in begun] == alone
 

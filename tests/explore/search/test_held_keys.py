@@ -13,7 +13,7 @@ from estimate.cases import document, mixed
 from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
 from costmodel.documents.schemas.plan import Plan, Space
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import TrainingSearch, search
 
 NAME = "llama-3-70b-512"
 ON_HOST = ("stack=deepspeed", "cluster.nodes=4", "plan.zero=3", "plan.offload=[optimizer]")
@@ -57,18 +57,18 @@ def of_experts(folder: Path) -> str:
     return str(path)
 
 
-def texts(found: SearchResult, key: str) -> set[str]:
+def texts(found: TrainingSearch, key: str) -> set[str]:
     """What the plans of a search have there, as one would write it."""
     held = (getattr(row.structure, key) if hasattr(row.structure, key) else row.sizes[key] for row in found.best)
     return {value_text(list(value) if isinstance(value, tuple) else value) for value in held}
 
 
-def searched(case: ResolvedScenario) -> SearchResult:
+def searched(case: ResolvedScenario) -> TrainingSearch:
     return search(case, 200, workers=1)
 
 
 @functools.cache
-def found_freely(name: str, settings: tuple[str, ...]) -> SearchResult:
+def found_freely(name: str, settings: tuple[str, ...]) -> TrainingSearch:
     return searched(load(name, settings))
 
 

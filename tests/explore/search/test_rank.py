@@ -16,9 +16,10 @@ from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.explore.search import rank
-from costmodel.explore.search.rank import Ranked, axes, sign
+from costmodel.explore.search.rank import axes
 from costmodel.explore.search.refusals import examples
 from costmodel.explore.search.search import search
+from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.errors import CostModelError
 
 SPACE: dict[str, list[Any]] = {
@@ -40,7 +41,7 @@ def spaced(**more: Any) -> ResolvedScenario:
 
 def at(row: Ranked, pair: str) -> tuple[float, float]:
     """Where a plan lies, lower being better."""
-    x, y = (sign(name) * row.costs[name] for name in pair.split(","))
+    x, y = (TRAINING_COLUMNS[name].sign * row.costs[name] for name in pair.split(","))
     return x, y
 
 
@@ -99,7 +100,7 @@ def test_what_is_not_known_is_on_no_front() -> None:
 @each("name", sorted({*TRAINING_COLUMNS} - {*BAND_ENDS}))
 def test_every_result_can_be_an_axis(name: str) -> None:
     other = "step_time" if name != "step_time" else "mfu"
-    assert axes(f"{machine_name(name)}, {other}", "mfu").x == name
+    assert axes(f"{machine_name(name)}, {other}", "mfu", TRAINING_COLUMNS).x == name
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_every_result_can_be_an_axis(name: str) -> None:
 )
 def test_axes_that_are_none(text: str) -> None:
     with pytest.raises(CostModelError) as caught:
-        axes(text, "mfu")
+        axes(text, "mfu", TRAINING_COLUMNS)
     assert caught.value.faults[0].code == "C006"
 
 

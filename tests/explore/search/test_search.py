@@ -28,10 +28,11 @@ from costmodel.explore.compare.compare import advantage
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.rank import Ranked, Top
+from costmodel.explore.search.rank import Top
 from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import SearchResult, search, with_remedies
+from costmodel.explore.search.search import TrainingSearch, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
+from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.terminal.plan.plan_settings import plan_settings
@@ -80,7 +81,7 @@ def one_by_one() -> dict[tuple[Any, ...], Answer]:
     return found
 
 
-def searched(case_: ResolvedScenario, size: int = 1000, *, workers: int = 1) -> SearchResult:
+def searched(case_: ResolvedScenario, size: int = 1000, *, workers: int = 1) -> TrainingSearch:
     return search(case_, size, workers=workers)
 
 
@@ -91,7 +92,7 @@ def spaced(space: dict[str, Any] = SPACE, **more: Any) -> ResolvedScenario:
 
 
 @functools.cache
-def whole(objective: str = "tokens_per_s_per_gpu") -> SearchResult:
+def whole(objective: str = "tokens_per_s_per_gpu") -> TrainingSearch:
     """The search of the space that many tests look at."""
     return searched(spaced(objective=objective))
 
@@ -470,12 +471,13 @@ def test_the_running_list_is_the_head_of_everything_sorted(seed: int) -> None:
     total, size = 200, int(random.integers(1, 30))
     table = {name: random.integers(1, 5, total).astype(float) for name in ("step_time", "memory_peak", *SIZES)}
     keep = random.random(total) < 0.7
-    top = Top(size, "step_time")
+    top: Top[Ranked] = Top(size, "step_time")
     edges = [0, *sorted(random.integers(0, total, 6)), total]
     for low, high in itertools.pairwise(edges):
         part = {name: column[low:high] for name, column in table.items()}
         costs = Costs({name: part[name] for name in ("step_time", "memory_peak")}, high - low)
-        top.add(Block(Structure(), **{name: part[name] for name in SIZES}), costs, keep[low:high])
+        block = Block(Structure(), **{name: part[name] for name in SIZES})
+        top.add(EvaluatedBlock(block, costs), keep[low:high])
     rows = sorted(zip(*(table[name][keep] for name in ("step_time", "memory_peak", *SIZES)), strict=True))
     assert [(row.score, row.costs["memory_peak"], *row.sizes.values()) for row in top.rows] == rows[:size]
 
@@ -490,7 +492,7 @@ def test_a_small_model_on_one_node_prefers_no_model_parallelism() -> None:
 # ── Precision ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def precise(*names: str, node: str = "dgx-h100", own: str = "bf16") -> SearchResult:
+def precise(*names: str, node: str = "dgx-h100", own: str = "bf16") -> TrainingSearch:
     space = {"tp": [2], "pp": [1], "micro_batch": [1], "zero": [1], "recompute": ["none"], "precision": list(names)}
     settings = [f"search.{key}={json.dumps(values)}" for key, values in space.items() if values]
     plan = ["plan={tp: 2}", f"workload.precision={own}", f"cluster.node={node}", "stack=megatron-core"]

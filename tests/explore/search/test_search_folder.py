@@ -24,7 +24,7 @@ from costmodel.documents.reader.resolved_scenario import load
 from costmodel.explore.search import lock
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.ranges import axis
-from costmodel.explore.search.search import SearchResult, search
+from costmodel.explore.search.search import TrainingSearch, search
 from costmodel.explore.search.stream import SearchOptions
 from costmodel.ground.errors import CostModelError, Place, fail
 
@@ -46,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("costmodel.explore.search.checkpoint.WRITE_EVERY", 0.0)
 
 
-def found(how: SearchOptions, *more: str, over: Any = OVER) -> SearchResult:
+def found(how: SearchOptions, *more: str, over: Any = OVER) -> TrainingSearch:
     return search(load(NAME, [*SET, *more]), 10, over=over, how=how)
 
 
@@ -64,7 +64,7 @@ def plans_in(folder: Path) -> Any:
 
 
 @functools.cache
-def uninterrupted() -> tuple[SearchResult, Any]:
+def uninterrupted() -> tuple[TrainingSearch, Any]:
     """What the search finds, and its plans, where nothing happens."""
     pytest.importorskip("pyarrow")
     with tempfile.TemporaryDirectory() as name:

@@ -10,7 +10,7 @@ from estimate.serving.cases import costs, inputs
 
 from costmodel.explore.search.ranges import Axis, axes
 from costmodel.explore.serving.best_layout import plan_settings
-from costmodel.explore.serving.found_plans import FoundPlans
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch
 from costmodel.explore.serving.pareto import front
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
@@ -24,9 +24,15 @@ def over(*texts: str) -> list[Axis]:
     return axes(texts)
 
 
-def found(*assignments: str, keys: list[Axis], top: int = 10, bands: bool = False) -> FoundPlans:
+def found(*assignments: str, keys: list[Axis], top: int = 10, bands: bool = False) -> ServiceSearch:
     """A search over some keys."""
     return search(inputs(*assignments), top, keys, bands=bands)
+
+
+def rows_of(searched: ServiceSearch) -> list[RankedPlan]:
+    """The plans of a front, each at its load."""
+    assert searched.front is not None
+    return searched.front.rows
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -44,9 +50,10 @@ def test_one_ranking_is_that_of_the_searches_at_each_value(objective: str) -> No
         mine = [plan for plan in together.best if plan.variant == number]
         np.testing.assert_equal([plan.costs for plan in mine], [plan.costs for plan in each.best])
         assert [plan.sizes for plan in mine] == [plan.sizes for plan in each.best]
-        part = together.parts[number]
-        assert (part.candidates, part.valid, part.fit, part.kept) == (each.candidates, each.valid, each.fit, each.kept)
-        assert part.refused == each.refused
+        part, own = together.parts[number], each.tally
+        assert (part.candidates, part.evaluated, part.fit) == (own.candidates, own.evaluated, own.fit)
+        assert (part.kept, part.safe) == (own.kept, own.safe)
+        assert part.refused == own.refused
         assert part.best is mine[0]
 
 
@@ -123,17 +130,17 @@ def test_a_node_without_a_price_is_named_not_compared_as_free() -> None:
         found("objective=cost_within_limits", keys=keys)
     with pytest.raises(CostModelError, match=unknown):
         front(inputs(), "tpot,cost_per_mtoken", keys)
-    assert found(keys=keys).kept > 0
+    assert found(keys=keys).tally.safe > 0
 
 
 def test_a_front_over_values_is_what_none_of_their_fronts_beats() -> None:
     pair = ("tpot", "tokens_per_s_per_gpu")
     together = front(inputs(), ",".join(pair), over(f"cluster.node={','.join(NODES)}"))
     alone = [front(inputs(f"cluster.node={node}", "assume.price=null"), ",".join(pair)) for node in NODES]
-    points = [(point.plan.costs[pair[0]], -point.plan.costs[pair[1]]) for each in alone for point in each.points]
+    points = [(point.costs[pair[0]], -point.costs[pair[1]]) for each in alone for point in rows_of(each)]
     best = sorted(one for one in points if not any(x <= one[0] and y <= one[1] and (x, y) != one for x, y in points))
-    assert [(point.plan.costs[pair[0]], -point.plan.costs[pair[1]]) for point in together.points] == best
-    assert together.looked_at == sum(each.looked_at for each in alone)
+    assert [(point.costs[pair[0]], -point.costs[pair[1]]) for point in rows_of(together)] == best
+    assert together.tally.evaluated == sum(each.tally.evaluated for each in alone)
 
 
 def test_a_result_that_no_plan_has_gives_no_front() -> None:
@@ -146,13 +153,13 @@ def test_a_front_has_instances_apart_where_the_search_lists_them() -> None:
     stated = ("cluster.nodes=3", "search.disaggregated=true")
     apart = front(inputs(*stated), "tpot,tokens_per_s_per_gpu")
     alone = front(inputs("cluster.nodes=3"), "tpot,tokens_per_s_per_gpu")
-    assert apart.looked_at > alone.looked_at
-    point = next(point for point in apart.points if point.plan.prefill is not None)
-    assert point.plan.prefill is not None
-    halves = {"prefill": point.plan.prefill, "decode": point.plan.sizes}
+    assert apart.tally.evaluated > alone.tally.evaluated
+    point = next(point for point in rows_of(apart) if point.prefill is not None)
+    assert point.prefill is not None
+    halves = {"prefill": point.prefill, "decode": point.sizes}
     plan = (f"{name}: {{tp: {half['tp']:.0f}, replicas: {half['replicas']:.0f}}}" for name, half in halves.items())
     again = costs(*stated, f"plan={{{', '.join(plan)}}}", f"workload.rate={point.load!r} /s")
-    assert again["tpot"] == pytest.approx(point.plan.costs["tpot"], rel=1e-9)
+    assert again["tpot"] == pytest.approx(point.costs["tpot"], rel=1e-9)
 
 
 @pytest.mark.parametrize("load", ["requests: 1000", "concurrency: 64, traffic: burst"])

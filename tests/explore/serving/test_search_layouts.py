@@ -49,7 +49,7 @@ def test_the_nearest_plan_is_the_one_that_misses_its_limits_by_least(objective: 
     safe = ("limits={ttft_p99: {at_most: 1 s}, limits_chance: {at_least: 99 %}}", f"objective={objective}")
     found = search(inputs(*load, *safe), 100)
     chances = [plan.costs["limits_chance"] for plan in found.best if set(plan.broken) == {"S006"}]
-    assert found.kept == 0
+    assert found.tally.safe == 0
     assert len(chances) > 3
     assert chances[0] == max(plan.costs["limits_chance"] for plan in found.best)
     assert found.best[0].sizes["tp"] == 4
@@ -119,7 +119,7 @@ def test_a_search_looks_at_all_plans_at_once(monkeypatch: pytest.MonkeyPatch) ->
     valid = []
     for more in ((), (f"search={wide | {'replicas': [*range(1, 65)]}}",)):
         looks.append([])
-        valid.append(search(inputs("cluster.nodes=32", "workload.rate=100 /s", *more), 3).valid)
+        valid.append(search(inputs("cluster.nodes=32", "workload.rate=100 /s", *more), 3).tally.evaluated)
     assert valid[1] > 300 * valid[0]
     few, many = map(len, looks)
     most = round(1.05 * few)
@@ -152,9 +152,9 @@ def test_a_limit_on_gaps_is_searched_with_small_steps_too(gap: str, rate: int, m
     """No plan of 2,048 tokens or more keeps either: the search named half as many GPUs again, or that none does."""
     asked = f"limits.worst_gap.at_most={gap}", f"workload.rate={rate} /s"
     found = search(inputs(*asked), 1)
-    assert found.kept
+    assert found.tally.safe
     assert found.best[0].sizes["budget"] <= most
-    assert not search(inputs(*asked, "search.budget=[2048, 8192, 16384]"), 1).kept
+    assert not search(inputs(*asked, "search.budget=[2048, 8192, 16384]"), 1).tally.safe
 
 
 def test_users_who_think_get_the_plan_that_answers_them_soonest(run: Any) -> None:
@@ -189,8 +189,9 @@ def test_best_first_finds_what_every_plan_evaluated_gives(
     monkeypatch.setattr(search_layouts, "FIRST_ROWS", 1)
     preferred = search(_preferring(*settings), top, bands=False)
     assert _figures(preferred) == _figures(demanded)
-    assert (preferred.kept, preferred.risky) == (demanded.kept, demanded.risky)
-    assert preferred.candidates == demanded.candidates
+    counts, sure = preferred.tally, demanded.tally
+    assert (counts.safe, counts.kept) == (sure.kept, sure.kept + sure.refused[search_layouts.AT_RISK])
+    assert counts.candidates == sure.candidates
 
 
 def test_best_first_looks_at_few_of_many_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +206,7 @@ def test_best_first_looks_at_few_of_many_plans(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(search_layouts, "evaluate", counting)
     monkeypatch.setattr(search_layouts, "FIRST_ROWS", 2)
     found = search(_preferring(LIMITS, "plan=null", "cluster.nodes=4"), 2, bands=False)
-    assert sum(seen) < found.valid / 3
+    assert sum(seen) < found.tally.evaluated / 3
 
 
 @pytest.mark.parametrize("objective", ["gpus_needed", "tokens_per_gpu_within_limits"])
@@ -258,7 +259,7 @@ def test_plans_of_about_equal_chance_are_ordered_by_the_objective() -> None:
     """None has 90 %; of those that differ by less than a tenth of it, the first ones answer the highest rate."""
     found = search(_preferring("model=deepseek-v3", "cluster.nodes=8"), 20)
     risky = [plan.costs for plan in found.best if not plan.broken]
-    assert found.kept == 0
+    assert found.tally.safe == 0
     assert found.is_safe is False
     tenths = [-int(-10 * (0.9 - costs["limits_chance"]) // 0.9) for costs in risky]
     assert tenths == sorted(tenths)

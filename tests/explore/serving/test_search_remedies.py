@@ -32,11 +32,11 @@ def test_a_search_under_each_remedy_finds_a_plan_that_keeps_the_limits(
     settings: tuple[str, ...], over: tuple[str, ...], first: str
 ) -> None:
     found = with_search_remedies(search(inputs(*settings), 3, axes(over)))
-    assert found.kept == 0
+    assert found.tally.safe == 0
     assert found.remedies[0].settings[0] == first
     for remedy in found.remedies:
         again = search(inputs(*settings, *remedy.settings), 1)
-        assert again.kept > 0
+        assert again.tally.safe > 0
         assert again.best[0].sizes == remedy.best.sizes
 
 

@@ -13,7 +13,7 @@ from costmodel.ground.plan_sizes import IN_ORDER, OF_ITSELF_ONE, SIZES
 
 if TYPE_CHECKING:
     from costmodel.estimate.training.training_inputs import TrainingInputs
-    from costmodel.explore.search.rank import Ranked
+    from costmodel.explore.search.training_space import Ranked
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.report.answers import rl_search
@@ -25,7 +24,6 @@ def _sections(facts: RlFacts) -> Iterator[tuple[str, list[Line]]]:
     if not facts.answer.refused:
         yield "Where the memory goes", rl_memory_lines.memory(facts.answer)
     if facts.found is not None:
-        found = replace(facts.found, best=facts.found.best[:_PLANS])
-        yield "The best plans", document_lines(rl_search.search(found, why_not=True))
+        yield "The best plans", document_lines(rl_search.search(facts.found.first(_PLANS), why_not=True))
     if facts.sensitive is not None and facts.sensitive.knobs:
         yield "What moves the time of an iteration", document_lines(sensitivity(facts.sensitive, _FIGURES))

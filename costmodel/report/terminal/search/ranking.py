@@ -19,9 +19,9 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.search.bands import SCORED, unsure
-from costmodel.explore.search.rank import Front, Ranked
-from costmodel.explore.search.refusals import Example
-from costmodel.explore.search.search import NO_PRECISION, SearchResult, lacking_precisions
+from costmodel.explore.search.rank import Front
+from costmodel.explore.search.search import NO_PRECISION, TrainingSearch, lacking_precisions
+from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, WAYS
@@ -50,7 +50,7 @@ _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the termina
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 
 
-def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | None = None) -> list[Line]:
+def search(found: TrainingSearch, shown: int, refused: Mapping[str, Ranked] | None = None) -> list[Line]:
     """The best plans, or the front of two results; the rank of your own plan; why others were refused."""
     tally, inputs = found.tally, found.inputs
     limited = any(stated_limits(inputs.case.scenario.limits))
@@ -85,19 +85,19 @@ def search(found: SearchResult, shown: int, refused: Mapping[str, Example] | Non
     return [*lines, Text(), typed(named, best)]
 
 
-def safe_words(found: SearchResult) -> str:
+def safe_words(found: TrainingSearch) -> str:
     """How many plans have the chance to fit that the search prefers."""
     if found.safe is None or not found.tally.kept:
         return ""
     return f", {found.tally.safe:,} with a chance of {percent(found.safe, 2)}"
 
 
-def _remarks(found: SearchResult, plans: Sequence[Ranked]) -> list[Line]:
+def _remarks(found: TrainingSearch, plans: Sequence[Ranked]) -> list[Line]:
     nodes = [found.inputs_of(plan.variant).case.node.name for plan in plans]
     return remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
 
 
-def _after_none(found: SearchResult) -> list[Line]:
+def _after_none(found: TrainingSearch) -> list[Line]:
     """The search to ask next, where the first remedy is settings of it."""
     if not found.remedies:
         return []
@@ -105,7 +105,7 @@ def _after_none(found: SearchResult) -> list[Line]:
     return [Text(), typed("Next:", command(found.inputs.case, "search", settings=settings))]
 
 
-def table(found: SearchResult, plans: Sequence[Ranked]) -> CellTable:
+def table(found: TrainingSearch, plans: Sequence[Ranked]) -> CellTable:
     """Plans in order; on a narrow terminal the P90 goes first, then sp, the MFU and the rate; never the objective."""
     cut = _cut(plans)
     varied = [_values(found, plan) for plan in plans]
@@ -179,7 +179,7 @@ def plan_cells(place: int, plan: Ranked, cut: Sequence[str] = ()) -> tuple[str, 
     )
 
 
-def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
+def front(found: TrainingSearch, kept: Front[Ranked], shown: int) -> list[Line]:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     axes = kept.axes
     if not kept.rows:
@@ -210,7 +210,7 @@ def front(found: SearchResult, kept: Front, shown: int) -> list[Line]:
     return lines + prices_of(found, [plan for _, plan in listed]) + _remarks(found, [plan for _, plan in listed])
 
 
-def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:
+def _marked(found: TrainingSearch, kept: Front[Ranked]) -> tuple[list[ScatterPoint], str]:
     """The points of a front; your own and the best plan where both results are known; what the marks mean."""
     axes = kept.axes
     marks = [("●", "on the front", plan.costs) for plan in kept.rows]
@@ -225,12 +225,12 @@ def _marked(found: SearchResult, kept: Front) -> tuple[list[ScatterPoint], str]:
     return [point for point, _ in known], " · ".join(dict.fromkeys(words for _, words in known))
 
 
-def _varied_paths(found: SearchResult) -> list[str]:
+def _varied_paths(found: TrainingSearch) -> list[str]:
     """The paths that vary and have no column of their own in every table of plans."""
     return [path for path in found.values(0) if path not in _SHOWN_ANYWAY]
 
 
-def _values(found: SearchResult, plan: Ranked) -> tuple[str, ...]:
+def _values(found: TrainingSearch, plan: Ranked) -> tuple[str, ...]:
     """The values of these paths for a plan."""
     values = found.values(plan.variant)
     return tuple(spaced(values[path]) for path in _varied_paths(found))
@@ -244,7 +244,7 @@ def _spread(plans: Sequence[Ranked], count: int) -> Iterator[tuple[int, Ranked]]
         yield place + 1, plans[place]
 
 
-def _yours(found: SearchResult) -> list[Line]:
+def _yours(found: TrainingSearch) -> list[Line]:
     if found.yours is None:
         return []
     words = " · ".join([*_own_values(found), plan_words(found.yours)])
@@ -265,14 +265,14 @@ def _yours(found: SearchResult) -> list[Line]:
     return [*lines, gain(found, costs["step_time"])] if faster else lines
 
 
-def _own_values(found: SearchResult) -> list[str]:
+def _own_values(found: TrainingSearch) -> list[str]:
     """What the leaves that vary are in the scenario as it is written."""
     paths, written = _varied_paths(found), leaves(found.inputs.case)
     named = zip(paths, headings(paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
 
 
-def _refused(found: SearchResult) -> list[Line]:
+def _refused(found: TrainingSearch) -> list[Line]:
     """Reasons with the share of the plans that each refused, the most first."""
     total = found.tally.candidates
     counts = [(code, count) for code, count in found.tally.refused.most_common() if count]
@@ -285,7 +285,7 @@ def _refused(found: SearchResult) -> list[Line]:
     ]
 
 
-def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
+def account(found: TrainingSearch, shown: Mapping[str, Ranked]) -> list[Line]:
     """Every reason with what it means, how many plans it refused, and one of them."""
     tally = found.tally
     lines: list[Line] = [
@@ -309,12 +309,12 @@ def account(found: SearchResult, shown: Mapping[str, Example]) -> list[Line]:
     return lines
 
 
-def _example_reason(found: SearchResult, example: Example, code: str) -> str:
+def _example_reason(found: TrainingSearch, example: Ranked, code: str) -> str:
     block = one_row(example.structure, **example.sizes)
     return reason_of(found.inputs_of(example.variant), block, example.costs, code)
 
 
-def _example_words(found: SearchResult, example: Example | Ranked) -> str:
+def _example_words(found: TrainingSearch, example: Ranked) -> str:
     values = found.values(example.variant)
     varied = [f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)]
     sizes = [f"{name} {counted(example.sizes[name])}" for name in ALWAYS]
@@ -325,7 +325,7 @@ def _example_words(found: SearchResult, example: Example | Ranked) -> str:
     return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
 
-def _nothing_fits(found: SearchResult) -> list[Line]:
+def _nothing_fits(found: TrainingSearch) -> list[Line]:
     if not found.tally.missed_by_least:
         valid = remedy_lines(found.remedies, indent="  ") or [styled("  no change of a single key makes a plan valid")]
         return [styled("No plan is valid.", BAD), *valid]
@@ -346,30 +346,30 @@ def _nothing_fits(found: SearchResult) -> list[Line]:
     return [*lines, *remedy_lines(found.remedies, indent="  ")]
 
 
-def shows_cost(found: SearchResult) -> bool:
+def shows_cost(found: TrainingSearch) -> bool:
     """Whether plans are ranked by what they cost, or weighed by it."""
     front = found.tally.front
     weighed = () if front is None else (front.axes.x, front.axes.y)
     return any(map(is_money, (found.inputs.case.scenario.objective, *weighed)))
 
 
-def prices_of(found: SearchResult, plans: Iterable[Ranked]) -> list[Text]:
+def prices_of(found: TrainingSearch, plans: Iterable[Ranked]) -> list[Text]:
     """The prices of plans whose scenarios have their own, each once, where costs are shown."""
     if not shows_cost(found) or not price_varies([axis.path for axis in found.variants.over]):
         return []
-    return prices(price_of(found.case_of(variant)) for variant in dict.fromkeys(plan.variant for plan in plans))
+    return prices(price_of(found.inputs_of(variant).case) for variant in dict.fromkeys(plan.variant for plan in plans))
 
 
 _TELLING = 0.005
 
 
-def beaten(found: SearchResult) -> bool:
+def beaten(found: TrainingSearch) -> bool:
     """Whether the user's own plan, outside what was searched, is better than all in it."""
     own = found.yours
     return found.your_rank == 1 and own is not None and own.evaluation.costs.row() != found.best[0].costs
 
 
-def gain(found: SearchResult, step_time: float) -> Line:
+def gain(found: TrainingSearch, step_time: float) -> Line:
     """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
     named = {plan_in_words(move.name): move for move in advantage(found)}
     terms = [(named[key], f"  {title}") for title, key in TIME_TERMS if key in named]
@@ -394,7 +394,7 @@ def ordinal(number: int) -> str:
 _ALIKE = 0.01  # share below which two plans count as equal
 
 
-def unsure_order(found: SearchResult, shown: int) -> list[Line]:
+def unsure_order(found: TrainingSearch, shown: int) -> list[Line]:
     """How many of the plans shown may be the fastest, with the chances that the first one is."""
     chances = found.chances[:shown]
     count = unsure(chances)
@@ -405,7 +405,7 @@ def unsure_order(found: SearchResult, shown: int) -> list[Line]:
     return [styled(f"any of {stated} may be fastest: 1 is faster than 2 with a chance of {chances[1]:.0%}{last}")]
 
 
-def roomier(found: SearchResult) -> Iterator[Line]:
+def roomier(found: TrainingSearch) -> Iterator[Line]:
     """The first plan that surely fits behind one at risk, or behind one that is tight and hardly faster."""
     winner, *others = found.best
     alike = [plan for plan in others if plan.variant == winner.variant]
@@ -423,7 +423,7 @@ def roomier(found: SearchResult) -> Iterator[Line]:
         )
 
 
-def _behind_risk(found: SearchResult, winner: Ranked, safe: Sequence[Ranked]) -> Line:
+def _behind_risk(found: TrainingSearch, winner: Ranked, safe: Sequence[Ranked]) -> Line:
     """What surely fits costs over the first plan, which may not fit."""
     risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
     if not safe:
@@ -433,7 +433,7 @@ def _behind_risk(found: SearchResult, winner: Ranked, safe: Sequence[Ranked]) ->
     return styled(f"{risk}; {found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
 
 
-def none_is_safe(found: SearchResult) -> str:
+def none_is_safe(found: TrainingSearch) -> str:
     """That no plan has the chance to fit that the search prefers, and which is the surest; empty where one has."""
     if found.is_safe or found.safe is None or not found.best:
         return ""
@@ -441,7 +441,7 @@ def none_is_safe(found: SearchResult) -> str:
     return f"No plan fits with a chance of {percent(found.safe, 2)}. Plan 1 is the surest: {surest}; surest first."
 
 
-def without_safety(found: SearchResult) -> str:
+def without_safety(found: TrainingSearch) -> str:
     """The best plan whatever its chance to fit, what that gains, and its chance; empty where it is the best one."""
     other = found.expected
     if found.safe is None or other is None:

@@ -26,7 +26,7 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     is_later,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.accumulator import NOT_SAFE
+from costmodel.explore.search.training_space import NOT_SAFE
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES

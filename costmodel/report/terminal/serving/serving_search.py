@@ -18,14 +18,7 @@ from costmodel.estimate.shared.limits import Limit
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.kept_answers import layout_words
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
-from costmodel.explore.serving.found_plans import (
-    FoundPlans,
-    RankedPlan,
-    VariantPlans,
-    compared,
-    reasons,
-    share_of,
-)
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceCounts, ServiceSearch, compared
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, significant
 from costmodel.report.terminal.search.varied_keys import headings
@@ -71,16 +64,17 @@ _SHOWN = ("tpot", "ttft_p99", OWN, "in_time_share")
 _ENDS = ("tpot P90", "p99 P90")
 
 
-def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
+def search(found: ServiceSearch, *, why_not: bool = False) -> list[Line]:
     """The best plans, how they stand under the load, and what refuses the others."""
     inputs, variants = found.inputs, found.variants
-    counts = f"{number_of(found.candidates, 'plan')} · {found.valid:,} valid · {found.fit:,} fit"
-    keeping = found.kept + (found.risky if found.safe is not None else 0)
+    tally = found.tally
+    counts = f"{number_of(tally.candidates, 'plan')} · {tally.evaluated:,} valid · {tally.fit:,} fit"
+    keeping = tally.kept
     ending = "s" if keeping == 1 else ""
     kept = f"keep{ending} all limits" if has_limits(inputs.case) else f"answer{ending} the load"
     counts += f" · {keeping:,} {kept}"
     counts += (
-        f", {found.kept:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None and keeping else ""
+        f", {tally.safe:,} with a chance of {percent(found.safe, 2)}" if found.safe is not None and keeping else ""
     )
     lines: list[Line] = [*head_of(variants), styled(f"{counts} · {found.elapsed:.2f} s")]
     lines += stopped_lines(found)
@@ -89,7 +83,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     after = _after_none(found)
     if not found.best:
         lines += [
-            styled("No plan fits." if found.valid else "No plan is valid.", BAD),
+            styled("No plan fits." if tally.evaluated else "No plan is valid.", BAD),
             *value_lines(found),
             *examples(found),
             *_tries(found),
@@ -114,7 +108,7 @@ def search(found: FoundPlans, *, why_not: bool = False) -> list[Line]:
     return [*lines, Text(), own, *_sized(found), *after]
 
 
-def _sized(found: FoundPlans) -> list[Line]:
+def _sized(found: ServiceSearch) -> list[Line]:
     """The command for as many replicas as the rate needs, where the table has others."""
     fleet = found.smaller or found.fleet
     if fleet is None:
@@ -126,7 +120,7 @@ def _sized(found: FoundPlans) -> list[Line]:
     return [typed(named, command(found.inputs.case, "estimate", settings=fleet_settings(found, fleet)))]
 
 
-def _table(found: FoundPlans) -> CellTable:
+def _table(found: ServiceSearch) -> CellTable:
     variants, objective = found.variants, found.inputs.case.scenario.objective
     mixture = any(variants.of(each.variant).model.has_experts for each in found.best)
     copied = any("redundant_experts" in each.sizes for each in found.best)
@@ -155,7 +149,7 @@ def _table(found: FoundPlans) -> CellTable:
 
 
 def _row(
-    found: FoundPlans,
+    found: ServiceSearch,
     position: int,
     ranked: RankedPlan,
     degrees: Sequence[str],
@@ -180,12 +174,12 @@ def _row(
     )
 
 
-def _is_risky(found: FoundPlans, ranked: RankedPlan) -> bool:
+def _is_risky(found: ServiceSearch, ranked: RankedPlan) -> bool:
     """Whether a plan lacks the chance that the search prefers."""
     return found.safe is not None and ranked.costs[OWN] < found.safe
 
 
-def none_is_safe(found: FoundPlans) -> str:
+def none_is_safe(found: ServiceSearch) -> str:
     """That no plan has the chance that the search prefers, and how sure those shown are; empty where one has."""
     if found.is_safe or found.safe is None or not found.works or not found.best:
         return ""
@@ -198,13 +192,13 @@ def none_is_safe(found: FoundPlans) -> str:
     return f"{none}. The surest first, of about equal chance by {objective}: plan 1 has {_percents(first)}"
 
 
-def _time(found: FoundPlans, name: str, value: float) -> str:
+def _time(found: ServiceSearch, name: str, value: float) -> str:
     """A time in the table; a dash for that between tokens where an answer is one token."""
     single = found.inputs.case.scenario.workload.single_token and name.startswith("tpot")
     return "—" if single else brief(name, value)
 
 
-def _chance(found: FoundPlans, ranked: RankedPlan) -> str:
+def _chance(found: ServiceSearch, ranked: RankedPlan) -> str:
     """The chance of a plan; a dash where it breaks a limit on what has no band, such as a rent."""
     sure = "T001" in ranked.broken and breaks_exact_limit(found.variants.of(ranked.variant), ranked.costs)
     return "—" if sure else _percents(ranked.costs[OWN])
@@ -229,20 +223,20 @@ def degree_words(ranked: RankedPlan, name: str) -> str:
     return f"{counted(ranked.prefill.get(name, none))} → {own}"
 
 
-def _prices(found: FoundPlans) -> list[Text]:
+def _prices(found: ServiceSearch) -> list[Text]:
     """The prices of plans that have their own, each once; nodes without one."""
     if not price_varies(found.variants.paths):
         return []
     shown = [*found.best]
     if found.inputs.case.scenario.objective in OF_FLEETS:  # the rent at each value stands in a table of its own
-        shown += [part.best for part in found.parts if part.best is not None]
+        shown += [part.best for part in found.service_parts if part.best is not None]
     cases = [found.variants.of(number).case for number in dict.fromkeys(each.variant for each in shown)]
     if found.your_rank and is_money(found.inputs.case.scenario.objective):
         cases.append(found.inputs.case)  # by whose price your own plan is ranked
     return prices(map(price_of, cases))
 
 
-def _yours(found: FoundPlans) -> Iterator[Text]:
+def _yours(found: ServiceSearch) -> Iterator[Text]:
     """Where the scenario's own plan stands."""
     own = found.yours
     if own is None:
@@ -251,13 +245,13 @@ def _yours(found: FoundPlans) -> Iterator[Text]:
     named = zip(found.variants.paths, headings(found.variants.paths), strict=True)
     values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
     words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
-    stands = f"ranks {found.your_rank:,} of {found.valid:,}"
+    stands = f"ranks {found.your_rank:,} of {found.tally.evaluated:,}"
     if not found.your_rank:
         stands = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
     yield styled(f"  yours ({words}) {stands}")
 
 
-def _needs(found: FoundPlans) -> Iterator[Text]:
+def _needs(found: ServiceSearch) -> Iterator[Text]:
     """How many replicas of the best plan the load needs, or of another one that needs fewer accelerators."""
     best = found.smaller or found.best[0]
     inputs = found.variants.of(best.variant)
@@ -284,7 +278,7 @@ def _needs(found: FoundPlans) -> Iterator[Text]:
         yield from without_room(inputs)
 
 
-def other_rule(found: FoundPlans) -> str:
+def other_rule(found: ServiceSearch) -> str:
     """What the best plan takes by the other rule, and both chances: without --safe, or with it where it only shows."""
     other = found.other
     if other is None or other.broken or not found.best or found.expected_cluster is not None:
@@ -325,7 +319,7 @@ def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
     return [{name: size for name, size in half.items() if name != "replicas"} for half in halves]
 
 
-def _waiting(found: FoundPlans) -> list[Text]:
+def _waiting(found: ServiceSearch) -> list[Text]:
     """How many wait in line under the best plan, and which answer names the replicas that end the line."""
     workload = found.variants.of(found.best[0].variant).case.scenario.workload
     lines = waiting_lines(workload, found.best[0].costs, "With plan 1, ")
@@ -333,7 +327,7 @@ def _waiting(found: FoundPlans) -> list[Text]:
     return [*lines, styled(named)] if lines and not found.best[0].broken else lines
 
 
-def _at_that_size(found: FoundPlans) -> Iterator[Text]:
+def _at_that_size(found: ServiceSearch) -> Iterator[Text]:
     """Times and chance of the replicas that are needed, where the table has others."""
     fleet = found.smaller or found.fleet
     if fleet is None:
@@ -347,16 +341,16 @@ def _at_that_size(found: FoundPlans) -> Iterator[Text]:
     yield styled(f"  {many}: {times}. Chance to {chance_of(found.inputs.case)}: {_percents(costs[OWN])}")
 
 
-def _with_fewer(found: FoundPlans) -> Iterator[Text]:
+def _with_fewer(found: ServiceSearch) -> Iterator[Text]:
     """How to find a plan that needs fewer GPUs than the best one, where one does."""
     best = found.best[0]
-    fewest = found.parts[[part.number for part in found.parts].index(best.variant)].fewest
+    fewest = found.service_parts[[part.number for part in found.service_parts].index(best.variant)].fewest
     if fewest < best.costs["gpus_needed"]:
         fewer = gpus_words(found.variants.of(best.variant), fewest)
         yield styled(f"  Another plan needs {fewer}: --set objective=gpus_needed finds it")
 
 
-def _tries(found: FoundPlans) -> list[Line]:
+def _tries(found: ServiceSearch) -> list[Line]:
     """Settings of the search under which a plan keeps every limit, and the best plan there."""
     if not found.remedies:
         return never_kept(found)
@@ -374,7 +368,7 @@ def _tries(found: FoundPlans) -> list[Line]:
     return [Text(), CellTable(("", "what to set", then), rows, "lkl"), *_both_sizes(found)]
 
 
-def _both_sizes(found: FoundPlans) -> list[Text]:
+def _both_sizes(found: ServiceSearch) -> list[Text]:
     """The accelerators of the smallest larger cluster by expected figures beside those for the preferred chance."""
     fewer, safe = found.expected_cluster, found.safe_cluster
     if fewer is None or safe is None:
@@ -382,7 +376,7 @@ def _both_sizes(found: FoundPlans) -> list[Text]:
     return [styled(f"  {_two_sizes(fewer, safe)}")]
 
 
-def _after_none(found: FoundPlans) -> list[Line]:
+def _after_none(found: ServiceSearch) -> list[Line]:
     """The search to ask next, where a remedy is settings of it."""
     if not found.remedies:
         return []
@@ -393,7 +387,7 @@ def _after_none(found: FoundPlans) -> list[Line]:
 _NAMED = 4  # reasons, of which the others are counted together
 
 
-def never_kept(found: FoundPlans) -> list[Line]:
+def never_kept(found: ServiceSearch) -> list[Line]:
     """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
     if found.works or found.stopped:
         return []
@@ -402,18 +396,19 @@ def never_kept(found: FoundPlans) -> list[Line]:
     return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
 
 
-def shares(found: FoundPlans) -> list[Line]:
+def shares(found: ServiceSearch) -> list[Line]:
     """The most frequent reasons, with the share of all plans that each refuses."""
-    codes = [code for code, _ in reasons(found)]
-    words = [f"{code} {REFUSALS[code].title} {percent(share_of(found, code))}" for code in codes[:_NAMED]]
-    others = sum(share_of(found, code) for code in codes[_NAMED:])
+    counts = found.tally.whole
+    codes = [code for code, _ in counts.against()]
+    words = [f"{code} {REFUSALS[code].title} {percent(counts.share(code))}" for code in codes[:_NAMED]]
+    others = sum(counts.share(code) for code in codes[_NAMED:])
     more = [f"others {percent(others)}, --why-not lists them"] if others else []
     return [styled(f"  why not   {' · '.join([*words, *more])}", DIM)] if words else []
 
 
-def examples(found: FoundPlans) -> Iterator[Line]:
+def examples(found: ServiceSearch) -> Iterator[Line]:
     """What refuses plans, with how many at each value, and one of them."""
-    if not any(found.refused.values()):
+    if not any(found.tally.refused.values()):
         return
     paths = found.variants.paths
     rows = [
@@ -424,15 +419,15 @@ def examples(found: FoundPlans) -> Iterator[Line]:
             REFUSALS[code].title,
             _example(part, code),
         )
-        for part in found.parts
-        for code, count in reasons(part)
+        for part in found.service_parts
+        for code, count in part.against()
     ]
     yield from [Text()] if paths else []
     yield CellTable((*headings(paths), "code", "plans", "why", "for example"), rows, f"{'k' * len(paths)}lrll")
 
 
-def _example(part: VariantPlans, code: str) -> str:
-    sizes = part.examples[code]
+def _example(part: ServiceCounts, code: str) -> str:
+    sizes = part.examples[code].sizes
     return " · ".join(f"{name} {counted(sizes[name])}" for name in sizes if sizes[name] > 1)
 
 
@@ -446,24 +441,24 @@ _USUAL = {  # objectives of loads that wait for answers
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def rate_columns(found: FoundPlans) -> tuple[str, str, str]:
+def rate_columns(found: ServiceSearch) -> tuple[str, str, str]:
     """Requests and tokens a second, and rent per token: at the highest rate; of a load that waits for answers, at the
     rate that it gets.
     """
     return _AT_LOAD if _waits(found) else _AT_MOST
 
 
-def column_head(found: FoundPlans, name: str) -> str:
+def column_head(found: ServiceSearch, name: str) -> str:
     """The head of a result's column, which distinguishes the highest rate from that of the load."""
     heads = dict(zip(_AT_MOST, _MOST_HEADS, strict=True)) if _waits(found) else {}
     return heads.get(name, result_head(name))
 
 
-def _waits(found: FoundPlans) -> bool:
+def _waits(found: ServiceSearch) -> bool:
     return found.inputs.case.scenario.workload.rate is None
 
 
-def table_key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
+def table_key(found: ServiceSearch, columns: Sequence[str]) -> Iterator[Text]:
     """What the columns mean."""
     yield from apart_words(found.best)
     yield from _ranked_by(found)
@@ -477,11 +472,11 @@ def table_key(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
         yield styled(
             "  in time: requests at that load whose own first token and time per token are within the limits", DIM
         )
-    if alike := sum(part.alike for part in found.parts):
+    if alike := sum(part.alike for part in found.service_parts):
         yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
     if any(OVERLOAD & {*each.broken} for each in found.best):
         yield styled("  no end: requests arrive faster than they are answered; tpot is that at req/s", DIM)
-    fastest = max((part.fastest for part in found.parts), default=math.inf)
+    fastest = max((part.fastest for part in found.service_parts), default=math.inf)
     for limit in _limits(found):
         if past := past_bandwidth(limit, fastest):
             yield styled(f"  {_limit_words(limit)}{past}", BAD)
@@ -496,7 +491,7 @@ def _rent_words(columns: Sequence[str]) -> Iterator[Text]:
         yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
 
 
-def _rates_words(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
+def _rates_words(found: ServiceSearch, columns: Sequence[str]) -> Iterator[Text]:
     """What the rates are of."""
     limits = [_limit_words(limit) for limit in _limits(found)]
     kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
@@ -517,7 +512,7 @@ def _rates_words(found: FoundPlans, columns: Sequence[str]) -> Iterator[Text]:
         yield styled(f"  {own[0]}: {'' if own[0] == _MOST_HEADS[0] else 'at '}{most}", DIM)
 
 
-def _ranked_by(found: FoundPlans) -> list[Text]:
+def _ranked_by(found: ServiceSearch) -> list[Text]:
     """What orders plans that run an offline batch, or a fixed number of requests in flight, at any of their rates."""
     scenario = found.inputs.case.scenario
     usual = usual_objective(scenario.workload)
@@ -540,7 +535,7 @@ def _limit_words(limit: Limit) -> str:
     return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
 
 
-def _limits(found: FoundPlans) -> list[Limit]:
+def _limits(found: ServiceSearch) -> list[Limit]:
     """Limits that are the same at every value."""
     varied = {path.split(".")[1] for path in found.variants.paths if path.startswith("limits.")}
     return [limit for limit in service_limits(found.inputs) if limit.column not in varied]

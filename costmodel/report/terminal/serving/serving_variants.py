@@ -12,16 +12,9 @@ from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.evaluate.answer_facts import subject_of, varies
 from costmodel.estimate.serving.deployment_rent import fleet_of
 from costmodel.estimate.serving.predict_serving import remarks
-from costmodel.explore.serving.found_plans import (
-    FoundPlans,
-    RankedPlan,
-    ServingVariants,
-    VariantPlans,
-    compared,
-    reasons,
-    share_of,
-)
-from costmodel.explore.serving.pareto import ServingFront
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.explore.search.variants import Variants
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceCounts, ServiceSearch, compared
 from costmodel.ground.units import counted, percent
 from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words, result
@@ -46,7 +39,7 @@ OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPU
 _MOST_VALUES = 24  # shown of keys that vary
 
 
-def head_of(variants: ServingVariants) -> list[Line]:
+def head_of(variants: Variants[ServingInputs]) -> list[Line]:
     """What is searched: the scenario without what varies, and the values of that."""
     case, paths = variants.inputs.case, variants.paths
     subject = subject_of(case)
@@ -54,7 +47,7 @@ def head_of(variants: ServingVariants) -> list[Line]:
     return [*title_lines(variants, load_words(case.scenario.workload)), *priced, *origin_lines(case)]
 
 
-def title_lines(variants: ServingVariants, load: str) -> list[Line]:
+def title_lines(variants: Variants[ServingInputs], load: str) -> list[Line]:
     """Model and machine, engine, lengths and load, without what varies; and what does."""
     inputs, paths = variants.inputs, variants.paths
     subject = subject_words(subject_of(inputs.case), paths)
@@ -70,16 +63,19 @@ def title_lines(variants: ServingVariants, load: str) -> list[Line]:
     ]
 
 
-def variant_remarks(variants: ServingVariants, shown: Sequence[int]) -> list[Line]:
+def variant_remarks(variants: Variants[ServingInputs], shown: Sequence[int]) -> list[Line]:
     """What there is to remark on the scenarios of some plans."""
     each = [variants.of(number) for number in shown]
     return remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=[inputs.case.node.name for inputs in each])
 
 
-def stopped_lines(found: FoundPlans | ServingFront) -> list[Line]:
+def stopped_lines(found: ServiceSearch) -> list[Line]:
     """How far a search got that was stopped."""
-    share = len(found.parts) / len(found.variants)
-    return [styled(f"Stopped after {percent(share)} of the values.", BAD)] if found.stopped else []
+    return (
+        [styled(f"Stopped after {percent(found.tally.work / found.total)} of the values.", BAD)]
+        if found.stopped
+        else []
+    )
 
 
 def _vary(paths: Sequence[str], keys: Sequence[str]) -> bool:
@@ -88,70 +84,70 @@ def _vary(paths: Sequence[str], keys: Sequence[str]) -> bool:
                for key in keys for path in paths)  # fmt: skip
 
 
-def varied_cells(variants: ServingVariants, number: int) -> tuple[str, ...]:
+def varied_cells(variants: Variants[ServingInputs], number: int) -> tuple[str, ...]:
     """The values of the keys that vary and have no column of their own."""
     values = variants.values(number)
     return tuple(spaced(values[path]) for path in _own_columns(variants))
 
 
-def varied_heads(variants: ServingVariants) -> list[str]:
+def varied_heads(variants: Variants[ServingInputs]) -> list[str]:
     """The headings of their columns."""
     return headings(_own_columns(variants))
 
 
-def _own_columns(variants: ServingVariants) -> list[str]:
+def _own_columns(variants: Variants[ServingInputs]) -> list[str]:
     return [path for path in variants.paths if path not in _SHOWN_ANYWAY]
 
 
-def value_lines(found: FoundPlans) -> list[Line]:
+def value_lines(found: ServiceSearch) -> list[Line]:
     """What became of the plans at each value of the keys that vary, and the best plan there."""
     if not found.variants.over:
         return []
-    more = len(found.parts) - _MOST_VALUES
+    more = len(found.service_parts) - _MOST_VALUES
     cut = [styled(f"  {more:,} more: --json has all", DIM)] if more > 0 else []
     return [Text(), value_table(found, _MOST_VALUES), *cut]
 
 
-def value_table(found: FoundPlans, most: int | None = None) -> CellTable:
+def value_table(found: ServiceSearch, most: int | None = None) -> CellTable:
     """The same as a table of at most so many values."""
     variants, objective = found.variants, found.inputs.case.scenario.objective
-    bests = [part.best for part in found.parts if part.best is not None]
+    bests = [part.best for part in found.service_parts if part.best is not None]
     needed = any(math.isfinite(best.costs["gpus_needed"]) for best in bests)
     rented = objective in OF_FLEETS and any(math.isfinite(best.costs["rent_needed"]) for best in bests)
     further = (*(("gpus_needed",) if needed else ()), *((*paid_apart(found, bests), "rent_needed") if rented else ()))
     first = () if rented else (compared(found.inputs),)
     figures = {name: result_head(name) for name in dict.fromkeys((*first, *further))}
-    rows = [_value_row(found, part, list(figures)) for part in found.parts[:most]]
+    rows = [_value_row(found, part, list(figures)) for part in found.service_parts[:most]]
     names = (*headings(variants.paths), "plans", "fit", "keep", "best plan", *figures.values(), "why not the others")
     align = f"{'k' * len(variants.over)}rrrk{'r' * len(figures)}l"
-    drop = ("plans", "fit", *(() if any(part.fault for part in found.parts) else ("why not the others",)))
+    drop = ("plans", "fit", *(() if any(part.fault for part in found.service_parts) else ("why not the others",)))
     return CellTable(names, rows, align, drop=drop)
 
 
-def _value_row(found: FoundPlans, part: VariantPlans, figures: Sequence[str]) -> tuple[str, ...]:
+def _value_row(found: ServiceSearch, part: ServiceCounts, figures: Sequence[str]) -> tuple[str, ...]:
     values = (spaced(value) for value in found.variants.values(part.number).values())
-    counts = (f"{count:,}" for count in (part.candidates, part.fit, part.kept))
+    counts = (f"{count:,}" for count in (part.candidates, part.fit, part.safe))
     if part.fault is not None:
         nothing = ("—",) * (4 + len(figures))
         return (*values, *nothing, f"✗ {part.fault.code} {part.fault.sentence}")
-    against = (f"{code} {percent(share_of(part, code), 2)}" for code, _ in reasons(part))
+    against = (f"{code} {percent(part.share(code), 2)}" for code, _ in part.against())
     best = part.best
     shown = ("—" if best is None else figure_cell(found, best, name) for name in figures)
     return (*values, *counts, best_words(best), *shown, " · ".join(itertools.islice(against, 4)))
 
 
-def paid_apart(found: FoundPlans, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
+def paid_apart(found: ServiceSearch, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
     """The column of the accelerators that are paid for, where these are not those that the load needs."""
     known = [plan for plan in plans if not plan.broken and math.isfinite(plan.costs["gpus_needed"])]
     return (PAID,) if any(_paid(found, plan) != plan.costs["gpus_needed"] for plan in known) else ()
 
 
-def _paid(found: FoundPlans, plan: RankedPlan) -> float:
+def _paid(found: ServiceSearch, plan: RankedPlan) -> float:
     """Accelerators that the rent of those pays for which the load needs."""
     return fleet_of(found.variants.of(plan.variant), plan.costs["gpus_needed"]).paid
 
 
-def figure_cell(found: FoundPlans, plan: RankedPlan, name: str) -> str:
+def figure_cell(found: ServiceSearch, plan: RankedPlan, name: str) -> str:
     """A result of a plan; a dash where it is not known, as rents of a plan that breaks a limit."""
     if name == PAID:
         known = not plan.broken and math.isfinite(plan.costs["gpus_needed"])

@@ -9,10 +9,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Column
 
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.formatting import result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.console import Console
 
@@ -30,11 +29,11 @@ class ProgressMark:
     best: str = ""
 
 
-def of_search(sight: SearchProgress, objective: str) -> ProgressMark:
-    """How far a search is."""
+def of_search(sight: SearchProgress, objective: str, result: Callable[[str, float], str]) -> ProgressMark:
+    """How far a search is; result: a figure in words."""
     words = f"{sight.evaluated:,} valid of {sight.candidates:,} plans"
-    best = f"best {result(objective, sight.best.costs[objective], bare=True)}" if sight.best else ""
-    return ProgressMark(sight.candidates, sight.total, sight.evaluated, words, best)
+    best = f"best {result(objective, sight.best.costs[objective])}" if sight.best else ""
+    return ProgressMark(sight.done, sight.total, sight.evaluated, words, best)
 
 
 BAR, TIME_LEFT = 12, len(" 0:00:00")

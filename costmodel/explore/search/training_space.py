@@ -1,0 +1,228 @@
+"""The plans of a training scenario as a search goes through them: parts of grids, evaluated a batch at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.limit_checks import TOO_LARGE, unacceptable
+from costmodel.estimate.shared.masks import Mask
+from costmodel.estimate.shared.plan_batch import Block, Structure
+from costmodel.estimate.shared.results import Costs
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search import work_units
+from costmodel.explore.search.plan_batches import valid_blocks
+from costmodel.explore.search.rank import Axes, Front, Order, Top
+from costmodel.explore.search.search_space import PartialPlans, SubSpace, stem
+from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.tally import Tally
+from costmodel.explore.search.work_units import GridPart, grid_parts
+from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.record import record
+
+NOT_SAFE = "M004"
+_MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
+
+
+@record
+class Ranked:
+    """One plan with its costs."""
+
+    structure: Structure
+    sizes: dict[str, float]
+    costs: dict[str, float]
+    score: float
+    variant: int = 0  # which of the scenarios searched together
+    remarked: tuple[str, ...] = ()  # known of plans that have their bands, as are the shares of each kind of error
+    errors: Mapping[str, float] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> Order:
+        """Sort key that orders equal scores identically on every machine."""
+        choices = map(str, vars(self.structure).values())
+        return (self.score, self.costs["memory_peak"], *self.sizes.values(), *choices, self.variant)
+
+
+@record
+class EvaluatedBlock:
+    """The plans of a block with their results."""
+
+    block: Block
+    costs: Costs
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """A result of each."""
+        return self.costs.column(name)
+
+    def ties(self, places: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
+        """The memory, then the sizes."""
+        sizes = (getattr(self.block, name)[places] for name in reversed(SIZES))
+        return (*sizes, self.costs.column("memory_peak")[places])
+
+    def plan(self, place: int, score: float) -> Ranked:
+        """One of them."""
+        sizes = {name: float(getattr(self.block, name)[place]) for name in SIZES}
+        return Ranked(self.block.structure, sizes, self.costs.row(place), score)
+
+
+@dataclass
+class TrainingTally(Tally[Ranked]):
+    """The same of a search of training.
+
+    nearest, closest: the best plan over memory, and over a limit, as long as none keeps both. surest: the plans that
+    keep the limits but may not fit, as long as none is safe
+    """
+
+    nearest: Top[Ranked] = field(default_factory=lambda: _top(1, "memory_share"))
+    closest: Top[Ranked] = field(default_factory=lambda: _top(1, "memory_share"))
+    surest: Top[Ranked] = field(default_factory=lambda: _top(1, "fit_chance"))
+
+    @property
+    def missed_by_least(self) -> list[Ranked]:
+        """The best plan that only breaks a limit; if there is none, the plan least over its memory."""
+        return self.closest.rows or self.nearest.rows
+
+    def settle(self, reason: str = NOT_SAFE) -> None:
+        """Take the surest plans where none is safe; else the best of the others only where it is better."""
+        super().settle(reason)
+        if self.safe:
+            self.surest.rows = []
+            self.expected.rows = [row for row in self.expected.rows if row.score < self.top.rows[0].score]
+        elif self.kept:
+            self.top.rows = self.surest.rows
+
+
+def _top(size: int, objective: str) -> Top[Ranked]:
+    return Top(size, objective, TRAINING_COLUMNS[objective].sign)
+
+
+@record
+class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
+    """The plans of a scenario that trains; `bar` is the score of its own plan."""
+
+    size: int
+    objective: str
+    axes: Axes | None = None
+    safe: float | None = None
+    bar: float = -math.inf
+
+    @property
+    def grain(self) -> int:
+        """The number of plans in a part."""
+        return work_units.CANDIDATES_A_PIECE
+
+    def pieces(self, inputs: TrainingInputs) -> Iterator[tuple[GridPart, int]]:
+        """Ranges of placements of each grid; their work is the number of plans."""
+        return ((part, part.candidates) for part in grid_parts(inputs))
+
+    def empty(self) -> TrainingTally:
+        """The result of no plans."""
+        return TrainingTally(
+            _top(self.size, self.objective),
+            _top(1, self.objective),
+            Front(self.axes) if self.axes else None,
+            Front(self.axes) if self.axes and self.safe is not None else None,
+            closest=_top(1, self.objective),
+            surest=_top(self.size, "fit_chance"),
+        )
+
+    def searched(self, inputs: TrainingInputs, piece: GridPart, keep: Keep | None) -> TrainingTally:
+        """The result of the plans that extend some placements."""
+        _keep_freed_memory()
+        found = self.empty()
+        part = found.part()
+        rows = stem(inputs, piece.grid, part.refused, piece.start, piece.stop)
+        stretch(inputs, piece.grid, rows, self, found, keep)
+        part.candidates = piece.candidates
+        return found
+
+    def read(self, written: dict[str, Any]) -> Ranked:
+        """A plan; JSON has no tuples."""
+        choices: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in written["structure"].items()
+        }
+        return Ranked(**{**written, "structure": Structure(**choices), "remarked": (), "broken": ()})
+
+    def facts(self, inputs: TrainingInputs) -> dict[str, int | float | str]:
+        """Model, machine and job."""
+        return row_facts(facts_of(inputs.case))
+
+    def columns(self, inputs: TrainingInputs) -> Mapping[str, ResultColumn]:
+        """Those of a step, or of the whole run."""
+        return OF_STEP if inputs.run is None else OF_RUN
+
+
+def _keep_freed_memory() -> None:
+    """Free a large array, so that glibc raises its threshold for returning memory to the system.
+
+    Otherwise glibc returns and requests the pages of every block's columns again, which takes a third of the time.
+    """
+    np.empty(_MOST_KEPT, dtype=np.uint8)
+
+
+def stretch(
+    inputs: TrainingInputs,
+    grid: SubSpace,
+    rows: PartialPlans,
+    wanted: TrainingSpace,
+    tally: TrainingTally,
+    keep_all: Keep | None = None,
+) -> None:
+    """Search the plans that extend some partial plans, into a tally; `keep_all` receives every block."""
+    part, top = tally.part(), tally.top
+    for block, counts in valid_blocks(inputs, grid, rows, part.refused):
+        costs = evaluate(inputs, block).costs
+        found = EvaluatedBlock(block, costs)
+        if keep_all is not None:
+            keep_all(int(np.count_nonzero(counts)), _table(block, costs, counts))
+        keep = fit = counts
+        for code, broken in unacceptable(inputs, costs):
+            part.refused[code] += int(np.count_nonzero(keep & broken))
+            keep = keep & ~broken
+            fit = keep if code in TOO_LARGE else fit
+        part.evaluated += int(np.count_nonzero(counts))
+        part.fit += int(np.count_nonzero(fit))
+        part.kept += int(np.count_nonzero(keep))
+        safe = keep if wanted.safe is None else keep & (costs.column("fit_chance") >= wanted.safe)
+        part.safe += int(np.count_nonzero(safe))
+        tally.better_than_yours += int(np.count_nonzero(top.sign * costs.column(top.objective)[safe] < wanted.bar))
+        top.add(found, safe)
+        if tally.front:
+            tally.front.add(found, keep if "fit_chance" in (tally.front.axes.x, tally.front.axes.y) else safe)
+        _add_risky(tally, found, keep & ~safe)
+        if not part.kept:
+            tally.nearest.add(found, counts & ~keep)
+            tally.closest.add(found, counts & ~keep & (costs.column("memory_share") <= 1))
+    part.best = next(iter(top.rows), None)
+    part.surest = next(iter(tally.surest.rows), None)
+
+
+def _add_risky(tally: TrainingTally, found: EvaluatedBlock, risky: Mask) -> None:
+    """Add plans that keep the limits but may not fit: the best one, and until a plan is safe the surest ones."""
+    if not risky.any():
+        return
+    top = tally.top
+    bar = top.rows[0].score if top.rows else math.inf
+    tally.expected.add(found, risky & (top.sign * found.column(top.objective) < bar))
+    if not tally.part().safe:
+        tally.surest.add(found, risky)
+        if tally.risky_front:
+            tally.risky_front.add(found, risky)
+
+
+def _table(block: Block, costs: Costs, counts: Mask) -> dict[str, Any]:
+    """The valid plans of a block: their choices, sizes and results."""
+    return {
+        **{choice.name: getattr(block.structure, choice.name) for choice in fields(Structure)},
+        **{name: np.asarray(getattr(block, name))[counts].astype(np.int64) for name in SIZES},
+        **{machine_name(name): costs.column(name)[counts] for name in costs.columns},
+    }

@@ -17,8 +17,8 @@ BUDGETS = {
     "commands": 5_500,  # with what each workload answers, for the library too
     "documents": 5_150,
     "documents/schemas": 5_500,
-    "equations": 8_050,
-    "equations/serving": 3_200,
+    "equations": 8_100,
+    "equations/serving": 3_000,
     "estimate": 7_500,
     "estimate/serving": 8_200,
     "estimate/training": 7_750,
@@ -47,9 +47,9 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(870, slack=10, target=200),
-    "files under 60 lines with one importer": Ceiling(44, slack=5),
+    "imports, % of code lines": Ceiling(13.4, slack=0.2, step=0.1, target=7),
+    "files": Ceiling(813, slack=10, target=200),
+    "files under 60 lines with one importer": Ceiling(29, slack=5),
     "imports in the longest chain": Ceiling(73, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),
     "modules in import circles": Ceiling(23, slack=0),

@@ -14,15 +14,15 @@ import numpy as np
 from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, term_error
-from costmodel.equations.serving.load.limit_chance import (
+from costmodel.equations.serving.service_level import (
     SURE,
     chance_between,
     chance_of_both,
     chance_with,
     log_slope,
+    normal_share,
     spreads_away,
 )
-from costmodel.equations.serving.load.percentiles import normal_share
 from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits, weight_of_first
 from costmodel.estimate.serving.serving_band import (
     OF_POOL,

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.percentiles import (
-    lognormal_percentile,
-    normal_quantile,
-    normal_share,
-    share_within,
-)
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile, normal_share, share_within
 
 NORMAL = NormalDist()
 

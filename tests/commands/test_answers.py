@@ -64,7 +64,8 @@ def test_explain_alone_says_what_is_worth_asking(run: Any) -> None:
     kinds = dict(re.split(" {2,}", line, maxsplit=1) for line in run("explain").out.splitlines() if "  " in line)
     others = [f"{kind} of {wing}" for wing in ("serving", "reinforcement learning") for kind in ("results", "words")]
     assert list(kinds)[:9] == ["results", "memory", *others, "strategies", "questions", "codes"]
-    assert kinds["equations.kernels.tiles"] == "tiled_rows, peak_of_heads, tail_slowdown, page_writing_time"
+    layers = "compressed_query_parameters, latent_attention_parameters, mean_head_dim, latent_activations"
+    assert kinds["equations.layers.attention"] == f"{layers}, output_gate_traffic, output_gate_activations"
     printed = [word for known in kinds.values() for word in known.split(", ")]
     assert len(printed) == len(set(printed))
     assert not {"k", "of", "p10", "step_time_low", "zero-3"} & set(printed)

@@ -10,13 +10,13 @@ import pytest
 
 from costmodel.documents.reader.library import strategies
 from costmodel.documents.schemas.results import BAND_ENDS, OF_STEP
-from costmodel.equations.network.collective_algorithms import (
+from costmodel.equations.network.collectives import (
     halving_doubling_time,
     network_reduce_time,
+    ring_time,
     switch_reduce_time,
     two_level_all_to_all_time,
 )
-from costmodel.equations.network.collectives import ring_time
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.ground.choices import Schedule
 from estimate.cases import (

@@ -13,14 +13,17 @@ from exchange.published import TWINS
 
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.layers.indexer import indexer_flop
-from costmodel.equations.layers.linear_attention import linear_attention_flop
-from costmodel.equations.layers.selective_scan import selective_scan_activations
+from costmodel.equations.layers.sparse_attention import indexer_flop
+from costmodel.equations.layers.state_space import linear_attention_flop, selective_scan_activations
 from costmodel.equations.memory.activations import op_level_activations
 from costmodel.equations.network.collectives import wire_bytes
-from costmodel.equations.parallelism.pipeline import in_flight, pipeline_time
-from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
-from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time, zero_bubble_idle
+from costmodel.equations.parallelism.pipeline import (
+    in_flight,
+    later_schedule_time,
+    live_micro_batches,
+    pipeline_time,
+    zero_bubble_idle,
+)
 from costmodel.estimate.model.mixers.grouped_attention import flop as attention_core
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize
 from costmodel.estimate.model.mixers.table import core_flop, mixer, mixer_activations, mixer_cache, mixer_matmuls

@@ -1,4 +1,4 @@
-"""Collectives: bytes on the wire, time by algorithm, groups on a topology, nccl-tests' bandwidths."""
+"""Collectives: bytes on the wire, time by algorithm, line rate, nccl-tests' bandwidths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from costmodel.ground.equation import Number, equation
 
 Operation = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "send"]
+
+
+# --- Collectives: bytes on the wire, time by algorithm, groups on a topology, nccl-tests' bandwidths.
 
 
 @equation
@@ -200,3 +203,204 @@ def activation_message(tokens: Number, hidden: Number, element: Number) -> Numbe
     26.2144
     """
     return element * hidden * tokens
+
+
+# --- Collective algorithms beside ring and tree: halving and doubling, reduction in the switch, two-level all-to-all.
+
+
+@equation
+def halving_doubling_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
+    """Time of an all-reduce by recursive halving and doubling: a ring's bytes in a tree's steps.
+
+    2 log₂ p α + 2 (p − 1)/p S / B with p = 2^⌊log₂ n⌋, and 2 (α + S / B) more where n is no power of two
+
+    message S [B]: the full buffer · ranks n · bandwidth B [B/s]: of one rank, one way · latency α [s]: of one step
+    → from first send to last receive [s]
+    Source: rabenseifner-2004; thakur-2005
+    Holds: a network without contention between distant pairs; ranks over p hand theirs to another, and get the result
+    Monotone: increasing in message, latency; decreasing in bandwidth
+    >>> round(float(halving_doubling_time(2.0**20, 64.0, 40e9, 5e-6)) * 1e6)
+    112
+    """
+    steps = np.floor(np.log2(ranks))
+    paired = 2.0**steps
+    time = 2 * steps * latency + 2 * (paired - 1) / paired * message / bandwidth
+    return time + np.where(ranks > paired, 2.0, 0.0) * (latency + message / bandwidth)
+
+
+@equation
+def switch_reduce_bytes(message: Number, ranks: Number) -> Number:
+    """Bytes a rank sends when the NVLink switch adds (NVLS): its own buffer once, and its share of the result.
+
+    (n + 1)/n S
+
+    message S [B]: the full buffer · ranks n → bytes sent by a rank [B]
+    Source: nccl-2.30 nvls; count of bytes
+    >>> switch_reduce_bytes(8e9, 8.0)
+    9000000000.0
+    """
+    return (ranks + 1) / ranks * message
+
+
+@equation
+def switch_reduce_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
+    """Time of an all-reduce that the NVLink switch adds up.
+
+    2 α + (n + 1)/n S / B
+
+    message S [B]: the full buffer · ranks n · bandwidth B [B/s]: of one rank, one way
+    latency α [s]: through the switch
+    → from first send to last receive [s]
+    Source: nccl-2.30 tuning.cc; ml-engineering network
+    Holds: at most 2 (n − 1)/(n + 1) faster than a ring, 1.56 at n = 8; 1.23 to 1.31 are measured; for reference, no
+        estimate calls it
+    Monotone: increasing in message, latency; decreasing in bandwidth
+    >>> round(float(switch_reduce_time(1e9, 8.0, 450e9, 5e-6)) * 1e3, 2)
+    2.51
+    """
+    return 2 * latency + switch_reduce_bytes(message, ranks) / bandwidth
+
+
+@equation
+def network_reduce_time(message: Number, bandwidth: Number, latency: Number) -> Number:
+    """Time of an all-reduce that the network's switches add up (SHARP): up and down at once.
+
+    2 α + S / B
+
+    message S [B]: the full buffer · bandwidth B [B/s]: of one rank, one way
+    latency α [s]: to the root of the tree of switches
+    → from first send to last receive [s]
+    Source: graham-2016
+    Monotone: increasing in message, latency; decreasing in bandwidth
+    >>> round(network_reduce_time(1e9, 50e9, 10e-6) * 1e3, 2)
+    20.02
+    """
+    return 2 * latency + message / bandwidth
+
+
+@equation
+def two_level_all_to_all_time(
+    message: Number,
+    inside: Number,
+    domains: Number,
+    near: Number,
+    far: Number,
+    near_latency: Number,
+    far_latency: Number,
+) -> Number:
+    """Time of an all-to-all that gathers inside a domain before it crosses, so that pairs of domains exchange once.
+
+    (g − 1)(α₁ + S / (g B₁)) + (k − 1)(α₂ + S / (k B₂)), S the buffer of a rank
+
+    message S [B]: buffer of one rank · inside g: members in one domain · domains k: domains
+    near B₁ [B/s]: rate inside, one way · far B₂ [B/s] · near_latency α₁ [s]: of one step inside
+    far_latency α₂ [s]: of one step between
+    → from first send to last receive [s]
+    Source: thakur-2005; composition
+    Holds: for reference, no estimate calls it
+    Monotone: increasing in message, near_latency, far_latency; decreasing in near, far
+    >>> round(two_level_all_to_all_time(64e6, 8.0, 4.0, 400e9, 50e9, 2e-6, 10e-6) * 1e3, 3)
+    1.144
+    """
+    within = (inside - 1) * (near_latency + message / (inside * near))
+    return within + (domains - 1) * (far_latency + message / (domains * far))
+
+
+@equation
+def flat_ring_time(
+    message: Number, ranks: Number, domains: Number, bandwidth: Number, latency: Number, *, operation: Operation
+) -> Number:
+    """Time that a ring through all ranks needs of the interfaces of a domain: every chunk crosses each boundary.
+
+    steps(k) α + w(n) / B: as ring_time, but the bytes of all ranks leave over the interfaces of one domain together
+
+    message S [B]: the full buffer · ranks n · domains k: domains
+    bandwidth B [B/s]: of all interfaces of a domain, one way · latency α [s]: of a step between domains · operation
+    → time of the part between domains [s]
+    Source: nccl-2.30 tuning.cc; ml-engineering network
+    Holds: four nodes of 8 A100 with 8 × 25 GB/s reach 192 GB/s bus bandwidth: 0.96 of their interfaces together
+    Monotone: increasing in message, ranks, domains, latency; decreasing in bandwidth
+    >>> round(flat_ring_time(16e9, 32.0, 4.0, 192e9, 14e-6, operation="all_reduce") * 1e3, 1)
+    161.5
+    """
+    steps = ring_steps(domains, operation=operation)
+    return steps * latency + wire_bytes(message, ranks, operation=operation) / bandwidth
+
+
+@equation
+def double_tree_time(message: Number, ranks: Number, bandwidth: Number, latency: Number) -> Number:
+    """Time of a double binary tree by the busiest member, which has a parent in one tree and two children in the other.
+
+    2 log₂ n α + min(n − 1, 2) S / B: of two members each sends the buffer once
+
+    message S [B]: the full buffer · ranks n: members of the tree · bandwidth B [B/s]: of one member, one way
+    latency α [s]: of one level
+    → from first send to last receive [s]
+    Source: sanders-2009; nccl-2.30 tuning.cc
+    Holds: messages long enough to be cut into a pipeline
+    Monotone: increasing in message, ranks, latency; decreasing in bandwidth
+    >>> [round(float(double_tree_time(1e9, n, 50e9, 14e-6)) * 1e3, 2) for n in (2.0, 4.0)]
+    [20.03, 40.06]
+    """
+    return 2 * np.log2(ranks) * latency + np.minimum(ranks - 1, 2) * message / bandwidth
+
+
+# --- The least time of a collective: what has to cross the links around a part of the group, at their line rate.
+
+
+@equation
+def line_rate_time(
+    message: Number,
+    ranks: Number,
+    smallest: Number,
+    parts: Number,
+    bandwidth: Number,
+    *,
+    operation: Operation,
+    switched: bool,
+) -> Number:
+    """Least time of a collective by the bytes that must cross the border of each part of its group.
+
+    all-reduce S / (m B), and 2 (p − 1) S / (n B) where no switch adds up; broadcast, reduce, send S / (m B);
+    all-gather, reduce-scatter (n − m)/n S / (m B); all-to-all (n − m)/n S / B; nothing for a group of one part
+
+    message [B]: the full buffer, S, as nccl-tests counts it · ranks n · smallest m: ranks of the smallest part
+    parts p: nodes or single ranks · bandwidth B [B/s]: line rate of one rank across the border, one way · operation
+    switched: whether switches outside the parts add up
+    → no algorithm takes less [s]
+    Source: patarasuk-2009; count of bytes
+    Holds: without compression on the way
+    Monotone: increasing in message; decreasing in bandwidth
+    >>> float(line_rate_time(1e9, 64.0, 8.0, 8.0, 50e9, operation="all_reduce", switched=False))
+    0.004375
+    >>> float(line_rate_time(64e6, 16.0, 8.0, 2.0, 50e9, operation="all_to_all", switched=False))
+    0.00064
+    """
+    smallest = np.minimum(smallest, ranks)
+    whole = message * np.minimum(parts - 1, 1) / (smallest * bandwidth)
+    if operation in ("broadcast", "reduce", "send"):
+        return whole
+    if operation == "all_reduce":
+        both_ways = 2 * (parts - 1) * message / (ranks * bandwidth)
+        return whole if switched else np.maximum(whole, both_ways)
+    away = (ranks - smallest) / ranks * message
+    return away / bandwidth if operation == "all_to_all" else away / (smallest * bandwidth)
+
+
+# --- A ring all-reduce step by step: which chunk a rank sends when.
+
+
+@equation
+def ring_chunk(member: Number, ring_step: Number, ranks: Number, *, half: Literal["scatter", "gather"]) -> Number:
+    """Chunk that a rank of a ring sends to the next one in a step of an all-reduce.
+
+    scatter, which adds on the way: (r − s) mod n; gather, which passes sums on: (r + 1 − s) mod n; s from 0 to n − 2
+
+    member: position in the ring, r, from 0 · ring_step: of the half, s, from 0
+    ranks n: ranks in the ring and chunks of the buffer · half: the scattering first half, or the gathering second half
+    → chunk, from 0
+    Source: thakur-2005; count
+    >>> [float(ring_chunk(0.0, s, 4.0, half="scatter")) for s in (0.0, 1.0, 2.0)]
+    [0.0, 3.0, 2.0]
+    """
+    return np.mod(member - ring_step + (0.0 if half == "scatter" else 1.0), ranks)

@@ -1,8 +1,12 @@
-"""Throughput, utilisation, efficiency, money."""
+"""Throughput, utilisation, efficiency, power, energy and money."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.ground.equation import Number, equation
+
+# --- Throughput, utilisation, efficiency, money.
 
 
 @equation
@@ -172,3 +176,143 @@ def token_cost(tokens: Number, ranks: Number, price: Number, tokens_per_second: 
     0.222
     """
     return tokens * ranks * price / tokens_per_second
+
+
+# --- Power under a cap, energy of a run, what it costs and what it emits.
+
+
+@equation
+def capped_clock(cap: Number, power: Number, static_share: Number) -> Number:
+    """Clock under a cap on power over the clock without it.
+
+    f = ((cap/P − s) / (1 − s))^(1/3), from 0 to 1
+
+    cap [W] · power P [W]: of the part without a limit · static_share s: share of it that does not depend on the clock
+    → clock over clock, f
+    Source: hennessy-2017 §1.5; llmgarage-2026; composition
+    Holds: caps above about 70 % of the power: power grows with the cube of the clock only while the voltage falls with
+        it. Six RTX 3090 at 300, 250, 200 and 150 of 350 W keep 0.94, 0.85, 0.60 and 0.26 of their prefill rate, where
+        the cube has 0.94, 0.87, 0.78 and 0.68. Estimates take s = 0, as part_slowdown does
+    Monotone: increasing in cap; decreasing in power, static_share
+    >>> round(float(capped_clock(500.0, 700.0, 2 / 7)), 3)
+    0.843
+    """
+    return np.clip((cap / power - static_share) / (1 - static_share), 0.0, 1.0) ** (1 / 3)
+
+
+@equation
+def clock_slowdown(clock_share: Number, bound_share: Number) -> Number:
+    """Step time at a lower clock over that at the full one.
+
+    x/f + 1 − x
+
+    clock_share f · bound_share: share of a step that the clock bounds, x: its matrix products → slowdown
+    Source: composition
+    Holds: memory and network keep their rates; no estimate calls it
+    Monotone: increasing in bound_share; decreasing in clock_share
+    >>> round(clock_slowdown(0.843, 0.7), 3)
+    1.13
+    """
+    return bound_share / clock_share + 1 - bound_share
+
+
+@equation
+def drawn_power(rated_power: Number, draw_share: Number, accelerators: Number) -> Number:
+    """Power that a busy node draws, for each of its accelerators.
+
+    u P / g
+
+    rated_power P [W]: of the node · draw_share u: share of it drawn · accelerators g: accelerators in the node
+    → power [W]
+    Source: newkirk-2025; oviedo-2025
+    Holds: 0.76 was measured in training on nodes of eight H100; 0.7 is a middle of services, of 0.4 to 0.9
+    Pitfall: model cards print rated power of the accelerators times hours: host, network and fans draw 0.4 times as
+        much again
+    Monotone: increasing in rated_power, draw_share; decreasing in accelerators
+    >>> round(drawn_power(10200.0, 0.76, 8.0))
+    969
+    """
+    return draw_share * rated_power / accelerators
+
+
+@equation
+def capped_rating(rated_power: Number, power: Number, cap: Number, accelerators: Number) -> Number:
+    """Rated power of a node whose accelerators are capped.
+
+    P − g max(p − c, 0)
+
+    rated_power P [W]: of the node · power p [W]: rated power of an accelerator · cap c [W]: limit on it
+    accelerators g: accelerators in the node
+    → power [W]
+    Source: newkirk-2025; composition
+    Holds: the share of its rating that a node draws in training does not change with the cap
+    Monotone: increasing in rated_power, cap; decreasing in power, accelerators
+    >>> float(capped_rating(10200.0, 700.0, 500.0, 8.0))
+    8600.0
+    """
+    return rated_power - accelerators * np.maximum(power - cap, 0.0)
+
+
+@equation
+def mean_power(power: Number, busy_share: Number, idle_share: Number) -> Number:
+    """Power drawn in the mean by a part that is busy for a share of the time.
+
+    P (b + (1 − b) i)
+
+    power P [W]: drawn when busy · busy_share: share of the time in which it is, b: all but restarts
+    idle_share i: share of that power drawn otherwise
+    → power [W]
+    Source: composition
+    Monotone: increasing in power, busy_share, idle_share
+    >>> mean_power(1000.0, 0.9, 0.5)
+    950.0
+    """
+    return power * (busy_share + (1 - busy_share) * idle_share)
+
+
+@equation
+def run_energy(time: Number, ranks: Number, power: Number, pue: Number) -> Number:
+    """Energy of a run at the meter of the data centre.
+
+    t N P PUE
+
+    time t [s]: wall time · ranks N: accelerators · power P [W]: drawn for each of them in the mean
+    pue: power of the data centre over that of its nodes
+    → energy [J]
+    Source: touvron-2023 §6; luccioni-2023
+    Monotone: increasing in time, ranks, power, pue
+    >>> round(run_energy(3600.0, 1720320.0, 400.0, 1.1) / 3.6e9, 1)
+    756.9
+    """
+    return time * ranks * power * pue
+
+
+@equation
+def energy_cost(energy: Number, tariff: Number) -> Number:
+    """Price of energy.
+
+    E p
+
+    energy E [J]: used · tariff p [USD/J] → cost [USD]
+    Source: composition
+    Monotone: increasing in energy, tariff
+    >>> round(energy_cost(3.6e9, 0.08 / 3.6e6), 6)
+    80.0
+    """
+    return energy * tariff
+
+
+@equation
+def emissions(energy: Number, carbon_intensity: Number) -> Number:
+    """Greenhouse gases of energy from a grid, as mass of carbon dioxide with the same effect.
+
+    E i
+
+    energy E [J]: used · carbon_intensity i [kg/J]: of the grid at the place → mass of carbon dioxide [kg]
+    Source: touvron-2023 §6; luccioni-2023
+    Holds: by location; what contracts attribute to a buyer is another number, and making the hardware is not in it
+    Monotone: increasing in energy, carbon_intensity
+    >>> round(emissions(1720320 * 400 * 1.1 * 3600.0, 0.385 / 3.6e6) / 1000, 2)
+    291.42
+    """
+    return energy * carbon_intensity

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from costmodel.documents.schemas.efficiency import CollectiveFit
-from costmodel.equations.network.collective_algorithms import (
-    halving_doubling_time,
-    network_reduce_time,
-    switch_reduce_bytes,
-)
 from costmodel.equations.network.collectives import (
     Operation,
     blended_time,
     group_latency,
+    halving_doubling_time,
     handled_bytes,
+    network_reduce_time,
     ring_time,
+    switch_reduce_bytes,
     tree_all_reduce_time,
     wire_bytes,
 )

@@ -7,8 +7,8 @@ import math
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
-from costmodel.equations.kernels.throttling import capped_slowdown, narrow_slowdown, part_slowdown
-from costmodel.equations.run.energy import capped_clock
+from costmodel.equations.kernels.roofline import capped_slowdown, narrow_slowdown, part_slowdown
+from costmodel.equations.run.economics import capped_clock
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import fail
 

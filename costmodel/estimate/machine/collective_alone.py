@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.base import OWN
-from costmodel.equations.network.collective_algorithms import double_tree_time, flat_ring_time
-from costmodel.equations.network.collectives import Operation, bus_bandwidth
+from costmodel.equations.network.collectives import Operation, bus_bandwidth, double_tree_time, flat_ring_time
 from costmodel.estimate.machine.algorithm_table import (
     algorithms,
     between_rate,

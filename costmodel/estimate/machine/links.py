@@ -7,13 +7,7 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit
 from costmodel.equations.network.collectives import Operation
-from costmodel.equations.network.topology import (
-    carried_over,
-    link_bandwidth,
-    off_rail,
-    rail_bandwidth,
-    spine_bandwidth,
-)
+from costmodel.equations.network.topology import carried_over, link_bandwidth, off_rail, rail_bandwidth, spine_bandwidth
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.machine.process_groups import Group

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from costmodel.documents.schemas.hardware import Accelerator, Node
-from costmodel.equations.run.energy import capped_rating, drawn_power
+from costmodel.equations.run.economics import capped_rating, drawn_power
 from costmodel.ground.equation import Number, term
 
 

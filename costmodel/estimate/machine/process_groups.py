@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.equations.network.collectives import Operation, wire_bytes
-from costmodel.equations.network.group_placement import (
+from costmodel.equations.network.topology import (
     domains_filled,
     domains_spanned,
     fewest_inside,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.layer_embedding import layer_embedding_activations, layer_embedding_traffic
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.layers.residual_streams import layer_embedding_activations, layer_embedding_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.equations.kernels.flop import projection_flop
-from costmodel.equations.memory.gradient_projection import mean_state_bytes, projected_state_bytes
+from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
 from costmodel.estimate.model.routed_experts import expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
 from costmodel.ground.equation import Number, term

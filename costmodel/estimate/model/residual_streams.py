@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.alternating_streams import (
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.residual_streams import (
     alternating_activations,
     alternating_coefficients,
     alternating_parameters,
     alternating_traffic,
-    stream_ends_activations,
-    stream_ends_columns,
-)
-from costmodel.equations.layers.hyper_connections import (
     hyper_connection_activations,
     hyper_connection_parameters,
     hyper_connection_traffic,
     mixing_weights,
+    stream_ends_activations,
+    stream_ends_columns,
     stream_head_parameters,
 )
-from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term

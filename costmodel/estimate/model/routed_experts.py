@@ -12,10 +12,10 @@ from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.layers.experts import (
     dispatched_activations,
     distinct_destinations,
+    expert_table_bytes,
     routed_rows,
     router_parameters,
 )
-from costmodel.equations.layers.hashed_routing import expert_table_bytes
 from costmodel.equations.layers.parameters import mlp_parameters, table_parameters
 from costmodel.equations.memory.activations import mlp_activations
 from costmodel.estimate.model.mixers.mixer import Matmul

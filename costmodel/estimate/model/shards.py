@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.experts import active_parameters
-from costmodel.equations.layers.parameters import (
-    mlp_parameters,
-    norm_parameters,
-    table_parameters,
-)
+from costmodel.equations.layers.parameters import mlp_parameters, norm_parameters, table_parameters
 from costmodel.estimate.model.layer_embeddings import entry_matmuls, entry_parameters, entry_tables
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer
 from costmodel.estimate.model.mixers.table import mixer, mixer_matmuls

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
-from costmodel.equations.layers.side_branch import side_branch_activations, side_branch_traffic
+from costmodel.equations.layers.residual_streams import side_branch_activations, side_branch_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.ground.equation import Number, term
 

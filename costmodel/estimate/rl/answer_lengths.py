@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.rl.rl_workload import Rl
-from costmodel.equations.run.reinforcement_learning import expected_longest
-from costmodel.equations.run.rollouts import (
+from costmodel.equations.run.reinforcement_learning import (
     DEVIATIONS,
+    expected_longest,
     length_at,
     length_variation,
     log_spread,

@@ -6,9 +6,17 @@ import numpy as np
 
 from costmodel.documents.schemas.rl.rl_workload import Environment, Rollouts
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.rl_passes import environments_time, rate_with_waits, uneven_share
-from costmodel.equations.run.rollouts import SHORTER, any_running, decoding_time, running_answers, stream_left
-from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.equations.run.reinforcement_learning import (
+    SHORTER,
+    any_running,
+    decoding_time,
+    environments_time,
+    rate_with_waits,
+    running_answers,
+    stream_left,
+    uneven_share,
+)
+from costmodel.equations.unequal.stragglers import expected_maximum
 from costmodel.estimate.rl.answer_lengths import AnswerLengths
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_step import step_time

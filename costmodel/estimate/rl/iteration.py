@@ -11,8 +11,8 @@ import numpy as np
 from costmodel.documents.schemas.rl.rl_results import TRAINER
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.rl_passes import uneven_share
-from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.equations.run.reinforcement_learning import uneven_share
+from costmodel.equations.unequal.stragglers import expected_maximum
 from costmodel.estimate.rl.generation import Generation, first_of, generation
 from costmodel.estimate.rl.rl_inputs import RlInputs
 from costmodel.estimate.rl.rl_memory import RlMemory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.run.rl_passes import experience_bytes
+from costmodel.equations.run.reinforcement_learning import experience_bytes
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.rl_inputs import RlInputs

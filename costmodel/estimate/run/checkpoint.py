@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.run.failures.checkpoint_transfer import (
+from costmodel.equations.run.checkpoints import (
     checkpoint_bytes,
     checkpoint_load_time,
     checkpoint_write_time,

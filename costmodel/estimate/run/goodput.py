@@ -9,12 +9,22 @@ from numpy.typing import NDArray
 
 from costmodel.documents.schemas.run import Spot
 from costmodel.equations.parallelism.counts import data_parallel_degree
-from costmodel.equations.run.failures.checkpoint_transfer import reshard_time
-from costmodel.equations.run.failures.checkpoints import best_interval, checkpoint_goodput, steps_between_checkpoints
-from costmodel.equations.run.failures.elasticity import elastic_goodput, fewer_replicas_speed, resharded_goodput
-from costmodel.equations.run.failures.goodput import noticed_goodput, planned_share, run_goodput
-from costmodel.equations.run.failures.reliability import mean_time_between_interruptions
-from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
+from costmodel.equations.run.checkpoints import (
+    best_interval,
+    checkpoint_goodput,
+    reshard_time,
+    steps_between_checkpoints,
+    two_level_goodput,
+)
+from costmodel.equations.run.failures import (
+    elastic_goodput,
+    fewer_replicas_speed,
+    mean_time_between_interruptions,
+    noticed_goodput,
+    planned_share,
+    resharded_goodput,
+    run_goodput,
+)
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.run.checkpoint import Checkpoint
 from costmodel.estimate.shared.plan_batch import Block

@@ -6,10 +6,22 @@ import math
 
 import numpy as np
 
-from costmodel.equations.run.economics import data_read_time, run_cost, tokens_per_step
-from costmodel.equations.run.energy import emissions, mean_power, run_energy
-from costmodel.equations.run.failures.goodput import checkpoint_share, restart_share, steps_time, wall_time
-from costmodel.equations.run.failures.reliability import expected_interruptions, spare_nodes
+from costmodel.equations.run.economics import (
+    data_read_time,
+    emissions,
+    mean_power,
+    run_cost,
+    run_energy,
+    tokens_per_step,
+)
+from costmodel.equations.run.failures import (
+    checkpoint_share,
+    expected_interruptions,
+    restart_share,
+    spare_nodes,
+    steps_time,
+    wall_time,
+)
 from costmodel.equations.run.uncertainty import combined_error, end_spread, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.machine.price import price_per_server, servers_of

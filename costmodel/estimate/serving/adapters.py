@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
-from costmodel.equations.layers.lora import adapter_parameters
-from costmodel.equations.serving.step.decode_step import experts_read
+from costmodel.equations.layers.parameters import adapter_parameters
+from costmodel.equations.serving.engine_step import experts_read
 from costmodel.estimate.model.mixers.mixer import Matmul
 from costmodel.estimate.model.residual_streams import MIXING
 from costmodel.estimate.serving.serving_inputs import ServingInputs

@@ -6,9 +6,9 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
-from costmodel.equations.serving.disaggregation import prefill_decode_ratio
-from costmodel.equations.serving.load.steady_state import requests_in_flight
-from costmodel.equations.serving.memory.prefix_reuse import residency_time
+from costmodel.equations.serving.cache_pool import residency_time
+from costmodel.equations.serving.serving_economics import prefill_decode_ratio
+from costmodel.equations.serving.steady_state import requests_in_flight
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse

@@ -9,8 +9,7 @@ import numpy as np
 from costmodel.equations.kernels.roofline import attention_forward_time, stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.step.decode_step import absorbed_attention_flop
-from costmodel.equations.serving.step.prefill import appended_attention_flop
+from costmodel.equations.serving.engine_step import absorbed_attention_flop, appended_attention_flop
 from costmodel.estimate.machine.number_formats import vector_rate
 from costmodel.estimate.model.mixers import compressed_attention, latent_attention
 from costmodel.estimate.model.mixers.mixer import Mixer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.roofline import stream_time
-from costmodel.equations.serving.load.closed_loop import loop_tokens_per_gpu
-from costmodel.equations.serving.step.decode_step import experts_read
+from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
+from costmodel.equations.serving.engine_step import experts_read
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import layer_weights, memory_use

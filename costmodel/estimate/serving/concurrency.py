@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.closed_loop import burst_first_token_time, surplus_wait
-from costmodel.equations.serving.load.first_token import prompt_room, prompt_service_time
-from costmodel.equations.serving.load.loop_steps import (
+from costmodel.equations.serving.closed_loop import (
+    burst_first_token_time,
     crowded_first_token_time,
     loop_first_token_time,
     loop_first_token_variance,
@@ -20,10 +19,12 @@ from costmodel.equations.serving.load.loop_steps import (
     requests_per_step,
     steps_in_line,
     steps_of_a_request,
+    surplus_wait,
     tokens_beside,
 )
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.steady_state import mixed_step_time
+from costmodel.equations.serving.first_token import prompt_room, prompt_service_time
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.steady_state import mixed_step_time
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import PlanColumns

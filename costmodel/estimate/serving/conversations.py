@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.serving.memory.prefix_reuse import hit_tokens, scattered_hit
+from costmodel.equations.serving.cache_pool import hit_tokens, scattered_hit
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term

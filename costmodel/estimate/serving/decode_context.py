@@ -14,12 +14,12 @@ import numpy as np
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import Operation, activation_message
-from costmodel.equations.serving.step.decode_context import (
+from costmodel.equations.parallelism.context_parallel import (
     gathered_heads,
     partial_result_traffic,
     softmax_statistics_bytes,
 )
-from costmodel.equations.serving.step.prefill import chunk_count, reread_tokens
+from costmodel.equations.serving.engine_step import chunk_count, reread_tokens
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.model.mixers.table import token_bytes

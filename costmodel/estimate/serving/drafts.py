@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.serving.serving_plan import Speculation
-from costmodel.equations.serving.speculation import accepted_tokens
+from costmodel.equations.serving.engine_step import accepted_tokens
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import term
 from costmodel.ground.errors import fail

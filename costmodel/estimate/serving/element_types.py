@@ -9,7 +9,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.precision import RECIPES, Precision, Recipe, WeightType
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
-from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.equations.serving.engine_step import scaled_element_bytes
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import CostModelError, Place, fail

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.equations.layers.parameters import norm_parameters, table_parameters
 from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_context
 from costmodel.equations.parallelism.counts import padded_vocab
-from costmodel.equations.serving.memory.memory_budget import (
+from costmodel.equations.serving.cache_pool import (
     activation_peak,
     layer_peak_bytes,
     pool_of_free_after,
@@ -21,7 +21,7 @@ from costmodel.equations.serving.memory.memory_budget import (
     static_fraction,
     worst_concurrency,
 )
-from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes
+from costmodel.equations.serving.engine_step import mixed_weight_bytes
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.residual_streams import MIXING, stream_head_held, stream_width
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts

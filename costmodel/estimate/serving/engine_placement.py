@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.network.group_placement import domains_filled, groups_beside
+from costmodel.equations.network.topology import domains_filled, groups_beside
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs

@@ -17,8 +17,7 @@ from costmodel.equations.kernels.roofline import attention_forward_time, matmul_
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.network.topology import carried_over
-from costmodel.equations.serving.step.decode_step import weight_product_bytes
-from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
+from costmodel.equations.serving.engine_step import engine_all_reduce_time, weight_product_bytes
 from costmodel.estimate.machine.collective_time import collective_time, send_time
 from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.process_groups import Group

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share, token_cost
-from costmodel.equations.serving.load.steady_state import interference_share
-from costmodel.equations.serving.memory.prefix_reuse import residency_time
+from costmodel.equations.serving.cache_pool import residency_time
+from costmodel.equations.serving.engine_step import speculation_speedup
 from costmodel.equations.serving.serving_economics import output_cost, prompt_cost
-from costmodel.equations.serving.speculation import speculation_speedup
+from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.feed_forward import Experts
-from costmodel.equations.serving.expert_copies import placed_experts, placed_weights
+from costmodel.equations.layers.experts import placed_experts, placed_weights
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term

@@ -11,9 +11,8 @@ from costmodel.documents.schemas.feed_forward import Experts
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.network.collectives import Operation, activation_message
-from costmodel.equations.network.group_placement import domains_filled
-from costmodel.equations.serving.step.decode_step import expert_layer_bytes, experts_read
-from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.equations.network.topology import domains_filled
+from costmodel.equations.serving.engine_step import expert_layer_bytes, experts_read, scaled_element_bytes
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time

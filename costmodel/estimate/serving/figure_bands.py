@@ -20,7 +20,7 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
-from costmodel.equations.serving.load.closed_loop import answer_time_of_users
+from costmodel.equations.serving.closed_loop import answer_time_of_users
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.limits_chance import OWN

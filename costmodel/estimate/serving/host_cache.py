@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.memory.memory_budget import pool_tokens
+from costmodel.equations.serving.cache_pool import pool_tokens
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.host_loading import cached_bytes, host_bytes
 from costmodel.estimate.serving.host_pool import host_rate

@@ -6,11 +6,9 @@ import numpy as np
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.disaggregation import exposed_transfer_time
-from costmodel.equations.serving.load.queues import queue_wait
-from costmodel.equations.serving.memory.host_cache import history_variation, tokens_in_reach
-from costmodel.equations.serving.memory.memory_budget import pool_tokens
-from costmodel.equations.serving.memory.prefix_reuse import residency_time
+from costmodel.equations.serving.cache_pool import history_variation, pool_tokens, residency_time, tokens_in_reach
+from costmodel.equations.serving.queues import queue_wait
+from costmodel.equations.serving.serving_economics import exposed_transfer_time
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, stage_share
 from costmodel.estimate.serving.kv_cache import cache_block, rank_cache

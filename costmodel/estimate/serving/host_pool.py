@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.engine import EngineHostCache
-from costmodel.equations.serving.memory.host_cache import shared_host_rate
+from costmodel.equations.serving.cache_pool import shared_host_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail

@@ -6,8 +6,7 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.disaggregation import cache_transfer_time, exposed_transfer_time
-from costmodel.equations.serving.load.first_token import (
+from costmodel.equations.serving.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
@@ -15,9 +14,10 @@ from costmodel.equations.serving.load.first_token import (
     own_prompt_time,
     prompt_service_time,
 )
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
-from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time, time_slope
+from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.serving_economics import cache_transfer_time, exposed_transfer_time
+from costmodel.equations.serving.steady_state import engine_utilisation, mixed_step_time, time_slope
 from costmodel.estimate.machine.links import inside_bandwidth
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.model.shards import layer_count

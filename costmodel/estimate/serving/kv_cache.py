@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.memory.kv_cache import (
-    admitted_window_tokens,
-    attention_cache_bytes,
-    block_tokens,
-)
+from costmodel.equations.memory.kv_cache import admitted_window_tokens, attention_cache_bytes, block_tokens
+from costmodel.equations.parallelism.context_parallel import shared_cache_tokens
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.step.decode_context import shared_cache_tokens
 from costmodel.estimate.model.mixers import compressed_attention
 from costmodel.estimate.model.mixers.mixer import CacheWidth
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.roofline import host_bound_time
-from costmodel.equations.serving.step.graphs import eager_launch_time
+from costmodel.equations.serving.engine_step import eager_launch_time
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.expert_step import halved
 from costmodel.estimate.serving.plan_columns import PlanColumns

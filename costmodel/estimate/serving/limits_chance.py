@@ -14,7 +14,12 @@ import numpy as np
 from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import SURE, combined_error, normal_share, spreads_away, term_error
-from costmodel.equations.serving.load.limit_chance import chance_between, chance_of_both, chance_with, log_slope
+from costmodel.equations.serving.service_level import (
+    chance_between,
+    chance_of_both,
+    chance_with,
+    log_slope,
+)
 from costmodel.estimate.serving.requests_in_time import IN_TIME, factor_in_time, request_limits, weight_of_first
 from costmodel.estimate.serving.serving_band import (
     OF_POOL,

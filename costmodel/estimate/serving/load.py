@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.closed_loop import full_step_concurrency
-from costmodel.equations.serving.load.whole_prompts import whole_prompt_slots
+from costmodel.equations.serving.closed_loop import full_step_concurrency
+from costmodel.equations.serving.steady_state import whole_prompt_slots
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.step.decode_step import fastest_user_rate
+from costmodel.equations.serving.engine_step import fastest_user_rate
 from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, map_weights, vocab_rows
 from costmodel.estimate.serving.plan_columns import PlanColumns

@@ -8,25 +8,23 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.batch_decay import (
+from costmodel.equations.serving.closed_loop import interfered_token_time, surplus_wait
+from costmodel.equations.serving.first_token import own_prompt_time, prompt_room
+from costmodel.equations.serving.offline_batch import (
+    batch_first_token_steps,
+    batch_first_tokens,
+    batch_first_tokens_of_share,
+    batch_line_first_token,
     longest_output,
     offline_time,
     prompts_met,
     refilled_steps,
     shortest_output,
-    wave_time,
-)
-from costmodel.equations.serving.load.batch_first_token import (
-    batch_first_token_steps,
-    batch_first_tokens,
-    batch_first_tokens_of_share,
-    batch_line_first_token,
     wave_first_token,
     wave_first_token_mean,
+    wave_time,
 )
-from costmodel.equations.serving.load.closed_loop import interfered_token_time, surplus_wait
-from costmodel.equations.serving.load.first_token import own_prompt_time, prompt_room
-from costmodel.equations.serving.load.steady_state import mixed_step_time
+from costmodel.equations.serving.steady_state import mixed_step_time
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.host_loading import loading_time
 from costmodel.estimate.serving.load import of_each

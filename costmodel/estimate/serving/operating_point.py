@@ -14,10 +14,9 @@ import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.first_token import prompt_room
-from costmodel.equations.serving.load.steady_state import request_work, step_intercept, time_slope
-from costmodel.equations.serving.step.attention_groups import prompts_of_a_step_with_any
-from costmodel.equations.serving.step.engine_collectives import pipelined_prompt_share
+from costmodel.equations.serving.engine_step import pipelined_prompt_share, prompts_of_a_step_with_any
+from costmodel.equations.serving.first_token import prompt_room
+from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
 from costmodel.estimate.serving.engine_step import StepTime, step_time
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
 from costmodel.estimate.serving.plan_columns import PlanColumns

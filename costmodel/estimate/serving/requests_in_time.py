@@ -12,8 +12,7 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.percentiles import share_within
-from costmodel.equations.serving.load.service_level import goodput_rate
+from costmodel.equations.serving.service_level import goodput_rate, share_within
 from costmodel.estimate.shared.limits import Limit
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, residual_spread
-from costmodel.equations.serving.load.limit_chance import remaining_error
+from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record

@@ -17,7 +17,7 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
+from costmodel.equations.serving.cache_pool import hit_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.queues import pooled_wait
-from costmodel.equations.serving.load.slots import (
+from costmodel.equations.serving.queues import (
     full_slot_time,
+    pooled_wait,
     slot_variation,
     slots_taken,
     slotted_token_time,
     spare_slots,
 )
-from costmodel.equations.serving.load.steady_state import engine_utilisation, requests_in_flight
+from costmodel.equations.serving.steady_state import engine_utilisation, requests_in_flight
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.serving_inputs import Load

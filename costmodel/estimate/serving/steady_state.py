@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
-from costmodel.equations.serving.load.first_token import (
+from costmodel.equations.serving.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
@@ -13,8 +13,7 @@ from costmodel.equations.serving.load.first_token import (
     own_prompt_time,
     prompt_service_time,
 )
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.queues import (
+from costmodel.equations.serving.queues import (
     pooled_wait,
     pooled_wait_variance,
     queue_wait,
@@ -22,7 +21,8 @@ from costmodel.equations.serving.load.queues import (
     wait_percentile,
     waiting_probability,
 )
-from costmodel.equations.serving.load.steady_state import (
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.steady_state import (
     clustered_token_time,
     clustering_delay,
     engine_utilisation,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.serving.step.attention_groups import (
+from costmodel.equations.serving.engine_step import (
     busiest_group_prompts,
     busiest_group_sequences,
     gathering_steps,

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from costmodel.equations.run.economics import share
-from costmodel.equations.run.energy import mean_power
-from costmodel.equations.serving.load.queues import occupied_share
+from costmodel.equations.run.economics import mean_power, share
+from costmodel.equations.serving.queues import occupied_share
 from costmodel.equations.serving.serving_economics import token_energy
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, known_as, term

@@ -8,9 +8,14 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile, percentile_of_sum
-from costmodel.equations.serving.load.service_level import crowd_deviation, met_prompts_variance
-from costmodel.equations.serving.load.steady_state import (
+from costmodel.equations.serving.service_level import (
+    crowd_deviation,
+    lognormal_percentile,
+    met_prompts_variance,
+    normal_quantile,
+    percentile_of_sum,
+)
+from costmodel.equations.serving.steady_state import (
     engine_utilisation,
     request_work,
     requests_in_flight,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.blocked_line import (
+from costmodel.equations.serving.first_token import prompt_steps
+from costmodel.equations.serving.queues import (
     blocked_wait,
     drain_square,
     drain_time,
     grown_line_variance,
     line_growth,
+    wait_percentile,
 )
-from costmodel.equations.serving.load.first_token import prompt_steps
-from costmodel.equations.serving.load.queues import wait_percentile
-from costmodel.equations.serving.load.steady_state import engine_utilisation, mixed_step_time
-from costmodel.equations.serving.load.whole_prompts import (
+from costmodel.equations.serving.steady_state import (
     blocking_share,
+    engine_utilisation,
     longest_prompt,
+    mixed_step_time,
     too_long_share,
     variation_in_room,
     whole_prompt_concurrency,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.equations.serving.load.first_token import prompt_room
+from costmodel.equations.serving.first_token import prompt_room
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs

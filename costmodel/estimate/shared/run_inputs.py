@@ -7,7 +7,7 @@ import math
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.reliability import Failures
 from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
-from costmodel.equations.run.failures.reliability import observed_failure_rate
+from costmodel.equations.run.failures import observed_failure_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record

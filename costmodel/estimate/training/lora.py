@@ -9,7 +9,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.tuning import Tuning
 from costmodel.equations.kernels.flop import matmul_flop, training_flop
 from costmodel.equations.layers.experts import dispatched_activations
-from costmodel.equations.layers.lora import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
+from costmodel.equations.layers.parameters import adapter_activations, adapter_parameters, frozen_flop, packed_bytes
 from costmodel.equations.parallelism.recompute import activation_output_bytes, norm_output_bytes
 from costmodel.equations.run.economics import share, tokens_per_step
 from costmodel.estimate.model.mixers.mixer import Matmul

@@ -8,14 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.parameters import (
-    norm_parameters,
-    table_parameters,
-)
-from costmodel.equations.parallelism.counts import (
-    padded_vocab,
-    tokens_in_micro_batch,
-)
+from costmodel.equations.layers.parameters import norm_parameters, table_parameters
+from costmodel.equations.parallelism.counts import padded_vocab, tokens_in_micro_batch
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.shards import (
     has_head_parts,

@@ -17,8 +17,8 @@ from costmodel.documents.schemas.scenario import FlopConvention
 from costmodel.documents.schemas.sites import Sites
 from costmodel.documents.schemas.stack import LowPrecision, Stack
 from costmodel.documents.schemas.tuning import Tuning
-from costmodel.equations.kernels.throttling import slowest_part
-from costmodel.equations.layers.lora import packed_bytes
+from costmodel.equations.kernels.roofline import slowest_part
+from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.equations.network.overlap import bucket_bytes
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.clock_throttling import slowdown_of

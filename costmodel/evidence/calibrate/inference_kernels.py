@@ -8,14 +8,24 @@ import numpy as np
 
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.precision import RECIPES
-from costmodel.equations.kernels.decode import cached_reading_time, decode_attention_time, reading_heads
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import attention_traffic, mlp_traffic
-from costmodel.equations.kernels.roofline import matmul_time, stream_time
-from costmodel.equations.kernels.throttling import slowest_part
-from costmodel.equations.kernels.tiles import tiled_rows
-from costmodel.equations.layers.experts import dispatched_activations, routed_rows
-from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
+from costmodel.equations.kernels.roofline import (
+    cached_reading_time,
+    decode_attention_time,
+    matmul_time,
+    reading_heads,
+    slowest_part,
+    stream_time,
+    tiled_rows,
+)
+from costmodel.equations.layers.experts import (
+    dispatched_activations,
+    drawing_share,
+    load_variation,
+    rank_variation,
+    routed_rows,
+)
 from costmodel.equations.layers.parameters import mlp_parameters
 from costmodel.evidence.calibrate.regression import Array, Columns, Constant, FittedForm
 

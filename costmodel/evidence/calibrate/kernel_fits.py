@@ -16,8 +16,15 @@ from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.equations.kernels.memory_traffic import attention_traffic, matmul_bytes
-from costmodel.equations.kernels.roofline import attention_kernel_time, attention_rate, matmul_time, stream_time
-from costmodel.equations.kernels.tiles import page_writing_time, tail_slowdown, tiled_rows
+from costmodel.equations.kernels.roofline import (
+    attention_kernel_time,
+    attention_rate,
+    matmul_time,
+    page_writing_time,
+    stream_time,
+    tail_slowdown,
+    tiled_rows,
+)
 from costmodel.equations.network.collectives import Operation, blended_time, group_latency, handled_bytes, wire_bytes
 from costmodel.equations.run.economics import share
 from costmodel.estimate.machine.collective_time import collective_time

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
-from costmodel.equations.run.diagnosis import cause_distance, implied_slowdown
-from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
+from costmodel.equations.run.uncertainty import cause_distance, implied_slowdown, ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.diagnose.causes import Cause, causes
 from costmodel.explore.diagnose.measured import MeasuredStep, step_of

@@ -11,7 +11,6 @@ import numpy as np
 from costmodel.documents.schemas.count_kinds import InTokens
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.sync import USUAL, sync_of
-from costmodel.equations.data_parallel.asynchronous_sgd import mean_staleness, staleness_break_even
 from costmodel.equations.data_parallel.batch_size import (
     best_batch,
     carried_learning_rate,
@@ -19,7 +18,7 @@ from costmodel.equations.data_parallel.batch_size import (
     steps_for_batch,
 )
 from costmodel.equations.data_parallel.gradient_compression import break_even_bandwidth, largest_gathered_group
-from costmodel.equations.data_parallel.local_sgd import local_traffic_share
+from costmodel.equations.data_parallel.synchronisation import local_traffic_share, mean_staleness, staleness_break_even
 from costmodel.equations.parallelism.counts import remainder
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.evaluate.predict import answer as answered

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from costmodel.documents.reader.library import read
-from costmodel.equations.network.collectives import ring_time
-from costmodel.equations.network.ring_chunks import ring_chunk
+from costmodel.equations.network.collectives import ring_chunk, ring_time
 from costmodel.ground.record import record
 
 Half = Literal["scatter", "gather"]

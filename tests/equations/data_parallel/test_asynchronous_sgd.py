@@ -7,9 +7,8 @@ import heapq
 import numpy as np
 import pytest
 
-from costmodel.equations.data_parallel.asynchronous_sgd import gradient_rate, mean_staleness, staleness_break_even
-from costmodel.equations.unequal.order_statistics import expected_maximum
-from costmodel.equations.unequal.stragglers import jitter_slowdown
+from costmodel.equations.data_parallel.synchronisation import gradient_rate, mean_staleness, staleness_break_even
+from costmodel.equations.unequal.stragglers import expected_maximum, jitter_slowdown
 
 
 def played(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.equations.data_parallel.gradient_compression import compressed_wire, quantised_share
-from costmodel.equations.data_parallel.local_sgd import (
+from costmodel.equations.data_parallel.synchronisation import (
     inner_steps_needed,
     local_bandwidth,
     local_traffic_share,

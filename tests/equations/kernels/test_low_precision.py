@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.kernels.low_precision import linear_inputs, narrow_copy_bytes, quantise_traffic
-from costmodel.equations.kernels.memory_traffic import matmul_bytes
+from costmodel.equations.kernels.memory_traffic import linear_inputs, matmul_bytes, narrow_copy_bytes, quantise_traffic
 from costmodel.equations.memory.states import gradient_bytes, optimizer_bytes, weight_bytes
 
 

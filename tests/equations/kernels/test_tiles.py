@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.kernels.tiles import page_writing_time, tail_slowdown, tiled_rows
+from costmodel.equations.kernels.roofline import page_writing_time, tail_slowdown, tiled_rows
 
 
 def test_rows_fill_whole_tiles() -> None:

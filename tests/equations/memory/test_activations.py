@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from costmodel.equations.layers.sequence_mixers import state_space_activations, state_space_width
+from costmodel.equations.layers.state_space import state_space_activations, state_space_width
 from costmodel.equations.memory.activations import (
     attention_activations,
     checkpoint_activations,

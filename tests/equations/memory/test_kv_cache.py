@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.layers.sequence_mixers import compressed_query_parameters, latent_attention_parameters
+from costmodel.equations.layers.attention import compressed_query_parameters, latent_attention_parameters
 from costmodel.equations.memory.kv_cache import (
     admitted_window_tokens,
     attention_cache_bytes,
@@ -20,7 +20,7 @@ from costmodel.equations.memory.kv_cache import (
     window_tokens,
 )
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.equations.serving.engine_step import scaled_element_bytes
 
 GIB = 2.0**30
 

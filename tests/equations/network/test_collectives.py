@@ -23,14 +23,15 @@ from costmodel.equations.network.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
-from costmodel.equations.network.group_placement import (
+from costmodel.equations.network.topology import (
     domains_spanned,
     fewest_inside,
     first_inside,
     group_place,
+    interface_bandwidth,
     ranks_inside,
+    two_level_time,
 )
-from costmodel.equations.network.topology import interface_bandwidth, two_level_time
 
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send")
 RINGS = ("all_reduce", "reduce_scatter", "all_gather")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.network.group_placement import groups_beside, ranks_in_whole_groups
+from costmodel.equations.network.topology import groups_beside, ranks_in_whole_groups
 
 
 def first_fit(rooms: list[int], size: int, count: int) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.network.collectives import ring_steps, wire_bytes
-from costmodel.equations.network.ring_chunks import ring_chunk
+from costmodel.equations.network.collectives import ring_chunk, ring_steps, wire_bytes
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])

@@ -7,8 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
-from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
+from costmodel.equations.parallelism.pipeline import later_schedule_time, live_micro_batches
 from costmodel.explore.explain.schedule_order import BOTH_WAYS, FOLDED
 from costmodel.ground.choices import LaterSchedule
 

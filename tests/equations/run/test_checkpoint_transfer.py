@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.run.failures.checkpoint_transfer import (
+from costmodel.equations.run.checkpoints import (
     checkpoint_bytes,
     checkpoint_load_time,
     checkpoint_write_time,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.run.failures.checkpoints import (
+from costmodel.equations.run.checkpoints import (
     best_goodput,
     best_interval,
     checkpoint_goodput,
@@ -18,8 +18,13 @@ from costmodel.equations.run.failures.checkpoints import (
     longest_restart,
     steps_between_checkpoints,
 )
-from costmodel.equations.run.failures.goodput import checkpoint_share, noticed_goodput, restart_share
-from costmodel.equations.run.failures.reliability import mean_time_between_interruptions, observed_failure_rate
+from costmodel.equations.run.failures import (
+    checkpoint_share,
+    mean_time_between_interruptions,
+    noticed_goodput,
+    observed_failure_rate,
+    restart_share,
+)
 from equations.patience import patient
 
 from .run_simulation import play_checkpoints

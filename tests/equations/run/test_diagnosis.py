@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.network.overlap import exposed_time
-from costmodel.equations.run.diagnosis import (
+from costmodel.equations.run.economics import flop_utilisation
+from costmodel.equations.run.uncertainty import (
     cause_distance,
     fixed_part,
     implied_bandwidth,
     implied_overlap,
     implied_slowdown,
 )
-from costmodel.equations.run.economics import flop_utilisation
 from equations.patience import patient
 
 parts = st.floats(0.01, 10.0)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.run.failures.elasticity import (
+from costmodel.equations.run.failures import (
     elastic_goodput,
     elastic_loss,
     elastic_slowdown,
     longest_elastic_repair,
     redundancy_allowed,
     restart_loss,
+    wall_time,
 )
-from costmodel.equations.run.failures.goodput import wall_time
 
 from .run_simulation import play_elastic
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.kernels.throttling import part_slowdown
-from costmodel.equations.run.energy import (
+from costmodel.equations.kernels.roofline import part_slowdown
+from costmodel.equations.run.economics import (
     capped_clock,
     clock_slowdown,
     drawn_power,

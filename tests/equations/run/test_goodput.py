@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.equations.run.economics import run_cost
-from costmodel.equations.run.failures.goodput import planned_share, restart_share, run_goodput, steps_time, wall_time
+from costmodel.equations.run.failures import planned_share, restart_share, run_goodput, steps_time, wall_time
 
 
 def test_planned_stops_of_llama_3() -> None:

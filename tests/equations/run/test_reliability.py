@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.run.failures.reliability import (
+from costmodel.equations.run.failures import (
     expected_interruptions,
     mean_time_between_interruptions,
     observed_failure_rate,

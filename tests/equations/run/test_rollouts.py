@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.run.reinforcement_learning import expected_longest, generation_time
-from costmodel.equations.run.rl_passes import uneven_share
-from costmodel.equations.run.rollouts import (
+from costmodel.equations.run.reinforcement_learning import (
     DEVIATIONS,
     SHORTER,
     any_running,
     decoding_time,
+    expected_longest,
+    generation_time,
     length_at,
     length_variation,
     mean_square_length,
     running_answers,
     stream_left,
     token_weighted_length,
+    uneven_share,
 )
-from costmodel.equations.unequal.order_statistics import expected_maximum
+from costmodel.equations.unequal.stragglers import expected_maximum
 
 MEAN, SIGMA, LIMIT = 4000.0, 0.8, 28000.0
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.equations.run.failures.checkpoints import best_goodput, best_interval, checkpoint_goodput
-from costmodel.equations.run.failures.two_level_checkpoints import two_level_goodput
+from costmodel.equations.run.checkpoints import best_goodput, best_interval, checkpoint_goodput, two_level_goodput
 from equations.patience import patient
 
 from .run_simulation import play_two_levels

@@ -14,7 +14,7 @@ from costmodel.equations.kernels.roofline import matmul_time, stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
 from costmodel.equations.network.collectives import activation_message
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
-from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
+from costmodel.equations.serving.engine_step import engine_all_reduce_time
 from costmodel.ground.equation import Number
 
 PEAK, BANDWIDTH = 989.4e12, 3.35e12

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.equations.serving.load.first_token import (
+from costmodel.equations.serving.first_token import (
     first_token_tail,
     first_token_variance,
     gate_wait,
@@ -16,9 +16,9 @@ from costmodel.equations.serving.load.first_token import (
     prompt_service_time,
     prompt_steps,
 )
-from costmodel.equations.serving.load.percentiles import lognormal_percentile, normal_quantile
-from costmodel.equations.serving.load.queues import queue_wait, queue_wait_variance
-from costmodel.equations.serving.load.steady_state import (
+from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
+from costmodel.equations.serving.steady_state import (
     clustered_token_time,
     clustering_delay,
     engine_utilisation,

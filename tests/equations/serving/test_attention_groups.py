@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.step.attention_groups import (
+from costmodel.equations.serving.engine_step import (
     busiest_group_prompts,
     busiest_group_sequences,
     gathering_steps,

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from costmodel.equations.memory.kv_cache import reserved_waste
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.load.batch_decay import (
+from costmodel.equations.serving.cache_pool import pool_of_total, pool_tokens
+from costmodel.equations.serving.offline_batch import (
     longest_output,
     offline_time,
     refilled_steps,
     shortest_output,
     static_batch_use,
 )
-from costmodel.equations.serving.memory.memory_budget import pool_of_total, pool_tokens
 
 GIB = 2.0**30
 

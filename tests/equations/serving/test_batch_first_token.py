@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.batch_first_token import (
+from costmodel.equations.serving.offline_batch import (
     batch_first_token_steps,
     batch_first_tokens,
     batch_first_tokens_of_share,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.load.blocked_line import (
+from costmodel.equations.serving.queues import (
     blocked_wait,
     drain_square,
     drain_time,
     grown_line_variance,
     line_growth,
+    queue_wait,
 )
-from costmodel.equations.serving.load.queues import queue_wait
 
 from .engine_simulation import lognormal
 

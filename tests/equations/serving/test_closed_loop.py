@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.equations.serving.load.closed_loop import (
+from costmodel.equations.serving.closed_loop import (
     burst_first_token_time,
     full_step_concurrency,
     interfered_token_time,
     surplus_wait,
 )
-from costmodel.equations.serving.load.steady_state import mixed_step_time, request_work
+from costmodel.equations.serving.steady_state import mixed_step_time, request_work
 
 from .engine_simulation import Engine, serve_users
 from .steady import saturation

@@ -9,7 +9,7 @@ from costmodel.equations.kernels.flop import FLOP_PER_MAC, matmul_flop
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.memory.kv_cache import attention_cache_bytes, latent_cache_bytes
 from costmodel.equations.run.economics import work_time
-from costmodel.equations.serving.step.decode_step import (
+from costmodel.equations.serving.engine_step import (
     absorbed_attention_flop,
     compute_bound_batch,
     expert_layer_bytes,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.equations.serving.load.closed_loop import interfered_token_time
-from costmodel.equations.serving.load.steady_state import interference_share, time_slope
+from costmodel.equations.serving.closed_loop import interfered_token_time
+from costmodel.equations.serving.steady_state import interference_share, time_slope
 
 from .dense_decoder import LLAMA_8B, LLAMA_70B, QWEN_32B
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.memory.kv_cache import attention_cache_bytes
-from costmodel.equations.serving.disaggregation import (
+from costmodel.equations.serving.serving_economics import (
     cache_transfer_time,
     exposed_transfer_time,
     prefill_decode_ratio,
 )
-from costmodel.equations.serving.load.steady_state import engine_utilisation
+from costmodel.equations.serving.steady_state import engine_utilisation
 
 
 def test_nodes_of_deepseeks_day() -> None:

@@ -16,8 +16,7 @@ from costmodel.equations.network.collectives import (
     wire_bytes,
 )
 from costmodel.equations.run.economics import communication_efficiency
-from costmodel.equations.serving.step.engine_collectives import engine_all_reduce_time
-from costmodel.equations.serving.step.quantised_weights import scaled_element_bytes
+from costmodel.equations.serving.engine_step import engine_all_reduce_time, scaled_element_bytes
 
 FITTED = (4.15e-6, 0.11e-6, 263e9, 0.32e6)  # of an H100's, from the kernel tables of aiconfigurator 0.12
 

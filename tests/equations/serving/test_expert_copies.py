@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.expert_copies import placed_experts, placed_weights
-from costmodel.equations.serving.step.decode_step import experts_read
+from costmodel.equations.layers.experts import placed_experts, placed_weights
+from costmodel.equations.serving.engine_step import experts_read
 
 
 @pytest.mark.parametrize(("ranks", "each"), [(32.0, 9.0), (144.0, 2.0)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.first_token import (
+from costmodel.equations.serving.first_token import (
     gate_wait,
     later_prompt_tokens,
     own_prompt_time,
@@ -17,7 +17,7 @@ from costmodel.equations.serving.load.first_token import (
     prompt_service_time,
     prompt_steps,
 )
-from costmodel.equations.serving.load.queues import queue_wait
+from costmodel.equations.serving.queues import queue_wait
 
 from .engine_simulation import Engine, lognormal
 from .steady import steady

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.equations.kernels.roofline import host_bound_time, stream_time
-from costmodel.equations.serving.step.graphs import eager_launch_time
+from costmodel.equations.serving.engine_step import eager_launch_time
 
 
 def test_a_model_of_1b_is_bound_by_the_host() -> None:

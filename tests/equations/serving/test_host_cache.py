@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.memory.host_cache import history_variation, shared_host_rate, tokens_in_reach
+from costmodel.equations.serving.cache_pool import history_variation, shared_host_rate, tokens_in_reach
 
 
 def test_copies_lie_twice_and_what_is_evicted_once() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.run.uncertainty import normal_share
-from costmodel.equations.serving.load.limit_chance import chance_of_both
+from costmodel.equations.serving.service_level import chance_of_both
 
 
 @pytest.mark.parametrize("correlation", [0.3, 0.89, 0.91, 0.95, 0.99])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.memory.kv_cache import attention_cache_bytes, block_tokens, block_waste, mean_context
-from costmodel.equations.serving.memory.memory_budget import (
+from costmodel.equations.serving.cache_pool import (
     activation_peak,
     layer_peak_bytes,
     pool_of_free_after,

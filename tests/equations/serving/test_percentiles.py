@@ -11,11 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.run.uncertainty import normal_share
-from costmodel.equations.serving.load.percentiles import (
-    lognormal_percentile,
-    normal_quantile,
-    share_within,
-)
+from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile, share_within
 
 NORMAL = NormalDist()
 

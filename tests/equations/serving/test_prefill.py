@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from costmodel.equations.kernels.flop import attention_flop, matmul_flop
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.run.economics import work_time
-from costmodel.equations.serving.step.prefill import appended_attention_flop, chunk_count, reread_tokens
+from costmodel.equations.serving.engine_step import appended_attention_flop, chunk_count, reread_tokens
 
 
 @pytest.mark.parametrize(

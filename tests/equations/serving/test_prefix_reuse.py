@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.memory.offload import link_time
-from costmodel.equations.serving.memory.prefix_reuse import hit_tokens, residency_time, scattered_hit
+from costmodel.equations.serving.cache_pool import hit_tokens, residency_time, scattered_hit
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,8 +7,8 @@ import pytest
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.run.economics import flop_utilisation, work_time
-from costmodel.equations.serving.load.batch_decay import offline_time
-from costmodel.equations.serving.load.steady_state import requests_in_flight
+from costmodel.equations.serving.offline_batch import offline_time
+from costmodel.equations.serving.steady_state import requests_in_flight
 
 
 def test_palm_540b_on_64_tpu_v4() -> None:

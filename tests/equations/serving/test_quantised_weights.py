@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from costmodel.equations.kernels.roofline import stream_time
-from costmodel.equations.layers.lora import adapter_parameters, packed_bytes
-from costmodel.equations.layers.parameters import mlp_parameters
+from costmodel.equations.layers.parameters import adapter_parameters, mlp_parameters, packed_bytes
 from costmodel.equations.run.economics import rate
-from costmodel.equations.serving.step.graphs import eager_launch_time
-from costmodel.equations.serving.step.quantised_weights import mixed_weight_bytes, scaled_element_bytes
+from costmodel.equations.serving.engine_step import eager_launch_time, mixed_weight_bytes, scaled_element_bytes
 
 GIB = 2.0**30
 

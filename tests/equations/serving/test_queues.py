@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.queues import (
+from costmodel.equations.serving.queues import (
     pooled_wait,
     queue_wait,
     queue_wait_variance,

@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 
 from costmodel.equations.memory.kv_cache import mean_context
-from costmodel.equations.serving.load.first_token import first_token_tail
-from costmodel.equations.serving.load.percentiles import share_within
-from costmodel.equations.serving.load.queues import queue_wait, wait_percentile
-from costmodel.equations.serving.load.service_level import (
-    crowd_deviation,
-    goodput_rate,
-    met_prompts_variance,
-)
-from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
+from costmodel.equations.serving.first_token import first_token_tail
+from costmodel.equations.serving.queues import queue_wait, wait_percentile
+from costmodel.equations.serving.service_level import crowd_deviation, goodput_rate, met_prompts_variance, share_within
+from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.ground.solvers import greatest_within
 
 from .engine_simulation import Engine, serve

@@ -10,12 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.equations.run.economics import run_cost, token_cost
-from costmodel.equations.serving.load.steady_state import (
-    engine_utilisation,
-    mean_step_time,
-    request_work,
-    requests_in_flight,
-)
 from costmodel.equations.serving.serving_economics import (
     output_cost,
     prompt_cost,
@@ -23,6 +17,12 @@ from costmodel.equations.serving.serving_economics import (
     spare_rate,
     spare_replicas,
     token_energy,
+)
+from costmodel.equations.serving.steady_state import (
+    engine_utilisation,
+    mean_step_time,
+    request_work,
+    requests_in_flight,
 )
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.queues import waiting_probability
-from costmodel.equations.serving.load.slots import full_slot_time, slots_taken, slotted_token_time, spare_slots
+from costmodel.equations.serving.queues import (
+    full_slot_time,
+    slots_taken,
+    slotted_token_time,
+    spare_slots,
+    waiting_probability,
+)
 
 
 def chain(slots: int, alone: float, work: float, rate: float) -> tuple[float, float]:

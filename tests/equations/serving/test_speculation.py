@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.layers.sequence_mixers import compressed_query_parameters, latent_attention_parameters
-from costmodel.equations.serving.speculation import (
+from costmodel.equations.layers.attention import compressed_query_parameters, latent_attention_parameters
+from costmodel.equations.serving.engine_step import (
     accepted_tokens,
+    compute_bound_batch,
     dense_verify_ratio,
+    experts_read,
     speculation_speedup,
 )
-from costmodel.equations.serving.step.decode_step import compute_bound_batch, experts_read
 
 
 @pytest.mark.parametrize(("acceptance", "drafted"), [(0.8, 4), (0.6, 1), (0.95, 8)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.steady_state import (
+from costmodel.equations.serving.steady_state import (
     clustering_delay,
     engine_utilisation,
     interference_share,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from costmodel.equations.serving.load.closed_loop import full_step_concurrency
-from costmodel.equations.serving.load.whole_prompts import (
+from costmodel.equations.serving.closed_loop import full_step_concurrency
+from costmodel.equations.serving.steady_state import (
     blocking_share,
     whole_prompt_concurrency,
     whole_prompt_room,

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from costmodel.equations.unequal.order_statistics import (
+from costmodel.equations.unequal.stragglers import (
     expected_maximum,
     expected_maximum_quantile,
     expected_order_statistic,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.kernels.throttling import slowest_part
-from costmodel.equations.unequal.order_statistics import expected_maximum
-from costmodel.equations.unequal.stragglers import jitter_slowdown, partial_wait_gain, partial_wait_slowdown
+from costmodel.equations.kernels.roofline import slowest_part
+from costmodel.equations.unequal.stragglers import (
+    expected_maximum,
+    jitter_slowdown,
+    partial_wait_gain,
+    partial_wait_slowdown,
+)
 
 
 def test_jitter_averages_out_and_a_spread_stays() -> None:

@@ -9,7 +9,7 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve
 from equations.serving.test_steady_state import CASES, ENGINE
 
-from costmodel.equations.serving.load.closed_loop import full_step_concurrency
+from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.load import Bounds, Engines
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits

@@ -11,7 +11,7 @@ from equations.serving.steady import saturation, steady
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.equations.serving.load.steady_state import engine_utilisation, mean_step_time, request_work
+from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.estimate.serving.concurrency import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.equations.serving.step.decode_step import fastest_user_rate
+from costmodel.equations.serving.engine_step import fastest_user_rate
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from estimate.serving.cases import costs, inputs, one

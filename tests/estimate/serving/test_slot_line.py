@@ -9,7 +9,7 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve
 from equations.serving.steady import steady
 
-from costmodel.equations.serving.load.queues import queue_wait
+from costmodel.equations.serving.queues import queue_wait
 
 from .cases import predicted
 from .linear_engine import state_of

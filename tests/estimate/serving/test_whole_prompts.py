@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from equations.serving.engine_simulation import Engine, serve, serve_loop
 
-from costmodel.equations.serving.load.whole_prompts import too_long_share, whole_prompt_concurrency, whole_prompt_slots
+from costmodel.equations.serving.steady_state import too_long_share, whole_prompt_concurrency, whole_prompt_slots
 from costmodel.estimate.serving.concurrency import loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns

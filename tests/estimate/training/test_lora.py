@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.equations.layers.lora import packed_bytes
+from costmodel.equations.layers.parameters import packed_bytes
 from costmodel.estimate.model.shards import model_parameters, shard
 from costmodel.estimate.training.lora import adapter_matmuls, adapters, trained_in
 from costmodel.estimate.training.training_inputs import TrainingInputs

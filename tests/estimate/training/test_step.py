@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.equations.kernels.throttling import part_slowdown
+from costmodel.equations.kernels.roofline import part_slowdown
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.model.shards import matmuls, shard

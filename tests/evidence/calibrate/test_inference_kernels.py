@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.equations.kernels.decode import decode_attention_time
-from costmodel.equations.kernels.throttling import slowest_part
-from costmodel.equations.layers.moe_routing import drawing_share, load_variation, rank_variation
+from costmodel.equations.kernels.roofline import decode_attention_time, slowest_part
+from costmodel.equations.layers.experts import drawing_share, load_variation, rank_variation
 from costmodel.evidence.calibrate.calibrate import calibrated
 from costmodel.evidence.calibrate.inference_kernels import EXPERTS, expert_columns
 from costmodel.evidence.calibrate.write_back import decide

@@ -9,8 +9,7 @@ import numpy as np
 
 from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.memory_traffic import matmul_bytes
-from costmodel.equations.kernels.roofline import matmul_time
-from costmodel.equations.kernels.tiles import tiled_rows
+from costmodel.equations.kernels.roofline import matmul_time, tiled_rows
 from costmodel.equations.network.collectives import blended_time, group_latency, handled_bytes, wire_bytes
 
 HERE = Path(__file__).parent

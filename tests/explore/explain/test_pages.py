@@ -9,9 +9,14 @@ from each import each
 from costmodel.documents.reader.library import bibliography, serving_words
 from costmodel.documents.reader.resolved_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.equations.serving.load.batch_decay import static_batch_use
-from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup
-from costmodel.equations.serving.step.decode_step import compute_bound_batch, fastest_user_rate
+from costmodel.equations.serving.engine_step import (
+    accepted_tokens,
+    compute_bound_batch,
+    dense_verify_ratio,
+    fastest_user_rate,
+    speculation_speedup,
+)
+from costmodel.equations.serving.offline_batch import static_batch_use
 from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.reason_codes import REFUSALS

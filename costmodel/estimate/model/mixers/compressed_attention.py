@@ -10,7 +10,8 @@ from costmodel.documents.schemas.mixers import CompressedAttention, Entries
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.kernels.flop import windowed_attention_flop
 from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary_traffic
-from costmodel.equations.layers.compressed_attention import (
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.sparse_attention import (
     compressed_attention_activations,
     compressed_attention_parameters,
     compressor_activations,
@@ -22,9 +23,12 @@ from costmodel.equations.layers.compressed_attention import (
     entry_scores_flop,
     narrow_activations,
 )
-from costmodel.equations.layers.parameters import table_parameters
-from costmodel.equations.memory.entry_cache import compressor_state_bytes, entry_cache_bytes
-from costmodel.equations.memory.kv_cache import latent_cache_bytes, window_tokens
+from costmodel.equations.memory.kv_cache import (
+    compressor_state_bytes,
+    entry_cache_bytes,
+    latent_cache_bytes,
+    window_tokens,
+)
 from costmodel.estimate.model.mixers.latent_attention import INDEX
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term

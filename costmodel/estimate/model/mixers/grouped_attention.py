@@ -8,7 +8,7 @@ from costmodel.documents.schemas.mixers import Attention
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.kernels.flop import attention_flop, windowed_attention_flop
 from costmodel.equations.kernels.memory_traffic import head_norm_traffic, rotary_traffic
-from costmodel.equations.layers.output_gate import output_gate_activations, output_gate_traffic
+from costmodel.equations.layers.attention import output_gate_activations, output_gate_traffic
 from costmodel.equations.layers.parameters import attention_parameters, norm_parameters, table_parameters
 from costmodel.equations.memory.activations import attention_activations, head_norm_activations
 from costmodel.equations.memory.kv_cache import attention_cache_bytes, window_tokens

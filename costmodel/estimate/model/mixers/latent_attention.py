@@ -10,19 +10,19 @@ from costmodel.documents.schemas.mixers import LatentAttention
 from costmodel.documents.schemas.model import Model
 from costmodel.equations.kernels.flop import attention_flop
 from costmodel.equations.kernels.memory_traffic import rotary_traffic
-from costmodel.equations.layers.indexer import (
+from costmodel.equations.layers.attention import (
+    compressed_query_parameters,
+    latent_activations,
+    latent_attention_parameters,
+    mean_head_dim,
+)
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.sparse_attention import (
     indexer_activations,
     indexer_flop,
     indexer_parameters,
     selected_activations,
     selected_attention_flop,
-)
-from costmodel.equations.layers.parameters import table_parameters
-from costmodel.equations.layers.sequence_mixers import (
-    compressed_query_parameters,
-    latent_activations,
-    latent_attention_parameters,
-    mean_head_dim,
 )
 from costmodel.equations.memory.activations import attention_activations
 from costmodel.equations.memory.kv_cache import latent_cache_bytes

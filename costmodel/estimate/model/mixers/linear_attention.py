@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.mixers import LinearAttention
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.linear_attention import (
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.state_space import (
     linear_attention_activations,
     linear_attention_flop,
     linear_attention_traffic,
@@ -15,7 +16,6 @@ from costmodel.equations.layers.linear_attention import (
     linear_gate_parameters,
     linear_state_bytes,
 )
-from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.parallelism.counts import tokens_in_micro_batch
 from costmodel.estimate.model.mixers.mixer import CacheWidth, CoreSize, Matmul, Mixer
 from costmodel.ground.equation import Number, term

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.mixers import SelectiveScan
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.selective_scan import (
+from costmodel.equations.layers.state_space import (
     selective_scan_activations,
     selective_scan_flop,
     selective_scan_parameters,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.mixers import StateSpace
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.layers.sequence_mixers import (
+from costmodel.equations.layers.state_space import (
     state_space_activations,
     state_space_flop,
     state_space_parameters,

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.mixers import (
     StateSpace,
 )
 from costmodel.documents.schemas.model import Layers, Model
-from costmodel.equations.layers.shared_output import (
+from costmodel.equations.layers.state_space import (
     shared_output_activations,
     shared_output_parameters,
     shared_output_traffic,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.kernels.tiles import peak_of_heads
+from costmodel.equations.kernels.roofline import peak_of_heads
 from costmodel.equations.run.economics import tokens_per_step
 from costmodel.estimate.shared.critical_batch import critical_batch
 from costmodel.estimate.training.training_inputs import TrainingInputs

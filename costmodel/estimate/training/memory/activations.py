@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.kernels.low_precision import linear_inputs
+from costmodel.equations.kernels.memory_traffic import linear_inputs
 from costmodel.equations.memory.activations import (
     mlp_activations,
     op_level_activations,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.documents.schemas.stack import StateBytes
-from costmodel.equations.kernels.low_precision import narrow_copy_bytes
+from costmodel.equations.kernels.memory_traffic import narrow_copy_bytes
 from costmodel.equations.memory.states import (
     gradient_bytes,
     gradient_copy_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.equations.memory.states import weight_bytes
-from costmodel.equations.run.rl_passes import forward_passes_time
+from costmodel.equations.run.reinforcement_learning import forward_passes_time
 from costmodel.estimate.machine.process_groups import groups
 from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block

@@ -10,12 +10,12 @@ from costmodel.documents.schemas.efficiency import AttentionFit
 from costmodel.documents.schemas.mixers import SelectiveScan
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
-from costmodel.equations.kernels.low_precision import quantise_traffic
 from costmodel.equations.kernels.memory_traffic import (
     accumulated_bytes,
     matmul_bytes,
     mlp_traffic,
     norm_traffic,
+    quantise_traffic,
     score_traffic,
 )
 from costmodel.equations.kernels.roofline import (
@@ -23,11 +23,11 @@ from costmodel.equations.kernels.roofline import (
     attention_forward_time,
     attention_rate,
     matmul_time,
+    peak_of_heads,
     stream_time,
+    tiled_rows,
 )
-from costmodel.equations.kernels.tiles import peak_of_heads, tiled_rows
-from costmodel.equations.layers.lora import adapter_traffic, dequantise_traffic
-from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.layers.parameters import adapter_traffic, dequantise_traffic, table_parameters
 from costmodel.equations.parallelism.context_parallel import merge_traffic
 from costmodel.estimate.model.layer_embeddings import entry_traffic
 from costmodel.estimate.model.mixers.mixer import Matmul, Mixer

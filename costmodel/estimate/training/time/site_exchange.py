@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.sites import Sites
-from costmodel.equations.data_parallel.local_sgd import inner_steps_needed, local_bandwidth, local_utilisation
+from costmodel.equations.data_parallel.synchronisation import inner_steps_needed, local_bandwidth, local_utilisation
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import wire_bytes
 from costmodel.estimate.machine.process_groups import Group, Transfer

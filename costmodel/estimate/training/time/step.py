@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.equations.kernels.low_precision import quantise_traffic
-from costmodel.equations.kernels.memory_traffic import optimizer_traffic
+from costmodel.equations.kernels.memory_traffic import optimizer_traffic, quantise_traffic
 from costmodel.equations.kernels.roofline import matmul_time, stream_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import activation_message

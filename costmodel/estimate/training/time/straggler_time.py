@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.sync import Sync, sync_of
-from costmodel.equations.unequal.order_statistics import maximum_spread
 from costmodel.equations.unequal.stragglers import (
     averaged_jitter,
     jitter_slowdown,
+    maximum_spread,
     partial_wait_slowdown,
     slow_part_slowdown,
 )

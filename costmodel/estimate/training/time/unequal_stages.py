@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.unequal.uneven_split import whole_shares
-from costmodel.equations.unequal.uneven_stages import (
+from costmodel.equations.unequal.uneven_parts import (
     layers_as_long,
     layers_in_memory,
     memory_of_another,
     time_beside_layers,
     time_of_another,
+    whole_shares,
 )
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.plan_batch import Block

@@ -16,7 +16,7 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import TENTH
-from costmodel.equations.serving.load.closed_loop import loop_tokens_per_gpu
+from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import inputs_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from costmodel.equations.run.energy import energy_cost
+from costmodel.equations.run.economics import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.run.goodput import reshard, speed_of_fewer

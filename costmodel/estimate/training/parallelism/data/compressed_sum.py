@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.data_parallel.gradient_compression import codec_traffic
-from costmodel.equations.data_parallel.parameter_server import parameter_server_time, parameter_server_wire
+from costmodel.equations.data_parallel.synchronisation import parameter_server_time, parameter_server_wire
 from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import Operation, group_latency
 from costmodel.equations.network.topology import two_level_time

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.equations.parallelism.pipeline import pipeline_time
-from costmodel.equations.parallelism.pipeline_schedules import later_schedule_time
+from costmodel.equations.parallelism.pipeline import later_schedule_time, pipeline_time
 from costmodel.estimate.shared.per_stage import PerStage
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.time_breakdown import PASS_TERMS, ForwardBackward, largest, nothing, summed

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.parallelism.counts import remainder
-from costmodel.equations.parallelism.pipeline import in_flight
-from costmodel.equations.parallelism.pipeline_in_flight import live_micro_batches
+from costmodel.equations.parallelism.pipeline import in_flight, live_micro_batches
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.choices import LaterSchedule, PlainSchedule, Schedule

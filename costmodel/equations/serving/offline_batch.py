@@ -1,0 +1,294 @@
+"""Offline batches and rollouts: how the batch shrinks, and when first tokens come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.equations.serving.service_level import normal_quantile
+from costmodel.ground.equation import Number, equation
+
+EULER_MASCHERONI = 0.5772156649
+ROUNDED = 1e-9  # by which a quotient of whole numbers may lie above a whole one
+
+
+# --- Offline batches and rollouts: all requests are there at the start, and the batch shrinks as they end.
+
+
+@equation
+def offline_time(
+    base_time: Number,
+    steps: Number,
+    sequence_time: Number,
+    output_tokens: Number,
+    prompt_token_time: Number,
+    prompt_tokens: Number,
+) -> Number:
+    """Time of a batch of requests, from the first step to the last: each token and each step counts once.
+
+    α n + β T_o + γ T_s
+
+    base_time α [s]: fixed time of a step
+    steps: steps, n: the longest answer where all run together, refilled_steps where they take turns
+    sequence_time β [s] · output_tokens T_o · prompt_token_time γ [s]: time each prompt token adds
+    prompt_tokens T_s: prompt tokens that are computed, those of several samples of one prompt once
+    → time [s]
+    Source: exact
+    Pitfall: the throughput of a full batch is not that of a rollout: here the fixed part of steps is 61 % of the time,
+        and most steps run with a small rest of the batch
+    Monotone: increasing in base_time, steps, sequence_time, output_tokens, prompt_token_time, prompt_tokens
+    >>> round(offline_time(10e-3, 32000.0, 50e-6, 512 * 8000.0, 0.0, 0.0), 1)
+    524.8
+    """
+    return base_time * steps + sequence_time * output_tokens + prompt_token_time * prompt_tokens
+
+
+@equation
+def refilled_steps(requests: Number, concurrency: Number, output: Number, longest: Number, shortest: Number) -> Number:
+    """Steps of a batch larger than what runs at once, where each answer that ends makes room for the next.
+
+    max(max(N − c, 0) o / c + L, ⌈N / c⌉ l): all that waits passes at full width, then the longest runs out; some place
+    has ⌈N / c⌉ answers, none of which is shorter than l
+
+    requests N: requests · concurrency c: sequences that run at once · output o: tokens of an answer, on average
+    longest L: tokens of the longest of c answers · shortest l: tokens of the shortest answer
+    → steps
+    Source: exact; composition
+    Holds: exact for answers of one length; for exponential ones by their lack of memory; a sixth too few where lengths
+        differ by a tenth and the last wave is not full
+    Monotone: increasing in requests, output, longest, shortest
+    >>> float(refilled_steps(2048.0, 512.0, 8000.0, 32000.0, 100.0))
+    56000.0
+    """
+    waves = np.ceil(requests / concurrency - ROUNDED)
+    return np.maximum(np.maximum(requests - concurrency, 0.0) * output / concurrency + longest, waves * shortest)
+
+
+@equation
+def prompts_met(requests: Number, concurrency: Number) -> Number:
+    """Requests whose prompts one of a batch meets while it decodes, itself counted, in the mean.
+
+    1 + (c − 1) (1 − c / 2N): the last c meet those behind them alone, which are half of them on average
+
+    requests N: requests of the batch · concurrency: sequences that run at once, c, at most N → requests
+    Source: count; composition
+    Monotone: increasing in requests
+    >>> prompts_met(1000.0, 100.0)
+    95.05
+    """
+    return 1 + (concurrency - 1) * (1 - concurrency / (2 * requests))
+
+
+@equation
+def shortest_output(output: Number, variation: Number, requests: Number) -> Number:
+    """Tokens of the shortest of many answers whose lengths are log-normal, as a typical batch has it.
+
+    o e^(−σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at most o
+
+    output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
+    requests N: answers
+    → tokens
+    Source: gumbel-1958; limpert-2001
+    Monotone: increasing in output; decreasing in requests
+    >>> round(float(shortest_output(8000.0, 0.1, 512.0)))
+    5865
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
+    return output * np.minimum(np.exp(-spread * far - spread**2 / 2), 1.0)
+
+
+@equation
+def longest_output(output: Number, variation: Number, requests: Number) -> Number:
+    """Tokens of the longest of many answers whose lengths are log-normal, as a typical batch has it.
+
+    o e^(σ z − σ²/2), σ² = ln(1 + v²), z what e^(−0.577) / N of a normal variable exceed; at least o
+
+    output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
+    requests N: answers
+    → tokens, not cut at a limit
+    Source: gumbel-1958; limpert-2001
+    Holds: the mean of the largest logarithm; the mean of the longest itself is up to a fifth more
+    Monotone: increasing in output, requests
+    >>> round(float(longest_output(8000.0, 1.0, 512.0)))
+    72459
+    """
+    spread = np.sqrt(np.log1p(variation**2))
+    far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
+    return output * np.maximum(np.exp(spread * far - spread**2 / 2), 1.0)
+
+
+@equation
+def static_batch_use(sequences: Number) -> Number:
+    """Share of a static batch's places that still work, on average, when it runs until its longest answer ends.
+
+    1 / H_b, H_b = 1 + 1/2 + … + 1/b ≈ ln b + 0.577 + 1/(2 b) − 1/(12 b²)
+
+    sequences b: sequences of the batch → share
+    Source: exact; yu-2022
+    Holds: answers whose lengths are exponential; the series to 1 % from b = 1 on; no estimate calls it
+    Pitfall: this, and reserved caches, are most of what the first numbers of paged engines were set against; every
+        engine of today refills its batch
+    Monotone: decreasing in sequences
+    >>> round(float(static_batch_use(8.0)), 3)
+    0.368
+    """
+    harmonic = np.log(sequences) + EULER_MASCHERONI + 1 / (2 * sequences) - 1 / (12 * sequences**2)
+    return 1 / harmonic
+
+
+@equation
+def wave_time(concurrency: Number, prompt_time: Number, output: Number, steps: Number, step: Number) -> Number:
+    """Time from the start of a wave of equal answers to that of the next, which takes over their places in their order.
+
+    b t_p + max(o − k, 0) D: a wave of prompts, in which the first answers get k tokens, then the rest
+
+    concurrency b: answers of a wave · prompt_time t_p [s]: of one prompt among steps that are full
+    output o: tokens of each answer · steps k: steps that the prompts of a wave take
+    step D [s]: a step without prompts
+    → time [s]
+    Source: composition; exact
+    Monotone: increasing in concurrency, prompt_time, output, step; decreasing in steps
+    >>> round(float(wave_time(600.0, 0.1, 512.0, 150.0, 0.045)), 2)
+    76.29
+    """
+    return concurrency * prompt_time + np.maximum(output - steps, 0.0) * step
+
+
+# --- First tokens of an offline batch: of those who run from the start, of those in line, and of waves.
+
+
+@equation
+def batch_first_token_steps(tokens: Number, room: Number, prompt: Number) -> Number:
+    """Steps of a batch until one of its prompts has its first token: until the end of that in which it ends.
+
+    1 + (m − 1) (1 + s / 2n) − r m (m − 1) / 2n, m = ⌈n / r⌉: in j full steps j r / s prompts end, less a half
+
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step
+    prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones
+    → steps, on average
+    Source: count
+    Holds: as a mean over prompts that end anywhere in a step; off by (m − 1) s / 2n at most
+    >>> [float(batch_first_token_steps(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+    [1.0, 1.0, 1.5625]
+    """
+    steps = np.ceil(tokens / room)
+    later: Number = (steps - 1) * (1 + prompt / (2 * tokens)) - room * steps * (steps - 1) / (2 * tokens)
+    return 1 + later
+
+
+@equation
+def batch_first_tokens(tokens: Number, room: Number, prompt: Number) -> Number:
+    """Tokens of a batch's prompts that are computed when one of them has its first token, at the end of a step.
+
+    r a − (m r − n) q, a as in batch_first_token_steps, m = ⌈n / r⌉, q = 1 − (m − 1) r / n + s / 2n: the last step, in
+    which so many end, is not full
+
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step
+    prompt: tokens of a prompt of which a step takes a part, s; 0 where steps take whole ones
+    → tokens, on average
+    Source: count
+    Pitfall: half of all prompts is a third too little where a step holds several, and where a prompt takes several
+        steps
+    >>> [float(batch_first_tokens(many * 2048.0, 8192.0, 2048.0)) for many in (1.0, 4.0, 8.0)]
+    [2048.0, 8192.0, 12800.0]
+    """
+    steps = np.ceil(tokens / room)
+    last = np.clip(1 - (steps - 1) * room / tokens + prompt / (2 * tokens), 0.0, 1.0)
+    ended = batch_first_token_steps(tokens, room, prompt)
+    return room * ended - (steps * room - tokens) * last
+
+
+@equation
+def batch_first_tokens_of_share(tokens: Number, room: Number, share: Number) -> Number:
+    """Tokens of a batch's prompts that are computed when so large a share of them has its first token.
+
+    min(n, r ⌈q n / r⌉)
+
+    tokens n: of all prompts of the batch · room r: tokens of prompts in a step · share q: of the prompts → tokens
+    Source: count
+    Monotone: increasing in tokens, share
+    >>> [float(batch_first_tokens_of_share(20_000.0, 8192.0, share)) for share in (0.1, 0.5, 0.99)]
+    [8192.0, 16384.0, 20000.0]
+    """
+    return np.minimum(tokens, room * np.ceil(share * tokens / room - ROUNDED))
+
+
+@equation
+def batch_line_first_token(
+    requests: Number, concurrency: Number, ttft: Number, last_ttft: Number, wait: Number
+) -> Number:
+    """Mean time to the first token in a batch of which some wait in line for a place.
+
+    (c f + (N − c) (l + L / 2)) / N: those who run from the start, and the others, evenly behind the last of these
+
+    requests N: requests of the batch · concurrency: sequences that run at once, c, at most N
+    ttft f [s]: mean time to the first token of those who run from the start
+    last_ttft l [s]: that of the last of these · wait L [s]: for a place, of the last one who gets one
+    → time to the first token [s]
+    Source: count
+    Pitfall: half of the line on top of the mean of the first is a tenth too late, for those had no line
+    Monotone: increasing in ttft, last_ttft, wait
+    >>> round(float(batch_line_first_token(1000.0, 535.0, 27.0, 54.0, 62.0)), 2)
+    53.97
+    """
+    waiting = np.maximum(requests - concurrency, 0.0)
+    return (concurrency * ttft + waiting * (last_ttft + wait / 2)) / np.maximum(requests, concurrency)
+
+
+@equation
+def wave_first_token(
+    requests: Number,
+    concurrency: Number,
+    first_wave: Number,
+    later_wave: Number,
+    first_prompt: Number,
+    prompt_time: Number,
+) -> Number:
+    """Time at which so many requests of a batch of equal answers have their first token.
+
+    r t₁ in the first wave; T₁ + (w − 1) T + (r − w b) t_p behind w whole waves, w = ⌈r / b⌉ − 1
+
+    requests r: requests with a first token · concurrency b: answers of a wave
+    first_wave T₁ [s]: time from the start of the first wave to the second · later_wave T [s]: the same of every other
+    first_prompt t₁ [s]: of one prompt of the first wave, beside half of whose answers steps decode
+    prompt_time t_p [s]: of one of a later wave, beside all of them
+    → time [s]
+    Source: composition; exact
+    Holds: answers alike, so that places become free as they were taken
+    Pitfall: as a flow, 700 requests on 595 places have their last first token a quarter too early
+    Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
+    >>> [float(wave_first_token(r, 600.0, 76.0, 77.0, 0.1, 0.105)) for r in (300.0, 600.0, 700.0, 1300.0)]
+    [30.0, 60.0, 86.5, 163.5]
+    """
+    waves = np.maximum(np.ceil(requests / concurrency) - 1.0, 0.0)
+    later = first_wave + (waves - 1.0) * later_wave + (requests - waves * concurrency) * prompt_time
+    return np.where(waves > 0, later, requests * first_prompt)
+
+
+@equation
+def wave_first_token_mean(
+    requests: Number,
+    concurrency: Number,
+    first_wave: Number,
+    later_wave: Number,
+    first_prompt: Number,
+    prompt_time: Number,
+) -> Number:
+    """Mean time to the first token in a batch of equal answers.
+
+    (b² t₁ / 2 + Σ_w m_w (T₁ + (w − 1) T + m_w t_p / 2)) / n: m_w requests of wave w, b but of the last
+
+    requests n: requests of the batch · concurrency b: answers of a wave
+    first_wave T₁ [s]: time from the start of the first wave to the second · later_wave T [s]: the same of every other
+    first_prompt t₁ [s]: of one prompt of the first wave · prompt_time t_p [s]: of one of a later wave
+    → time [s]
+    Source: composition; exact
+    Monotone: increasing in first_wave, later_wave, first_prompt, prompt_time
+    >>> round(float(wave_first_token_mean(700.0, 600.0, 76.0, 77.0, 0.1, 0.105)), 2)
+    37.32
+    """
+    whole, first = np.maximum(np.floor(requests / concurrency), 1.0), np.minimum(requests, concurrency)
+    between, rest = whole - 1.0, np.maximum(requests - whole * concurrency, 0.0)
+    full = between * (first_wave + concurrency * prompt_time / 2.0) + between * (between - 1.0) / 2.0 * later_wave
+    last = rest * (first_wave + between * later_wave + rest * prompt_time / 2.0)
+    return (first * first * first_prompt / 2.0 + concurrency * full + last) / requests

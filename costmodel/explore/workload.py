@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.evaluate.answer_facts import Subject
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
+    from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.safety import Safety
     from costmodel.explore.scaling import Scaling
 
@@ -138,6 +139,9 @@ class Workload(Protocol):
         Raises:
             CostModelError: the scenario has no plan, or asks for what is not modelled
         """
+
+    def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
+        """A result of its plan in each variant, one after the other or all at once; None where there is no answer."""
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """What stays of an answer."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import ValidationError
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
@@ -16,6 +18,7 @@ from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, tr
 from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
 from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, Workload
+from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
+    from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.scaling import Scaling
 
 _LENGTHS = ("workload.prompt", "workload.output")
@@ -59,6 +63,10 @@ class _Usual:
     def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
         """Nothing that is stated."""
         return {}, ()
+
+    def results_of(self: Workload, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
+        """One after the other."""
+        return (_result_of(self, each, result) for each in variants)
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
         """Results without the ends of their bands, which follow from them."""
@@ -143,6 +151,15 @@ class TrainingWorkload(_Usual):
         from costmodel.explore.compare.select_plan import answered
 
         return answered(self.case, best=best, bands=_with_bands(self, results))
+
+    def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
+        """Rows of one evaluation, unless bands are looked at."""
+        from costmodel.explore.vary.variant_rows import results_in_rows
+
+        bands = _with_bands(self, [result])
+        rows = [None] * len(variants) if bands else results_in_rows(self.case, variants, result)
+        for variant, found in zip(variants, rows, strict=True):
+            yield _result_of(self, variant, result) if found is None else found
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -464,6 +481,14 @@ def _with_bands(asked: Workload, results: Collection[str]) -> bool:
     """Whether bands are looked at, where all results are or these and limits."""
     looked_at = (*results, *(limit.column for limit in stated_limits(asked.case.scenario.limits)))
     return not results or any(name == asked.chance or name.endswith(("_low", "_high")) for name in looked_at)
+
+
+def _result_of(asked: Workload, variant: Variant, result: str) -> float | None:
+    """A result of the plan in a variant of the scenario; None where there is no answer."""
+    try:
+        return float(asked.of(variant.case).answer([result]).costs[result])
+    except (ValidationError, CostModelError):
+        return None
 
 
 def _trained(answer: PlanAnswer) -> Answer:

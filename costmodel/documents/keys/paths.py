@@ -27,15 +27,15 @@ def has_key(here: BaseModel, path: str) -> bool:
     return isinstance(inside, BaseModel) and last in type(inside).model_fields
 
 
-def changed(here: Any, path: str, value: Any) -> Any:
+def changed(here: Any, path: str, value: Any, *, checked: bool = True) -> Any:
     """The same with another value at a path that is there; the document that holds it is checked as on reading."""
     part, _, rest = path.partition(".")
-    inner = changed(at(here, part), rest, value) if rest else value
+    inner = changed(at(here, part), rest, value, checked=checked) if rest else value
     if isinstance(here, dict):
         return {**here, part: inner}
     if isinstance(here, list):
         return [inner if str(index) == part else item for index, item in enumerate(here)]
-    if rest:
+    if rest or not checked:
         return here.model_copy(update={part: inner})
     given = {type(here).model_fields[name].alias or name: held for name, held in here}
     return type(here).model_validate({**given, part: inner})

@@ -73,7 +73,7 @@ class Peak(Sourced):
     @property
     def wide(self) -> FlopRate | None:
         """In 16 bits: bf16, of a part without it fp16."""
-        return self.bf16 or self.fp16
+        return self.fp16 if self.bf16 is None else self.bf16
 
 
 class ChipLimits(Sourced):

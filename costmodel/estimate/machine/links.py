@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -24,7 +26,7 @@ def network_rate(inputs: Machine, share: float, group: Group, operation: Operati
     """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
     cluster, accelerators = inputs.case.cluster, inputs.case.node.accelerators
     rate = own = interface_rate(inputs.case, share)
-    if (bound := inputs.bound_between(group.name)) < own:
+    if (bound := inputs.bound_between(group.name)) < math.inf and bound < own:
         rate = own = bound
     if cluster.rails != "none":
         with term("rail"):

@@ -9,6 +9,7 @@ from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, show, significant
 
 
@@ -71,5 +72,5 @@ class AssumptionLog:
         """The stated value, or the default."""
         if written is not None:
             return written
-        self.note(path, show(default, unit), origin)
+        self.note(path, show(number(default), unit), origin)
         return default

@@ -8,6 +8,7 @@ from costmodel.documents.schemas.stack import GradientType
 from costmodel.estimate.machine.clock_throttling import cap_over_rating, slowdown_of
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.stack_in_use import attention_in_use
 from costmodel.ground.errors import fail
 from costmodel.ground.units import show
@@ -39,14 +40,16 @@ def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, G
 
 def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
     """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step."""
-    share = show(linear.fit.compute_share, "1")
+    share = show(number(linear.fit.compute_share), "1")
     log.note("attention and matmul", f"{attention_in_use(case)}; {share} of peak alone", origin)
     fit = case.efficiency.sustained
     if fit is None or case.scenario.assume.sustained is not None:
         return
-    found = float(slowdown_of(case))
-    capped = ", capped" if cap_over_rating(case) < 1 else ""
-    log.note("assume.sustained", show(found, "1"), origin if found == fit.factor else f"{origin}, by power{capped}")
+    found = number(slowdown_of(case))
+    capped = ", capped" if number(cap_over_rating(case)) < 1 else ""
+    log.note(
+        "assume.sustained", show(found, "1"), origin if found == number(fit.factor) else f"{origin}, by power{capped}"
+    )
 
 
 def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:
@@ -57,5 +60,5 @@ def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> floa
         sentence, place = f"{case.accelerator.name} has no {written} peak", case.place("assume.mfu_peak")
         raise fail("D016", sentence, place, "take another assume.mfu_peak")
     if (recipe.narrow or recipe.full) and written is None:
-        log.note("assume.mfu_peak", f"{recipe.type}, {show(peak, 'FLOP/s')}", f"precision {recipe.name}")
+        log.note("assume.mfu_peak", f"{recipe.type}, {show(number(peak), 'FLOP/s')}", f"precision {recipe.name}")
     return peak

@@ -71,8 +71,8 @@ def _with_all_experts(kind: Layers) -> Layers:
 def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
     """The optimizer of a case, with states of 16 bits where no copy of the weights has 32."""
     optimizer, states = case.optimizer, case.stack.states
-    pure = states.weights + states.master < _SINGLE and not RECIPES[case.scenario.workload.precision].full
-    if not (optimizer.as_weights and pure):
+    wide = RECIPES[case.scenario.workload.precision].full
+    if not optimizer.as_weights or wide or states.weights + states.master >= _SINGLE:
         return optimizer
     log.note("workload.optimizer", "states in bf16, as the weights", f"stacks/{case.stack.name}")
     root = None if optimizer.root is None else optimizer.root / 2

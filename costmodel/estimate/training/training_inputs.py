@@ -246,7 +246,8 @@ class TrainingInputs(Machine):
         Other vendors' libraries are assumed to pad.
         """
         accelerator = self.case.accelerator
-        return accelerator.peak.fp32 or self.rates.peak if accelerator.vendor == "NVIDIA" else self.rates.peak
+        vector = accelerator.peak.fp32 if accelerator.vendor == "NVIDIA" else None
+        return self.rates.peak if vector is None else vector
 
     @property
     def vector_rate(self) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 
 from costmodel.documents.keys import paths
@@ -73,3 +74,33 @@ def changed(case: C, path: str, value: float) -> C:
     """The case with one number of one of its documents changed; its bounds are checked as on reading."""
     held, key = holding(path)
     return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})
+
+
+@record
+class Variant:
+    """A case with other numbers in its documents, and these numbers by their paths."""
+
+    case: LoadedScenario
+    figures: Mapping[str, float]
+
+
+def variant(case: LoadedScenario, figures: Mapping[str, float]) -> Variant:
+    """The case with some numbers changed, which are checked."""
+    for path, figure in figures.items():
+        case = changed(case, path, figure)
+    return Variant(case, figures)
+
+
+def in_columns(case: C, variants: Sequence[Variant]) -> C:
+    """The case with columns, of a row for each variant, in the place of numbers that variants change.
+
+    Equations take columns where they take numbers. What reads a document as one number raises a TypeError or a
+    ValueError.
+    """
+    for path in dict.fromkeys(path for each in variants for path in each.figures):
+        held, key = holding(path)
+        document = getattr(case, held)
+        own = paths.at(document, key)
+        column = np.array([each.figures.get(path, own) for each in variants], dtype=np.float64)
+        case = replace(case, **{held: paths.changed(document, key, column, checked=False)})
+    return case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import ValidationError
@@ -12,15 +12,14 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.efficiency import Fitted
 from costmodel.estimate.machine.number_formats import by_best_matmul
-from costmodel.explore.compare.input_paths import changed, holding, leaves
+from costmodel.explore.compare.input_paths import InputValue, Variant, changed, holding, leaves, variant
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.vary.knob import TENTH, Knob, scaled
 from costmodel.explore.workload import PlanAnswer, Workload
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
-Looked = Callable[[LoadedScenario], float]  # the result that is looked at, of a scenario
-
+_SIGNS = (-1.0, 1.0)
 _MANY = 3  # figures that stand together from which on all are turned at once first
 _ASIDE = ("model.", "workload.", "plan.", "cluster.nodes")
 _PRICES = ("assume.price", "cluster.node.price.")  # which move costs alone
@@ -56,78 +55,105 @@ def sensitivity(asked: Workload, result: str = "", pace: Watcher = UNWATCHED) ->
         hint = "" if base.refused else held.missing(result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(asked.case.file), hint or _SHOWS)
 
-    def looked(case: LoadedScenario) -> float:
-        return float(held.of(case).answer([result]).costs[result])
-
-    found = (*_figures(held.case, value, looked, pace), *_chosen(held, value, looked))
+    found = (*_figures(held, result, value, pace), *_chosen(held, result, value))
     moving = (knob for knob in found if knob.swing > 1e-9)
     return Sensitivity(asked, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
 
 
-def _chosen(held: Workload, value: float, looked: Looked) -> Iterator[Knob]:
+def _chosen(held: Workload, result: str, value: float) -> Iterator[Knob]:
     """Figures that users choose, turned by a step to either side."""
     for choice in held.choices():
         ends = (choice.value - choice.step, choice.value + choice.step)
-        low, high = (_change(held.case, choice.path, end, value, looked) for end in ends)
+        low, high = (_change(held, choice.path, end, result, value) for end in ends)
         turned = scaled(choice.text, ends[0] / choice.value), scaled(choice.text, ends[1] / choice.value)
         yield Knob(choice.path, choice.text, choice.kind, choice.step / choice.value, low, high, turned)
 
 
-def _change(case: LoadedScenario, path: str, figure: float, value: float, looked: Looked) -> float:
+def _change(held: Workload, path: str, figure: float, result: str, value: float) -> float:
     """The share by which a result changes where a number is another; none where it may not be."""
-    try:
-        return looked(changed(case, path, figure)) / value - 1
-    except (ValidationError, CostModelError):
-        return 0.0
+    turned = _possible(held.case, {path: figure})
+    found = None if turned is None else next(held.results_of([turned], result))
+    return 0.0 if found is None else found / value - 1
 
 
-def _figures(case: LoadedScenario, value: float, looked: Looked, pace: Watcher) -> Iterator[Knob]:
-    texts, groups = dict[str, str](), dict[str, dict[str, float]]()
+def _figures(held: Workload, result: str, value: float, pace: Watcher) -> Iterator[Knob]:
+    """Figures of documents, turned down and up, but for groups of them that do not move the result."""
+    case, groups = held.case, dict[str, dict[str, InputValue]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
         aside = path.endswith(_MEASURED_ON) or _stood_in_for(case, path)
         if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
-        texts[path] = leaf.text
-        groups.setdefault(path.rpartition(".")[0], {})[path] = written
-    done = 0
-    for group in groups.values():
-        passed, done = done, done + len(group)
-        pace.go(passed, len(texts))
-        if len(group) >= _MANY and not _moves(case, group, value, looked):
-            continue
-        for number, (path, written) in enumerate(group.items()):
-            pace.go(passed + number, len(texts))
-            spread = _spread(case, path)
-            down, up = (_turned(case, path, written, factor, looked) for factor in (1 - spread, 1 + spread))
-            turned = scaled(texts[path], down[0] / written), scaled(texts[path], up[0] / written)
-            yield Knob(path, texts[path], _kind(path), spread, down[1] / value - 1, up[1] / value - 1, turned)
+        groups.setdefault(path.rpartition(".")[0], {})[path] = leaf
+    large = [{path: leaf.value for path, leaf in group.items()} for group in groups.values() if len(group) >= _MANY]
+    still = _still(held, large, result, value, pace)
+    moving = {path: leaf for group in groups.values() for path, leaf in group.items() if path not in still}
+    spreads = {path: _spread(case, path) for path in moving}
+    turns = [_Turn(path, leaf.value, 1 + sign * spreads[path]) for path, leaf in moving.items() for sign in _SIGNS]
+    ends = _turned(held, turns, result, pace)
+    for (path, leaf), down, up in zip(moving.items(), ends[::2], ends[1::2], strict=True):
+        turned = scaled(leaf.text, down[0] / leaf.value), scaled(leaf.text, up[0] / leaf.value)
+        low, high = down[1] / value - 1, up[1] / value - 1
+        yield Knob(path, leaf.text, _kind(path), spreads[path], low, high, turned)
 
 
-def _moves(case: LoadedScenario, group: Mapping[str, float], value: float, looked: Looked) -> bool:
-    """Whether figures that stand together, such as those of a format that is not in use, move the result at all."""
-    for sign in (-1.0, 1.0):
-        turned = case
-        try:
-            for path, written in group.items():
-                figure = written * (1 + sign * _spread(case, path))
-                turned = changed(turned, path, min(figure, 1.0) if written < 1 else figure)
-            if looked(turned) != value:
-                return True
-        except (ValidationError, CostModelError):
-            return True
-    return False
+def _still(
+    held: Workload, groups: Sequence[Mapping[str, float]], result: str, value: float, pace: Watcher
+) -> frozenset[str]:
+    """Figures of groups, such as those of a format that is not in use, that together do not move the result."""
+    for sign in _SIGNS:
+        turned = [_possible(held.case, _all_turned(held.case, group, sign)) for group in groups]
+        found = held.results_of([each for each in turned if each is not None], result)
+        still = []
+        for number, (group, each) in enumerate(zip(groups, turned, strict=True)):
+            pace.go(number, len(groups))
+            if each is not None and next(found) == value:
+                still.append(group)
+        groups = still
+    return frozenset(path for group in groups for path in group)
 
 
-def _turned(case: LoadedScenario, path: str, value: float, factor: float, looked: Looked) -> tuple[float, float]:
-    """A figure times a factor, and the result with it; a share stops at 1."""
-    for figure in (value * factor, 1.0 if value < 1 else value, value):
-        try:
-            return figure, looked(changed(case, path, figure))
-        except (ValidationError, CostModelError):
-            continue
-    return value, math.nan
+def _all_turned(case: LoadedScenario, group: Mapping[str, float], sign: float) -> dict[str, float]:
+    turned = {path: written * (1 + sign * _spread(case, path)) for path, written in group.items()}
+    return {path: min(figure, 1.0) if group[path] < 1 else figure for path, figure in turned.items()}
+
+
+@record
+class _Turn:
+    """A figure, and how many times as large it becomes."""
+
+    path: str
+    written: float
+    factor: float
+
+    @property
+    def figures(self) -> tuple[float, float, float]:
+        """What is tried for it, one after the other where it may not be: a share stops at 1."""
+        return self.written * self.factor, 1.0 if self.written < 1 else self.written, self.written
+
+
+def _turned(held: Workload, turns: Sequence[_Turn], result: str, pace: Watcher) -> list[tuple[float, float]]:
+    """Each figure as it may be, and the result with it."""
+    found: dict[int, tuple[float, float]] = {}
+    for attempt in range(3):
+        figures = {place: turn.figures[attempt] for place, turn in enumerate(turns) if place not in found}
+        tried = {place: _possible(held.case, {turns[place].path: figure}) for place, figure in figures.items()}
+        possible = {place: each for place, each in tried.items() if each is not None}
+        values = held.results_of([*possible.values()], result)
+        for place in possible:
+            pace.go(len(found), len(turns))
+            if (there := next(values)) is not None:
+                found[place] = figures[place], there
+    return [found.get(place, (turn.written, math.nan)) for place, turn in enumerate(turns)]
+
+
+def _possible(case: LoadedScenario, figures: Mapping[str, float]) -> Variant | None:
+    """The case with other figures; None where these may not be."""
+    try:
+        return variant(case, figures)
+    except (ValidationError, CostModelError):
+        return None
 
 
 def _whole(case: LoadedScenario, path: str, value: float) -> bool:

@@ -79,9 +79,10 @@ def kept_gradient(states: StateBytes, summed: float, *, zero: int) -> float:
 
 def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, backward: Number) -> Number:
     """Additional bytes of an optimizer step on the device beyond the peak of backward."""
-    states, root = inputs.stack.states, inputs.optimizer.root or 0.0
-    gradient, roots = states.step_gradient or 0.0, states.step_roots or 0.0
-    if "optimizer" in block.structure.offload or not (gradient or (roots and root)):
+    states = inputs.stack.states
+    stated = (states.step_gradient, states.step_roots, inputs.optimizer.root)
+    gradient, roots, root = (0.0 if each is None else each for each in stated)
+    if "optimizer" in block.structure.offload or not (np.any(gradient) or (np.any(roots) and np.any(root))):
         return 0.0
     return update_bytes(_updated(inputs, block, held), gradient, roots, root, backward)
 

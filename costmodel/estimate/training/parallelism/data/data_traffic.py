@@ -118,7 +118,7 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
     """All-gather of updated weights once per step; embedding, head and adapters stay wide."""
     compute = inputs.stack.states.compute
     with term("dp weights"):
-        if inputs.gathered == compute or inputs.tuning is not None:
+        if np.all(inputs.gathered == compute) or inputs.tuning is not None:
             weights = gradient_traffic(parameters, compute)
         else:
             layers = gradient_traffic(parameters - ends, inputs.gathered)

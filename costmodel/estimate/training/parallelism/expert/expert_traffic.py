@@ -110,7 +110,7 @@ def expert_traffic(
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
     """The exposed time, and the compute that is slowed down by the hidden part."""
     exposed = exposed_time(sent, compute, overlap, 0.0)
-    return exposed + lost_time(sent - exposed, occupied) if occupied else exposed
+    return exposed + lost_time(sent - exposed, occupied) if np.any(occupied) else exposed
 
 
 def _dispatch(

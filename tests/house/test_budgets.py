@@ -23,9 +23,11 @@ BUDGETS = {
     "estimate/serving": 8_200,
     "estimate/training": 7_750,
     "evidence": 7_150,
-    "exchange": 4_550,
-    "exchange/exporters": 2_550,
-    "exchange/importers": 11_050,
+    "exchange": 4_900,
+    "exchange/huggingface": 4_050,
+    "exchange/megatron": 2_400,
+    "exchange/serving": 2_700,
+    "exchange/training": 3_500,
     "explore": 14_150,  # searches of reinforcement learning over values, and their front
     "explore/serving": 3_700,
     "ground": 1_900,
@@ -48,7 +50,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(870, slack=10, target=200),
+    "files": Ceiling(847, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(39, slack=5),
     "imports in the longest chain": Ceiling(73, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 from costmodel.documents.reader.foreign_readers import FILE, Foreign
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.exchange.formats import detected
+from costmodel.exchange.detect import detected
+from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.imported import Imported, Loss
-from costmodel.exchange.importers.huggingface import read_config
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError
 

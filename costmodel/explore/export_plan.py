@@ -8,8 +8,8 @@ from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.assumed_rates import gradient_types
-from costmodel.exchange.exporters.export import TARGETS, Exported, exported
-from costmodel.exchange.exporters.job import Job
+from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
+from costmodel.exchange.training.job import Job
 from costmodel.explore.compare.select_plan import answered, ranked
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES

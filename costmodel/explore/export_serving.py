@@ -21,14 +21,14 @@ from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer, answer, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.exchange.exporters.engines.engine_export import (
+from costmodel.exchange.serving.exported_command import (
     ENGINES,
     ExportedCommand,
     exported_apart,
     exported_command,
 )
-from costmodel.exchange.exporters.engines.serving_job import ServingJob, rounded_share
-from costmodel.exchange.importers.serving.served_types import experts_of_checkpoint, types_of_checkpoint
+from costmodel.exchange.serving.serving_job import ServingJob, rounded_share
+from costmodel.exchange.serving.types import experts_of_checkpoint, types_of_checkpoint
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.longest_context import kinds_of, with_longest_context
 from costmodel.explore.serving.search_layouts import search

@@ -13,13 +13,14 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
-from costmodel.exchange.formats import ACCELERATE, CONFIG, DEEPSPEED, detected
+from costmodel.exchange.detect import CONFIG, detected
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
-from costmodel.exchange.importers.launch.layer import Layer
-from costmodel.exchange.importers.launch.read import LAYERED, read_layer
-from costmodel.exchange.importers.launch.settle import CONFIG_FILE, settled
 from costmodel.exchange.machines.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
+from costmodel.exchange.training import accelerate, deepspeed
+from costmodel.exchange.training.formats import LAYERED, read_layer
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.settle import CONFIG_FILE, settled
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.typed_commands import is_typed_command
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
@@ -120,7 +121,7 @@ def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
 
 def _read_named(text: str, name: str) -> Layer:
     """A configuration of DeepSpeed, in JSON, or of accelerate, which may name one."""
-    return read_layer(text, name, DEEPSPEED if text.lstrip().startswith("{") else ACCELERATE)
+    return read_layer(text, name, deepspeed.TITLE if text.lstrip().startswith("{") else accelerate.TITLE)
 
 
 def _unquoted(read_named: Callable[[str, str], Layer], text: str, path: Path) -> Layer:

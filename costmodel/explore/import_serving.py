@@ -13,14 +13,14 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.exchange.formats import CONFIG, SERVING, TRT_OPTIONS
+from costmodel.exchange.detect import CONFIG, SERVING, TRT_OPTIONS
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
-from costmodel.exchange.importers.launch.layer import Layer
-from costmodel.exchange.importers.serving import read_option_file, read_serve_command
-from costmodel.exchange.importers.serving.serve_commands import TRT_LLM
-from costmodel.exchange.importers.serving.served_types import without_ending
-from costmodel.exchange.importers.serving.settle_serving import settled_serving
 from costmodel.exchange.models import imported_model
+from costmodel.exchange.serving.commands import TRT_LLM
+from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command
+from costmodel.exchange.serving.settle_serving import settled_serving
+from costmodel.exchange.serving.types import without_ending
+from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.import_layers import OpenedFile, config_origin, facts_of, given_beside, with_model, with_named
 from costmodel.explore.short_form import OF_LOADS, flag_assignment

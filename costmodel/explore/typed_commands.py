@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from costmodel.exchange.formats import detected
+from costmodel.exchange.detect import detected
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
 # Programs that start a training or an engine, by their first word.

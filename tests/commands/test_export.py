@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from costmodel.commands.export import ExportFormat
-from costmodel.exchange.exporters.engines.engine_export import ENGINES
-from costmodel.exchange.exporters.export import TARGETS
+from costmodel.exchange.serving.exported_command import ENGINES
+from costmodel.exchange.training.exported_job import TARGETS
 
 Run = Callable[..., Any]
 

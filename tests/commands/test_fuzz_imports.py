@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchange.importers.test_serve_commands import POD, SGLANG, TRT, VLLM
+from exchange.serving.test_serve_commands import POD, SGLANG, TRT, VLLM
 from exchange.test_fuzz import broken_texts, broken_trees
 from exchange.test_fuzz_launch import TEXTS
 from exchange.test_fuzz_launch import broken as broken_launches
@@ -19,7 +19,7 @@ from exchange.test_fuzz_scripts import broken as broken_scripts
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from costmodel.exchange.formats import SERVING
+from costmodel.exchange.detect import SERVING
 
 ENOUGH = 30  # cases when --fuzz does not say
 BESIDE = "accelerators=8 model=llama-3.1-8b workload.sequence=4096 plan.micro_batch=1"

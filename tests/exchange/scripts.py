@@ -6,7 +6,7 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.imported import Imported
-from costmodel.exchange.importers.megatron import read_options
+from costmodel.exchange.megatron.scenario import read_options
 from costmodel.ground.errors import CostModelError, Fault
 
 FILE = "train.sh"

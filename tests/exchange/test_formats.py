@@ -7,10 +7,10 @@ import json
 import pytest
 from each import each
 
-from costmodel.exchange.formats import CONFIG, FORMATS, MEGATRON, detected, scores
+from costmodel.exchange.detect import CONFIG, FORMATS, MEGATRON, detected, scores
 from costmodel.ground.errors import CostModelError
+from exchange.published import configs
 
-from .published import configs
 from .scripts import DEEPSEEK, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN
 
 OTHERS = {

@@ -19,8 +19,7 @@ from verify.real.config_cases import families, named, small
 
 from costmodel.ground.errors import CostModelError
 from exchange.hostile import outcome
-
-from .published import FILE, configs, model, read
+from exchange.published import FILE, configs, model, read
 
 ENOUGH = 150  # cases when --fuzz does not say
 CONFIGS = [*configs().values(), *({**named(family), **small(family)} for family in families())]

@@ -14,38 +14,38 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.library import read
-from costmodel.exchange.formats import (
-    ACCELERATE,
-    ARGUMENTS,
-    AXOLOTL,
-    BRIDGE,
-    DEEPSPEED,
-    LLAMA_FACTORY,
-    MAXTEXT,
-    NANOTRON,
-    SERVING,
-    TORCHTITAN,
-    TORCHTUNE,
-)
+from costmodel.exchange.detect import SERVING
 from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.exchange.importers.launch.layer import Layer
-from costmodel.exchange.importers.launch.read import read_layer
-from costmodel.exchange.importers.launch.settle import settled
-from costmodel.exchange.importers.serving import read_serve_command
-from costmodel.exchange.importers.serving.settle_serving import settled_serving
+from costmodel.exchange.serving.engine_files import read_serve_command
+from costmodel.exchange.serving.settle_serving import settled_serving
+from costmodel.exchange.training import (
+    accelerate,
+    axolotl,
+    bridge,
+    deepspeed,
+    llama_factory,
+    maxtext,
+    nanotron,
+    torchtitan,
+    torchtune,
+    transformers,
+)
+from costmodel.exchange.training.formats import read_layer
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.settle import settled
 from costmodel.ground.errors import Fault
 from exchange.hostile import outcome
-from exchange.importers.test_accelerate import MEGATRON as BEHIND_ACCELERATE
-from exchange.importers.test_argument_texts import CALL
-from exchange.importers.test_argument_texts import FACTORY as WORDS_OF_FACTORY
-from exchange.importers.test_argument_texts import SCRIPT as WORDS_OF_TRAINER
-from exchange.importers.test_launch import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
-from exchange.importers.test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
-from exchange.importers.test_other_trainers import NANOTRON as YAML_OF_NANOTRON
-from exchange.importers.test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
-from exchange.importers.test_serve_commands import POD, SCRIPT, SGLANG, TRT, VLLM
-from exchange.importers.test_torchtitan import FIRST as FIRST_OF_TITAN
-from exchange.importers.test_torchtitan import RECIPE as RECIPE_OF_TITAN
+from exchange.serving.test_serve_commands import POD, SCRIPT, SGLANG, TRT, VLLM
+from exchange.training.test_accelerate import MEGATRON as BEHIND_ACCELERATE
+from exchange.training.test_argument_texts import CALL
+from exchange.training.test_argument_texts import FACTORY as WORDS_OF_FACTORY
+from exchange.training.test_argument_texts import SCRIPT as WORDS_OF_TRAINER
+from exchange.training.test_launch import FSDP1, FSDP2, MCORE, MESH_OF_THREE, OLD_OFFLOAD, QLORA, RECIPE, TITAN
+from exchange.training.test_other_trainers import MAXTEXT as YAML_OF_MAXTEXT
+from exchange.training.test_other_trainers import NANOTRON as YAML_OF_NANOTRON
+from exchange.training.test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
+from exchange.training.test_torchtitan import FIRST as FIRST_OF_TITAN
+from exchange.training.test_torchtitan import RECIPE as RECIPE_OF_TITAN
 
 ENOUGH = 150  # cases when --fuzz does not say
 ARGS = (
@@ -53,14 +53,14 @@ ARGS = (
 )
 MESH = FSDP2 + "parallelism_config:\n  parallelism_config_dp_shard_size: 4\n  parallelism_config_tp_size: 2\n"
 TEXTS = [
-    (json.dumps(OLD_OFFLOAD, indent=1), DEEPSPEED), (FSDP1, ACCELERATE), (MESH, ACCELERATE), (ARGS, ARGUMENTS),
-    (TITAN, TORCHTITAN), (RECIPE, TORCHTITAN),
-    (YAML_OF_NANOTRON, NANOTRON), (YAML_OF_MAXTEXT, MAXTEXT), (YAML_OF_TORCHTUNE, TORCHTUNE),
-    (QLORA, AXOLOTL), (MESH_OF_THREE, AXOLOTL), (MCORE, LLAMA_FACTORY),
-    ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", BRIDGE),
-    (WORDS_OF_TRAINER, ARGUMENTS), (CALL, ARGUMENTS), (WORDS_OF_FACTORY, LLAMA_FACTORY),
-    (FIRST_OF_TITAN, TORCHTITAN), (RECIPE_OF_TITAN, TORCHTITAN), (BEHIND_ACCELERATE, ACCELERATE),
-    ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", TORCHTITAN),
+    (json.dumps(OLD_OFFLOAD, indent=1), deepspeed.TITLE), (FSDP1, accelerate.TITLE), (MESH, accelerate.TITLE),
+    (ARGS, transformers.TITLE), (TITAN, torchtitan.TITLE), (RECIPE, torchtitan.TITLE),
+    (YAML_OF_NANOTRON, nanotron.TITLE), (YAML_OF_MAXTEXT, maxtext.TITLE), (YAML_OF_TORCHTUNE, torchtune.TITLE),
+    (QLORA, axolotl.TITLE), (MESH_OF_THREE, axolotl.TITLE), (MCORE, llama_factory.TITLE),
+    ("torchrun a.py model.seq_length=4096 train.micro_batch_size=1 mixed_precision=bf16_mixed", bridge.TITLE),
+    (WORDS_OF_TRAINER, transformers.TITLE), (CALL, transformers.TITLE), (WORDS_OF_FACTORY, llama_factory.TITLE),
+    (FIRST_OF_TITAN, torchtitan.TITLE), (RECIPE_OF_TITAN, torchtitan.TITLE), (BEHIND_ACCELERATE, accelerate.TITLE),
+    ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", torchtitan.TITLE),
 ]  # fmt: skip
 WORDS = [
     "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "x" * 5000, "null", "true", '""', "auto", "[]", "{}", "[[[[",

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from costmodel.exchange.importers.megatron.table import OPTIONS
+from costmodel.exchange.megatron.options import READ
 from exchange.hostile import outcome
-from exchange.importers.test_megatron_arguments import REAL, printed
+from exchange.megatron.test_megatron_arguments import REAL, printed
 
 from .scripts import DEEPSEEK, FILE, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, read
 
@@ -35,7 +35,7 @@ WORDS = [
 def broken(draw: st.DrawFn) -> str:
     """A script of which some words are replaced, dropped, doubled, or parted by hostile ones."""
     words = re.findall(r"\s+|\S+", draw(st.sampled_from(SCRIPTS)))
-    options = st.sampled_from([f"--{name}" for name in OPTIONS])
+    options = st.sampled_from([f"--{name}" for name in READ])
     for _ in range(draw(st.sampled_from([1, 1, 2, 4, 8]))):
         at = draw(st.integers(0, len(words) - 1))
         what = draw(st.integers(0, 5))

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from costmodel.documents.reader.resolved_scenario import load_any
-from costmodel.exchange.importers.serving import sglang_options, vllm_options
-from costmodel.exchange.importers.serving.option_words import OptionWords, option_words
+from costmodel.exchange.serving import sglang, vllm
+from costmodel.exchange.serving.option_words import OptionWords, option_words
 from costmodel.exchange.shell import read_script
 from costmodel.explore.export_serving import export_engine
 
@@ -16,7 +16,7 @@ from .make import counted, kept, reference, written
 from .real.engine_options import installed
 
 NAMES = reference("engine_options")
-TABLES = {"vllm": vllm_options, "sglang": sglang_options}
+TABLES = {"vllm": vllm, "sglang": sglang}
 
 
 def words(engine: str, text: str) -> OptionWords:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.importers.serving.container_manifest import manifest_trees
+from costmodel.exchange.serving.containers import manifest_trees
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 

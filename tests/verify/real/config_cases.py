@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.exchange.importers.huggingface.families import FAMILIES
-from costmodel.exchange.importers.huggingface.family import FIELDS, Family
+from costmodel.exchange.huggingface.families import FAMILIES
+from costmodel.exchange.huggingface.family import FIELDS, Family
 
 Changes = dict[str, Any]
 

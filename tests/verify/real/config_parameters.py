@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import Any
 
-from costmodel.exchange.importers.huggingface.family import Family
+from costmodel.exchange.huggingface.family import Family
 
 from .config_cases import Changes, changed, changes, families, named, small
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.exchange.importers.huggingface import read_config
+from costmodel.exchange.huggingface import read_config
 from costmodel.ground.errors import CostModelError
 
 from .config_parameters import _built, _parameters

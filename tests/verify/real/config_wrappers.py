@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS, Wrapper
+from costmodel.exchange.huggingface.families.multimodal import WRAPPERS, Wrapper
 
 from .config_parameters import _built
 

@@ -17,7 +17,7 @@ import typing
 from typing import Any
 from unittest.mock import MagicMock
 
-from costmodel.exchange.importers.megatron.table import OPTIONS
+from costmodel.exchange.megatron.options import READ
 
 from .megatron_cases import CASES, options
 
@@ -49,7 +49,7 @@ def counted() -> dict[str, Any]:
     read = {
         name: f"{action.dest} {type(action).__name__.strip('_')} {action.default}"
         for name, action in found.items()
-        if name in OPTIONS
+        if name in READ
     }
     return {"options": " ".join(sorted(found)), "read": read, "cases": [_checked(case) for case in CASES]}
 

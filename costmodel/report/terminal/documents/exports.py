@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.exchange.exporters.engines.serving_job import ServingJob
-from costmodel.exchange.exporters.job import comment_lines
+from costmodel.exchange.remarks import comment_lines
+from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.ground.counts import number_of

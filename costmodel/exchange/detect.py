@@ -1,0 +1,174 @@
+"""Which foreign format a text is of, by its content: how many keys of each format stand in it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from costmodel.exchange.huggingface.families import FAMILIES
+from costmodel.exchange.megatron.options import READ
+from costmodel.exchange.megatron.write import TITLE as MEGATRON
+from costmodel.exchange.training import (
+    accelerate,
+    axolotl,
+    bridge,
+    deepspeed,
+    llama_factory,
+    maxtext,
+    nanotron,
+    torchtitan,
+    torchtune,
+    transformers,
+)  # fmt: skip
+from costmodel.exchange.training.argument_texts import is_call
+from costmodel.exchange.values.option_table import ForeignOption
+from costmodel.ground.errors import Place, fail
+
+OWN = 10  # what a key counts that no other format has
+_FEWEST = 15  # score of a text that is of a format
+_LONGEST = 200_000  # letters that are looked at
+_KEY = re.compile(r"""(?:^|[\s{,('"\[;=])(-{0,2}[A-Za-z_][\w.-]{1,80})(?=["']?\s*[:=]|\s|$|["'])""")
+
+
+CONFIG = "config.json of transformers"
+SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
+
+# What starts a serving engine; such a command may have no options at all.
+_STARTS = re.compile(
+    r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
+    r"|\bvllm/vllm-openai\b|\bvllm[ \t]+bench[ \t]+serve\b|\bbench(?:mark)?_serving\b"
+)
+
+
+class ForeignFormat(NamedTuple):
+    """A format: its name, the keys that it alone has, and others that it has."""
+
+    name: str
+    own: frozenset[str]
+    others: frozenset[str] = frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OF_FAMILIES = frozenset(
+    name.split(".")[0]
+    for family in FAMILIES
+    for option in family.options.values()
+    if isinstance(option, ForeignOption)
+    for name in option.names
+)
+
+# Keys of the formats that are recognised here; those that are not read are of the versions in their names.
+FORMATS = (
+    ForeignFormat(CONFIG, _words("architectures model_type transformers_version"), _OF_FAMILIES),
+    ForeignFormat(
+        MEGATRON,
+        frozenset(f"--{name}" for name in READ) | _words("MODEL_ARGS"),
+        frozenset(name.replace("-", "_") for name in READ),
+    ),
+    ForeignFormat(
+        deepspeed.TITLE,
+        _words("zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer wall_clock_breakdown"),
+        _words("train_batch_size gradient_accumulation_steps bf16 fp16 stage overlap_comm reduce_bucket_size"),
+    ),
+    ForeignFormat(
+        accelerate.TITLE,
+        _words("distributed_type fsdp_sharding_strategy fsdp_auto_wrap_policy num_processes deepspeed_config_file"),
+        _words("num_machines mixed_precision fsdp_config fsdp_version machine_rank parallelism_config"),
+    ),
+    ForeignFormat(
+        torchtitan.TITLE,
+        _words(
+            "data_parallel_shard_degree data_parallel_replicate_degree activation_checkpoint local_batch_size "
+            "data_parallel_degree tensor_parallel_degree pipeline_parallel_degree context_parallel_degree flavor"
+        )
+        | {f"--{key}" for key in torchtitan.TABLE if "." in key},
+        _words("parallelism training seq_len experimental model optimizer"),
+    ),
+    ForeignFormat(
+        bridge.TITLE,
+        frozenset(
+            name for name in bridge.TABLE if name.startswith(("model.", "train.", "trainer.", "data.", "ddp.", "dist."))
+        ),
+        _words("mixed_precision optimizer.lr"),
+    ),
+    ForeignFormat(
+        transformers.TITLE,
+        _words(
+            "per_device_train_batch_size activation_checkpointing gradient_checkpointing per_gpu_train_batch_size "
+            "--per_device_train_batch_size --gradient_checkpointing"
+        ),
+        _words(
+            "output_dir gradient_accumulation_steps bf16 fp16 optim max_steps learning_rate lr_scheduler_type "
+            "model_name_or_path max_length use_peft fsdp fsdp_config --bf16 --fp16 --gradient_accumulation_steps "
+            "--learning_rate --output_dir --model_name_or_path --deepspeed --fsdp --max_steps"
+        ),
+    ),
+    ForeignFormat(
+        axolotl.TITLE,
+        _words("base_model sequence_len dp_shard_size sample_packing val_set_size"),
+        _words("micro_batch_size gradient_accumulation_steps adapter lora_r datasets fsdp_config bf16"),
+    ),
+    ForeignFormat(
+        llama_factory.TITLE,
+        _words(
+            "finetuning_type cutoff_len lora_target template --finetuning_type --cutoff_len --lora_target --template"
+        ),
+        _words(
+            "per_device_train_batch_size gradient_accumulation_steps deepspeed stage bf16 lora_rank "
+            "model_name_or_path --per_device_train_batch_size --gradient_accumulation_steps --deepspeed --stage --bf16 "
+            "--model_name_or_path"
+        ),
+    ),
+    ForeignFormat(
+        SERVING,
+        _words("--max-model-len --gpu-memory-utilization --mem-fraction-static --max-num-seqs --tp_size"),
+        _words("--tensor-parallel-size --tp-size --kv-cache-dtype --dtype --quantization"),
+    ),
+    ForeignFormat(
+        TRT_OPTIONS,
+        _words("kv_cache_config enable_attention_dp cuda_graph_config moe_expert_parallel_size"),
+        _words("tensor_parallel_size max_num_tokens max_batch_size free_gpu_memory_fraction enable_block_reuse"),
+    ),
+    ForeignFormat(
+        torchtune.TITLE,
+        _words("_component_ optimizer_in_bwd enable_activation_checkpointing custom_sharded_layers"),
+        _words("batch_size gradient_accumulation_steps tokenizer dtype checkpointer max_seq_len"),
+    ),
+    ForeignFormat(
+        nanotron.TITLE,
+        _words("batch_accumulation_per_replica pp_engine tp_linear_async_communication model_config"),
+        _words("parallelism tokens micro_batch_size sequence_length zero_stage dp tp pp"),
+    ),
+    ForeignFormat(
+        maxtext.TITLE,
+        _words("ici_fsdp_parallelism dcn_data_parallelism base_emb_dim remat_policy dcn_fsdp_parallelism base_config"),
+        _words("per_device_batch_size max_target_length model_name attention weight_dtype quantization"),
+    ),
+)
+
+
+def scores(text: str) -> list[tuple[ForeignFormat, int]]:
+    """Every format with its score, the highest first."""
+    head = text[:_LONGEST]
+    keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(head)}
+    keys |= {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
+    found = [(entry, OWN * len(keys & entry.own) + len(keys & entry.others)) for entry in FORMATS]
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def detected(text: str, file: str) -> ForeignFormat:
+    """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
+    ranked = scores(text)
+    best, score = ranked[0]
+    if _STARTS.search(text[:_LONGEST]):
+        return next(entry for entry in FORMATS if entry.name == SERVING)
+    if is_call(text[:_LONGEST]):
+        return next(entry for entry in FORMATS if entry.name == transformers.TITLE)
+    nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
+    if score < _FEWEST:
+        hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
+        raise fail("X001", "the format of this text is not known", Place(file), hint)
+    return best

@@ -1,1 +1,0 @@
-"""Serving plans as commands of engines, read back before they are written."""

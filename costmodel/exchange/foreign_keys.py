@@ -1,0 +1,173 @@
+"""A nested foreign text under a table: values by their dotted path, each with its origin, and every fault found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
+from costmodel.exchange.imported import Loss, LossKind, Origin, OriginValue
+from costmodel.exchange.rows import Row, Table, flag
+from costmodel.exchange.values.foreign_values import printable, shown
+from costmodel.ground.errors import Fault, Place
+
+UNKNOWN_STATES = "its memory per parameter is not known here"
+OPTIMIZER_HINT = "--set workload.optimizer=adamw, or another of costmodel list optimizers"
+
+_MOST_UNKNOWN = 12
+_WORDS = re.compile(r"[-_.]")  # between the words of a key
+_SLIP = 0.85  # likeness of a name that is meant to be another
+
+
+class ForeignKeys:
+    """The values of one text; a fault is kept and a harmless value continues in its place."""
+
+    def __init__(self, tree: Mapping[Any, Any], table: Table, file: str, version: str) -> None:
+        self.table, self.file, self.version = table, file, version
+        self.faults: list[Fault] = []
+        self.unless: list[tuple[str, Fault]] = []  # faults that a value of the key takes away
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = []
+        self.stated: dict[str, tuple[Any, Place]] = {}
+        self._unknown: list[tuple[str, Place]] = []
+        self._gather(tree, "")
+        self._renew()
+        self._values: dict[str, OriginValue] = {}
+        self._report()
+
+    def __getitem__(self, name: str) -> OriginValue:
+        """The value of a key; None where it is left out and has no default, or is open."""
+        if name not in self._values:
+            self._values[name] = self._read(name)
+        return self._values[name]
+
+    def given(self, name: str) -> bool:
+        """Whether the text states a key, with a value."""
+        return name in self.stated and self.stated[name][0] is not None and not self.is_open(name)
+
+    def is_open(self, name: str) -> bool:
+        """Whether the text leaves a value to another: auto."""
+        value = self.stated.get(name, (None,))[0]
+        return isinstance(value, str) and value.lower() == "auto"
+
+    def under(self, section: str) -> bool:
+        """Whether the text states anything in a section."""
+        return any(name.startswith(f"{section}.") for name in self.stated)
+
+    def derived(self, value: Any, text: str, name: str = "") -> OriginValue:
+        """A value computed from that of a key."""
+        return OriginValue(value, Origin("derived", text, self.stated[name][1] if name in self.stated else None))
+
+    def assumed(self, value: Any, text: str) -> OriginValue:
+        """A value that the text does not state."""
+        return OriginValue(value, Origin("assumed", text))
+
+    def refuse(self, code: str, sentence: str, name: str = "", hint: str = "") -> None:
+        """A fault, at the place of a key."""
+        place = self.stated[name][1] if name in self.stated else Place(self.file)
+        fault = Fault(code, printable(sentence), place, hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def no_optimizer(self, written: object, name: str) -> None:
+        """A fault for an optimizer without a document, which one that is given beside the file takes away."""
+        place = self.stated[name][1] if name in self.stated else Place(self.file)
+        sentence = printable(f"{name} {str(written)[:80]}: {UNKNOWN_STATES}")
+        self.unless.append(("workload.optimizer", Fault("X003", sentence, place, OPTIMIZER_HINT)))
+
+    def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
+        """Something that a scenario does not express."""
+        loss = Loss(kind, printable(sentence), self.stated[name][1] if name in self.stated else None)
+        if loss not in self.losses:
+            self.losses.append(loss)
+
+    def _gather(self, tree: Mapping[Any, Any], above: str) -> None:
+        for key, value in tree.items():
+            name = f"{above}.{key}" if above else str(key)
+            place = getattr(key, "place", None) or Place(self.file)
+            if isinstance(value, PlacedMapping | dict) and name not in self.table:
+                self._gather(value, name)
+            elif name in self.table:
+                self.stated[name] = (value, place)
+            else:
+                self._unknown.append((name, place))
+
+    def _renew(self) -> None:
+        """Today's keys with the values of older ones."""
+        for name, (value, place) in list(self.stated.items()):
+            today = self.table[name].old
+            if today not in self.table or value is None:
+                continue
+            newer = self.stated.setdefault(today, (value, place))[0]
+            if newer != value:
+                self.refuse("X004", f"{name} is {shown(value)[:80]} and {today} {shown(newer)[:80]}", name)
+
+    def _report(self) -> None:
+        """Losses of single keys, keys of another version, and those that the format does not have."""
+        for name, (value, place) in self.stated.items():
+            rule = self.table[name]
+            if rule.loss is not None and not _is_off(value, rule.harmless) and not self.is_open(name):
+                self.losses.append(Loss(rule.loss[0], f"{name}: {rule.loss[1]}", place))
+            elif not rule.fills and rule.loss is None:
+                self.losses.append(Loss("ignored", name, place))
+            if rule.old:
+                self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} states it"))
+        if self._unknown:
+            names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
+            more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
+            meant = {name: likely_key(name[:80], self.table) for name in names}
+            hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
+            sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
+            hint = " ".join(hints) or "they are left out"
+            self.warnings.append(Fault("X007", sentence, self._unknown[0][1], hint))
+
+    def _read(self, name: str) -> OriginValue:
+        rule = self.table[name]
+        value, place = self.stated.get(name, (None, None))
+        if value is None or self.is_open(name):
+            default = None if self.is_open(name) or rule.default is None else rule.kind.read(rule.default)
+            return OriginValue(default, Origin("default", f"{name}: default of {self.version}"))
+        found = rule.kind.read(value)
+        if found is None:
+            self._refuse_value(rule, value)
+            known = rule.default is not None and rule.key != "workload.optimizer"  # which one given beside replaces
+            found = rule.kind.read(rule.default) if known else None
+        return OriginValue(found, Origin("file", name, place))
+
+    def _refuse_value(self, rule: Row, value: Any) -> None:
+        """A fault for a value that an option does not have, or that no scenario expresses."""
+        name, kind = rule.option, rule.kind
+        if rule.key == "workload.optimizer" and kind.words:
+            self.no_optimizer(value, name)
+        elif kind.unknown:
+            self.refuse("X003", f"{name} {str(value)[:80]}: {kind.unknown}", name)
+        elif kind.words and isinstance(value, str | int | float) and not isinstance(value, bool):
+            self.refuse("X005", f"{name} {shown(str(value))[:80]} is none of {', '.join(kind.words)}", name)
+        else:
+            self.refuse("X005", f"{name} is {shown(value)[:80]}, not {kind.wanted}", name)
+
+
+def _is_off(value: Any, harmless: tuple[Any, ...]) -> bool:
+    """Whether a value changes nothing; a section that is not enabled changes nothing either."""
+    if isinstance(value, PlacedMapping):
+        return not value or flag(value.get("enabled")) is False
+    return _plain(value) in harmless
+
+
+def _plain(value: Any) -> Any:
+    found = flag(value)
+    return value if found is None or (isinstance(value, int | float) and not isinstance(value, bool)) else found
+
+
+def likely_key(name: str, table: Iterable[str]) -> str:
+    """The key that a name is meant to be: one that looks much like it, or whose words begin with its words.
+
+    >>> likely_key("gpu-mem-util", ["gpu-memory-utilization", "max-num-seqs"]), likely_key("top", ["top-p", "tp-size"])
+    ('gpu-memory-utilization', '')
+    """
+    known, words = sorted(table), _WORDS.split(name)
+    whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
+    longer = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
+    return longer[0] if len(longer) == 1 else nearest(name, known, cutoff=_SLIP)

@@ -1,0 +1,61 @@
+"""A format: its rows, and the keys of a scenario that it does not state, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from costmodel.exchange.rows import Table
+from costmodel.ground.record import record
+
+
+def because(reason: str, keys: str, under: str = "plan") -> dict[str, str]:
+    """Keys, between blanks, with one reason.
+
+    >>> because("it has no pipeline", "pp vpp")
+    {'plan.pp': 'it has no pipeline', 'plan.vpp': 'it has no pipeline'}
+    """
+    return dict.fromkeys((f"{under}.{key}" for key in keys.split()), reason)
+
+
+@record
+class Format:
+    """A format with its table.
+
+    name: as the command line has it. version: what the options are of. elsewhere: keys that another file or program of
+    the same job states, with its name. fixed: keys that have one value in this format, with it. cannot: keys without an
+    option, with the reason; a plan in which one of them does something is refused. kind: of files that are written.
+    comment: begins a line of comment; empty where the format has none.
+    """
+
+    name: str
+    title: str
+    version: str
+    table: Table
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""
+    comment: str = "#"
+
+    @property
+    def filled(self) -> set[str]:
+        """Keys that options state, or have a part in."""
+        return {path for row in self.table.values() for path in row.fills.split()}
+
+    @property
+    def not_stated(self) -> dict[str, str]:
+        """Keys that no option states, with the reasons."""
+        filled = self.filled
+        named = {**self.elsewhere, **self.fixed, **self.cannot}
+        return {key: reason for key, reason in named.items() if key not in filled}
+
+    def expresses(self, key: str) -> bool:
+        """Whether files of the format state a key, or leave it to another file of the same job."""
+        inside = any(path == key or path.startswith(f"{key}.") for path in self.filled)
+        return key not in self.cannot and (inside or key in self.elsewhere or key in self.fixed)
+
+    @property
+    def full_name(self) -> str:
+        """What is written, and its version."""
+        return f"{self.kind} for {self.version}"

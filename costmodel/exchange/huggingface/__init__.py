@@ -1,0 +1,150 @@
+"""config.json of Hugging Face transformers to our model document.
+
+The text is all that is read: code that a file points to is never followed. Every value of the document has its origin,
+a key of the file, the default of its configuration class in the version named, or the code of the model's class. What
+the document cannot express is listed with its parameters; over a thousandth of the model, the file is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.huggingface.choose import FamilyChoice, choose
+from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.document import least_parameters, lone_routers, model
+from costmodel.exchange.huggingface.family import Family, Refusal
+from costmodel.exchange.huggingface.ignored import (
+    APPROXIMATED,
+    CANNOT_BE_SAID,
+    OTHER_PARTS,
+    WITHOUT_COST,
+    is_token,
+)
+from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
+from costmodel.exchange.imported import Imported, Loss
+from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, shown
+from costmodel.exchange.values.json_text import parse_json
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
+
+WEIGHTY = 0.001  # share of all parameters that the document may leave out
+_MOST_UNKNOWN = 12
+_SLIP = 0.9  # likeness of a name that is meant to be another
+
+
+def read_config(text: str, file: str, name: str = "", title: str = "") -> Imported:
+    """The model document of a config.json; `name` is that of the document, else the file's own or the class'."""
+    choice = choose(parse_json(text, file), file)
+    config = Config(choice.tree, choice.family, file)
+    title = title or _title(choice.tree, name, choice.family)
+    tree = model(config, document_name(name or title), title)
+    if choice.vision is not None:
+        tree["vision"] = choice.vision
+    for refusal in choice.family.refusals:
+        _refuse(config, refusal)
+    stored, narrowed = stored_weights(config, mixture=any("experts" in kind for kind in tree["layers"]))
+    tree |= stored
+    losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
+    losses += [*_costs(config, choice), *narrowed]
+    _weigh(config, losses, tree)
+    warnings = [*config.warnings, *_unknown(config, choice)]
+    if config.faults:
+        raise CostModelError(*config.faults)
+    document, origins = placed(tree, Place(file))
+    validate(Model, document, file)
+    kind = f"config.json of transformers, {choice.family.classes[0]}"
+    return Imported(kind, document, origins, tuple(losses), tuple(warnings))
+
+
+def _title(tree: Mapping, name: str, family: Family) -> str:
+    """What the file calls itself, else the name given, else its class."""
+    written = tree.get("_name_or_path")
+    if isinstance(written, str) and written.strip("./ "):
+        last = written.rstrip("/").rsplit("/", 1)[-1][:LONGEST_NAME]
+        return "".join(letter for letter in last if letter.isprintable())
+    return name or family.name
+
+
+# --- what the document cannot express
+
+
+def _refuse(config: Config, refusal: Refusal) -> None:
+    value, place = config.written(refusal.name)
+    if place is None:
+        return
+    for item in refusal.harmless:
+        wanted = config.number(item[1:]) if isinstance(item, str) and item.startswith("=") else item
+        if value == wanted and isinstance(value, bool) == isinstance(wanted, bool):
+            return
+    sentence = f"{config.family.classes[0]} with {refusal.name} {shown(value)}"
+    config.refuse("X003", sentence, place, f"{refusal.reason}; nothing was written")
+
+
+def _family_losses(config: Config) -> list[Loss]:
+    return [loss for lost in config.family.losses if (loss := lost(config)) is not None]
+
+
+def _weigh(config: Config, losses: list[Loss], tree: dict[str, Any]) -> None:
+    """A fault for every loss of too many parameters to be left out."""
+    least = least_parameters(tree) if not config.faults else float("inf")
+    for loss in losses:
+        if abs(loss.parameters) > WEIGHTY * least:
+            share = abs(loss.parameters) / least
+            sentence = f"{config.family.classes[0]}: {loss.sentence}, {abs(loss.parameters):,.0f} parameters"
+            hint = f"up to {share:.2%} of the model, which the document cannot express; nothing was written"
+            config.refuse("X003", sentence, loss.place, hint)
+
+
+def _costs(config: Config, choice: FamilyChoice) -> list[Loss]:
+    """Options that are set in the file and missing in the document, by their effect on the cost."""
+    losses, used = [], known_options(config.family)
+    for key, value in config.tree.items():
+        name = str(key)
+        if name in used or name in choice.outer or name in KEYS:
+            continue
+        if name in CANNOT_BE_SAID and value:
+            losses.append(Loss("not expressible", CANNOT_BE_SAID[name], key.place))
+        elif name in APPROXIMATED and value:
+            losses.append(Loss("approximated", f"{name}: {APPROXIMATED[name]}", key.place))
+        elif _costless(name, config.family):
+            losses.append(Loss("ignored", name, key.place))
+    return losses
+
+
+def known_options(family: Family) -> set[str]:
+    """Keys at the top of a file that options of the family read, or that refusals look at."""
+    spelled = [name for option in family.options.values() for name in option.names]
+    return {name.split(".")[0] for name in (*spelled, *(refusal.name for refusal in family.refusals))}
+
+
+def knows(family: Family, name: str) -> bool:
+    """Whether the table has an entry for an option, or lists it as without cost."""
+    return (
+        name in known_options(family)
+        or name in KEYS
+        or _costless(name, family)
+        or OTHER_PARTS.fullmatch(name) is not None
+    )
+
+
+def _costless(name: str, family: Family) -> bool:
+    listed = name in WITHOUT_COST or name in family.quiet or name in APPROXIMATED or name in CANNOT_BE_SAID
+    return listed or is_token(name) or name.startswith("_")
+
+
+def _unknown(config: Config, choice: FamilyChoice) -> list[Fault]:
+    """One warning that lists the options that the table does not know; the nearest known one where a letter is off."""
+    used = known_options(config.family)
+    unknown = [key for key in config.tree if not knows(config.family, str(key)) and str(key) not in choice.outer]
+    if not unknown:
+        return []
+    names = [shown(str(key)).strip("'") for key in unknown[:_MOST_UNKNOWN]]
+    more = f" and {len(unknown) - _MOST_UNKNOWN} more" if len(unknown) > _MOST_UNKNOWN else ""
+    meant = {name: nearest(name, sorted(used), cutoff=_SLIP) for name in names}
+    hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
+    sentence = f"options that {config.family.configuration} does not have: {', '.join(names)}{more}"
+    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]

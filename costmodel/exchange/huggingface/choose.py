@@ -1,0 +1,287 @@
+"""Which family a config.json is of, and where in it the text model stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.huggingface.families import FAMILIES
+from costmodel.exchange.huggingface.families.multimodal import WRAPPERS, Wrapper
+from costmodel.exchange.huggingface.families.refused import class_stem, reason
+from costmodel.exchange.huggingface.family import TRANSFORMERS, Family, Half
+from costmodel.exchange.huggingface.ignored import OTHER_PARTS
+from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+_TIED = "tie_word_embeddings"
+_SLIP = 0.9  # likeness of a name that is meant to be another
+_KNOWN = [name for family in FAMILIES for name in family.classes]
+
+
+class FamilyChoice(NamedTuple):
+    """A family, the mapping that it reads, and what of the file is left out."""
+
+    family: Family
+    tree: Mapping
+    losses: tuple[Loss, ...]
+    outer: frozenset[str]
+    vision: Half | None = None
+
+
+class _Named(NamedTuple):
+    """How a mapping names its model: the first of its architectures, and its model type."""
+
+    architecture: str
+    model_type: str
+    place: Place
+
+
+def choose(tree: Any, file: str) -> FamilyChoice:
+    """The family of a file, or a fault that names class and key."""
+    if not isinstance(tree, Mapping):
+        raise fail("X001", "a config.json is a mapping of keys to values", Place(file, 1, 1))
+    named = _named(tree, file)
+    wrapper = next((one for one in WRAPPERS if _around(one, named)), None)
+    if wrapper is None:
+        return FamilyChoice(_family(named), tree, (), frozenset())
+    return _inside(wrapper, tree, named, file)
+
+
+def _named(tree: Mapping, file: str) -> _Named:
+    """The names in a mapping; at least one of the two has to be there."""
+    listed, model_type = tree.get("architectures"), tree.get("model_type")
+    places = {str(key): key.at for key in tree if str(key) in ("architectures", "model_type")}
+    place = places.get("architectures") or places.get("model_type") or Place(file, 1, 1)
+    first = listed[0] if isinstance(listed, list) and listed else None
+    wrong = [Fault("D006", "architectures is a list of class names", places["architectures"])] if _odd(listed) else []
+    if model_type is not None and not isinstance(model_type, str):
+        wrong.append(Fault("D006", f"model_type is text, not {shown(model_type)}", places["model_type"]))
+    if wrong:
+        raise CostModelError(*wrong)
+    if first is None and not model_type:
+        hint = "a config.json of transformers has architectures and model_type"
+        raise fail("X001", "neither architectures nor model_type stands in the file", Place(file, 1, 1), hint)
+    return _Named(shown(first or "").strip("'"), shown(model_type or "").strip("'"), place)
+
+
+def _odd(listed: Any) -> bool:
+    return listed is not None and not (isinstance(listed, list) and all(isinstance(name, str) for name in listed))
+
+
+def _around(wrapper: Wrapper, named: _Named) -> bool:
+    """Whether a file is of that wrapper: its class decides, where it names one."""
+    if named.architecture:
+        return named.architecture in wrapper.classes
+    return named.model_type in wrapper.types
+
+
+def _family(named: _Named) -> Family:
+    """The family of a class; of several that share one, that of the model type. Without a class, by the type alone."""
+    if named.architecture:
+        of_class = [family for family in FAMILIES if named.architecture in family.classes]
+        of_both = [family for family in of_class if named.model_type in family.types]
+        if of_class:
+            return (of_both or of_class)[0]
+    else:
+        of_type = [family for family in FAMILIES if named.model_type in family.types]
+        if of_type:
+            return of_type[0]
+    raise CostModelError(_unknown(named))
+
+
+def _unknown(named: _Named) -> Fault:
+    """A fault for a class or type that no table has: refused for a reason, of another task, or not known."""
+    name = named.architecture or f"model type {shown(named.model_type)}"
+    why = reason(named.model_type, named.architecture)
+    if why:
+        return Fault("X003", f"{name}: the model document cannot express {why}", named.place, "nothing was written")
+    close = nearest(named.architecture, _KNOWN, cutoff=_SLIP) if named.architecture else ""
+    if close:
+        return Fault("X003", f"{name} is not a class that is known here", named.place, f"did you mean {close}?")
+    stem = class_stem(named.architecture)
+    other = next((known for known in _KNOWN if class_stem(known) == stem), "") if stem else ""
+    if other:
+        hint = f"with {other} in its place the language model of that kind is read"
+        return Fault("X003", f"{name} is not a language model that predicts the next token", named.place, hint)
+    hint = "its code is not in the table; write a model document instead"
+    return Fault("X003", f"{name} is not a class that is known here", named.place, hint)
+
+
+def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> FamilyChoice:
+    """The text model of a multimodal file, with the option that ties its tables as the wrapper reads it."""
+    key = next((key for key in wrapper.keys if isinstance(tree.get(key), Mapping)), "")
+    if not key and not wrapper.flat:
+        raise fail("X002", f"{wrapper.keys[0]} is missing: it holds the text model", named.place)
+    inner = tree[key] if key else tree
+    by_type = {kind: family for family in FAMILIES for kind in family.types}
+    if key and (inner.get("architectures") or inner.get("model_type")):
+        family = _inner_family(wrapper, _named(inner, file))
+    elif wrapper.inner:
+        family = by_type[wrapper.inner]
+    else:
+        raise fail("X002", f"{key} has neither architectures nor model_type", named.place)
+    parts = [part for part in tree if part != key and OTHER_PARTS.fullmatch(str(part)) and tree[part]]
+    vision = tower_of(wrapper.types[0], tree.get("vision_config"), tree)
+    losses = [
+        Loss("not expressible", f"{part}: only the text model is read", part.place)
+        for part in parts
+        if isinstance(tree[part], Mapping) and not (vision and part == "vision_config")
+    ]
+    if not losses and vision is None:
+        name = named.architecture or named.model_type
+        losses = [Loss("not expressible", f"what {name} has beside its text model", named.place)]
+    read = _tied_as_outer(wrapper, tree, inner, family)
+    return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision)
+
+
+def _inner_family(wrapper: Wrapper, named: _Named) -> Family:
+    """The family of a text model inside a wrapper; a class without its head still names it by its type."""
+    by_type = [family for family in FAMILIES if named.model_type in family.types]
+    if by_type and named.architecture not in _KNOWN:
+        return by_type[0]
+    if named.model_type and not by_type and named.architecture in _KNOWN:
+        return _family(named)
+    return _family(named)
+
+
+def _tied_as_outer(wrapper: Wrapper, tree: Mapping, inner: Mapping, family: Family) -> Mapping:
+    """The mapping of the text model, with the outer option in the place of its own where that one counts."""
+    if inner is tree or wrapper.ties == "inner":
+        return inner
+    outer_key = next((key for key in tree if key == _TIED), None)
+    own_key = next((key for key in inner if key == _TIED), None)
+    outer = tree.get(_TIED, wrapper.tied)
+    tied_source = family.fields["tied"]
+    own = inner.get(_TIED, getattr(tied_source, "default", False))
+    if wrapper.ties == "either" and own is True and outer is not True:
+        return inner
+    if outer_key is None and outer == own and own_key is not None:
+        return inner
+    changed = Mapping((key, value) for key, value in inner.items() if key != _TIED)
+    changed.place = inner.place
+    place = outer_key.place if outer_key is not None else tree.place
+    at = outer_key.at if outer_key is not None else tree.place
+    changed[key_at(_TIED, place, at)] = outer
+    return changed
+
+
+_LARGEST = 10**7
+
+
+class UnreadableSizeError(Exception):
+    """A size of the tower that is missing or no whole number."""
+
+
+class _Sizes(NamedTuple):
+    """The mapping of a tower, and the class of its configuration."""
+
+    tree: Mapping
+    owner: str
+
+    def __call__(self, name: str, default: int | None = None) -> OriginValue:
+        """A size that the file states, or the default of the class."""
+        key = next((key for key in self.tree if key == name), None)
+        if key is None and default is not None:
+            return OriginValue(default, Origin("default", f"{name}: default of {self.owner}, {TRANSFORMERS}"))
+        value = None if key is None else self.tree[key]
+        if key is None or isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _LARGEST:
+            raise UnreadableSizeError(name)
+        return OriginValue(value, Origin("file", name, key.at))
+
+    def fixed(self, value: Any) -> OriginValue:
+        """A fact of the class' code."""
+        return OriginValue(value, Origin("class", f"{self.owner}, transformers {TRANSFORMERS}"))
+
+    def derived(self, value: Any, text: str) -> OriginValue:
+        """A value computed from sizes."""
+        return OriginValue(value, Origin("derived", text))
+
+
+def _layer(sizes: _Sizes, count: OriginValue, hidden: OriginValue, heads: OriginValue, ffn: OriginValue) -> Half:
+    """A layer of a vision transformer: attention of all patches to all, and an MLP, all with biases."""
+    if hidden.value % heads.value:
+        raise UnreadableSizeError("heads")
+    head_dim = sizes.derived(hidden.value // heads.value, "hidden size / heads")
+    attention = {"heads": heads, "kv_heads": heads, "head_dim": head_dim}
+    attention |= {key: sizes.fixed(True) for key in ("biases", "output_bias", "bidirectional")}
+    mlp = {"ffn_hidden": ffn, "gated": sizes.fixed(False), "biases": sizes.fixed(True)}
+    return {"count": count, "attention": attention, "mlp": mlp}
+
+
+def _qwen(sizes: _Sizes, _outer: Mapping, *, inner_layers: bool) -> Half:
+    """Qwen3-VL's: rotary and learned positions, four patches to a token; inner layers may have projectors too."""
+    hidden, side, merge = sizes("hidden_size", 1152), sizes("patch_size", 16), sizes("spatial_merge_size", 2)
+    frames, channels = sizes("temporal_patch_size", 2), sizes("in_channels", 3)
+    layer = _layer(sizes, sizes("depth"), hidden, sizes("num_heads", 16), sizes("intermediate_size", 4304))
+    joined = sizes.derived(hidden.value * merge.value**2, "hidden size x spatial_merge_size squared")
+    common = {"inputs": joined, "inner": joined, "biases": sizes.fixed(True), "norm": sizes.fixed("layernorm")}
+    projectors = [{**common, "norm_width": hidden}]
+    listed = sizes.tree.get("deepstack_visual_indexes", [8, 16, 24]) if inner_layers else []
+    if not isinstance(listed, list):
+        raise UnreadableSizeError("deepstack_visual_indexes")
+    if listed:
+        projectors.append({"count": sizes.derived(len(listed), "length of deepstack_visual_indexes"), **common})
+    patch = channels.value * frames.value * side.value**2
+    return {
+        "hidden": hidden,
+        "patch": sizes.derived(patch, "in_channels x temporal_patch_size x patch_size squared"),
+        "patch_bias": sizes.fixed(True),
+        "positions": sizes.fixed("rotary"),
+        "position_rows": sizes("num_position_embeddings", 2304),
+        "norm": sizes.fixed("layernorm"),
+        "layers": [layer],
+        "merge": sizes.derived(merge.value**2, "spatial_merge_size squared"),
+        "projectors": projectors,
+    }
+
+
+def _siglip(sizes: _Sizes, outer: Mapping) -> Half:
+    """SigLIP's as Gemma 3 has it: learned positions, the mean of neighbouring patches, one matrix to the stream."""
+    hidden, side, picture = sizes("hidden_size", 768), sizes("patch_size", 16), sizes("image_size", 224)
+    count, heads = sizes("num_hidden_layers"), sizes("num_attention_heads", 12)
+    layer = _layer(sizes, count, hidden, heads, sizes("intermediate_size", 3072))
+    patches = (picture.value // side.value) ** 2
+    tokens = _Sizes(outer, "Gemma3Config")("mm_tokens_per_image", 256)
+    if patches % tokens.value:
+        raise UnreadableSizeError("mm_tokens_per_image")
+    patch = sizes("num_channels", 3).value * side.value**2
+    return {
+        "hidden": hidden,
+        "patch": sizes.derived(patch, "num_channels x patch_size squared"),
+        "patch_bias": sizes.fixed(True),
+        "positions": sizes.fixed("learned"),
+        "position_rows": sizes.derived(patches, "patches of an image"),
+        "norm": sizes.fixed("layernorm"),
+        "norms": sizes.fixed(1),
+        "layers": [layer],
+        "merge": sizes.derived(patches // tokens.value, "patches of an image / mm_tokens_per_image"),
+        "projectors": [{"inputs": hidden, "norm": sizes.fixed("rmsnorm")}],
+    }
+
+
+class _Tower(NamedTuple):
+    configuration: str
+    build: Callable[[_Sizes, Mapping], Half]
+
+
+TOWERS: dict[str, _Tower] = {
+    "qwen3_vl": _Tower("Qwen3VLVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=True)),
+    "qwen3_vl_moe": _Tower("Qwen3VLMoeVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=True)),
+    "qwen3_5": _Tower("Qwen3_5VisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=False)),
+    "qwen3_5_moe": _Tower("Qwen3_5MoeVisionConfig", lambda sizes, outer: _qwen(sizes, outer, inner_layers=False)),
+    "gemma3": _Tower("SiglipVisionConfig", _siglip),
+}
+
+
+def tower_of(model_type: str, tree: Any, outer: Mapping) -> Half | None:
+    """The tower of a mapping; nothing where its class is not known, or the file leaves its sizes open."""
+    known = TOWERS.get(model_type)
+    if known is None or not isinstance(tree, Mapping):
+        return None
+    try:
+        return known.build(_Sizes(tree, known.configuration), outer)
+    except UnreadableSizeError:
+        return None

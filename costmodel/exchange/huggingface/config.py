@@ -1,0 +1,193 @@
+"""One config.json under the rules of its family: fields by name, each with its origin, and every fault on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.huggingface.family import FIELDS, Family, Kind, Source
+from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, version
+from costmodel.ground.errors import Fault, Place
+
+LARGEST = 10**12  # of any count
+_ABSENT = object()
+_WANTED: dict[Kind, str] = {
+    "count": "a whole number above 0",
+    "flag": "true or false",
+    "word": "text",
+    "list": "a list",
+    "figure": "a number",
+    "width": "a whole number above 0, or auto,",
+}
+_HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [], "figure": 0, "width": "auto"}
+
+
+class Config:
+    """The values of one file, as its family reads them.
+
+    A fault is kept and a harmless value continues in its place, so that all faults of a file are found at once.
+    """
+
+    def __init__(self, tree: Mapping, family: Family, file: str) -> None:
+        self.tree, self.family, self.file = tree, family, file
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = []
+        self.version = version(tree.get("transformers_version", ""))
+        self._values: dict[str, OriginValue] = {}
+        self._unsound: set[str] = set()
+
+    def __getitem__(self, name: str) -> OriginValue:
+        """The value of a field; of an optional one that is absent, None."""
+        if name not in self._values:
+            self._values[name] = self._resolved(name, self.family.fields.get(name))
+        return self._values[name]
+
+    def number(self, name: str) -> int:
+        """The count of a field; 0 where an optional one is absent."""
+        return int(self[name].value or 0)
+
+    def flag(self, name: str) -> bool:
+        """Whether a field is true."""
+        return bool(self[name].value)
+
+    def derived(self, value: Any, text: str, *names: str) -> OriginValue:
+        """A value computed from fields, with the place of the first that the file states."""
+        places = (self[name].place for name in names)
+        return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+
+    def sound(self, *names: str) -> bool:
+        """Whether the file states these fields without a fault, so that rules over them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
+
+    def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
+        """A fault; without a place of its own it is the file's."""
+        fault = Fault(code, sentence, place or self.place, hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    @property
+    def place(self) -> Place:
+        """The place of the whole file, for values that no key holds."""
+        return Place(self.file)
+
+    def written(self, name: str) -> tuple[Any, Place | None]:
+        """What stands at a key, one in another mapping by its path with dots, and where; _ABSENT where it does not."""
+        here: Any = self.tree
+        place: Place | None = None
+        for part in name.split("."):
+            if not isinstance(here, dict) or part not in here:
+                return _ABSENT, None
+            place = next(key.at for key in here if key == part)
+            here = here[part]
+        return here, place
+
+    def _resolved(self, name: str, source: Source | None) -> OriginValue:
+        field = FIELDS[name]
+        if source is None:
+            assert field.optional or field.kind == "flag", f"{self.family.name} does not state {name}"
+            return OriginValue(None if field.optional else False, self._of_class())
+        if isinstance(source, Fact):
+            return OriginValue(source.value, self._of_class())
+        value = self._ruled(source) if isinstance(source, DerivedValue) else self._of_option(name, source)
+        if value is not None and (field.optional or value.value is not None):
+            return value
+        if not field.optional:
+            spelling = source.names[0] if isinstance(source, ForeignOption) else name
+            hint = f"{spelling} in the file states it"
+            self.refuse("X002", f"{self.family.classes[0]} needs {spelling}, which has no default", None, hint)
+            self._unsound.add(name)
+        return OriginValue(None if field.optional else _HARMLESS[field.kind], self._of_class())
+
+    def _of_class(self) -> Origin:
+        return Origin("class", f"{self.family.classes[0]}, {self.family.code}")
+
+    def _ruled(self, rule: DerivedValue) -> OriginValue | None:
+        value = rule.apply(self)
+        assert value is None or isinstance(value, OriginValue)
+        return value
+
+    def _of_option(self, name: str, option: ForeignOption) -> OriginValue | None:
+        """What the file states of an option, else its default."""
+        found = [(spelling, *self.written(spelling)) for spelling in option.names]
+        found = [(spelling, value, place) for spelling, value, place in found if value is not _ABSENT]
+        if not found:
+            return self._by_default(name, option)
+        spelling, value, place = found[0]
+        for other, another, where in found[1:]:
+            if another != value:
+                sentence = f"{spelling} {shown(value)} and {other} {shown(another)} are two names of one option"
+                self.refuse("X004", sentence, where, f"{spelling} stands on line {place.line if place else 0}")
+        self._of_its_age(spelling, option, place)
+        if value is None:
+            return None if option.null is None else self._ruled(option.null)
+        return OriginValue(self._checked(name, spelling, value, place), Origin("file", spelling, place))
+
+    def _by_default(self, name: str, option: ForeignOption) -> OriginValue | None:
+        spelling = option.names[0]
+        for before, earlier in option.was:
+            if self.version and self.version < version(before):
+                sentence = f"{spelling} is absent: {shown(option.default)} today, {shown(earlier)} before {before}"
+                self.warnings.append(Fault("X006", sentence, self.place, f"write {spelling} into the file"))
+                break
+        if option.default is None:
+            return None if option.null is None else self._ruled(option.null)
+        text = f"default of {self.family.configuration}, {self.family.code}"
+        absent = FIELDS[name].optional and option.default == 0  # a width or number of 0: there is none
+        return OriginValue(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
+
+    def _of_its_age(self, spelling: str, option: ForeignOption, place: Place | None) -> None:
+        """A warning where a spelling is of old, or younger than the version that the file is of."""
+        if spelling in option.old:
+            sentence = f"{spelling} was an option until transformers {option.old[spelling]}"
+            self.warnings.append(Fault("X006", sentence, place, f"today {option.names[0]} states it"))
+        elif option.since and self.version and self.version < version(option.since):
+            sentence = f"{spelling} counts since transformers {option.since}, and the file is of an older one"
+            self.warnings.append(Fault("X006", sentence, place, "it is read as it is today"))
+
+    def _checked(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
+        """The value, if it is of the kind of its field; else a fault, and a harmless one."""
+        field = FIELDS[name]
+        kind = field.kind
+        if isinstance(value, list) and kind == "count" and field.of_each_layer:
+            value = self._one_of_all(name, spelling, value, place)
+        if kind == "width" and value == "auto":
+            return value
+        if kind in ("count", "figure", "width"):
+            return self._number(name, spelling, value, place)
+        wanted = {"flag": bool, "word": str, "list": list}[kind]
+        if isinstance(value, wanted):
+            return value
+        self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}", place)
+        self._unsound.add(name)
+        return _HARMLESS[kind]
+
+    def _one_of_all(self, name: str, spelling: str, listed: list[Any], place: Place | None) -> Any:
+        """The one value of a list with an entry for every layer; the list itself where entries differ."""
+        layers = self.number("layer_count")
+        if len(listed) != layers and self.sound("layer_count"):
+            sentence = f"{spelling} has {len(listed)} entries, and the model has {layers} layers"
+            self.refuse("X005", sentence, place, "one entry for every layer, or the number itself")
+            self._unsound.add(name)
+            return 1
+        return listed[0] if listed and all(entry == listed[0] for entry in listed) else listed
+
+    def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
+        """A number in its range; 0 of an optional count means none."""
+        kind, optional = FIELDS[name].kind, FIELDS[name].optional
+        least = -LARGEST if kind == "figure" else 0 if optional else 1
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}"
+        elif not least <= value <= LARGEST:
+            fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
+        elif kind != "figure" and value != int(value):
+            fault = "D008", f"a whole number is expected for {spelling}, not {shown(value)}"
+        else:
+            return value if kind == "figure" else int(value) or None
+        self.refuse(*fault, place)
+        self._unsound.add(name)
+        return _HARMLESS[kind]

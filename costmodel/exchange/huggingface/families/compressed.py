@@ -1,0 +1,143 @@
+"""The family with compressed attention, several residual streams and hashed experts: DeepSeek-V4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.families.llama import LLAMA
+from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.halves import compressed_attention, experts
+from costmodel.exchange.huggingface.patterns import as_many, layer_count
+from costmodel.exchange.huggingface.rules import assumed, same
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import DerivedValue, Fact, option
+
+YES, NO = Fact(True), Fact(False)
+_WINDOW, _SPARSE, _HEAVY = "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"
+_BY_RATIO = {0: _WINDOW, 4: _SPARSE, 128: _HEAVY}  # as the class reads compress_ratios
+_FEEDS = {"hash_moe": True, "moe": False}
+
+
+class CompressedLayer(NamedTuple):
+    """The kind of attention of a layer, by its name in layer_types, and whether its experts are hashed."""
+
+    attention: str
+    hashed: bool
+
+
+def _attention(config: Config) -> list[str]:
+    """The kinds listed, else those of the ratios listed, else two of the high rate and both in turn."""
+    count, types, ratios = layer_count(config), config["layer_types"], config["entry_ratios"]
+    if types.value is not None:
+        if not as_many(config, types.value, count, "layer_types"):
+            return [_WINDOW] * count
+        return [_known(config, kind, "layer_types", kind in _BY_RATIO.values()) for kind in types.value]
+    if ratios.value is not None:
+        if len(ratios.value) < count:
+            _too_few(config, count)
+            return [_WINDOW] * count
+        return [_of_ratio(config, ratio) for ratio in ratios.value[:count]]
+    return [_SPARSE if index > 2 and index % 2 else _HEAVY for index in range(count)]
+
+
+def _too_few(config: Config, count: int) -> None:
+    """A fault for a list that ends before the layers do, unless it is one already."""
+    ratios = config["entry_ratios"]
+    if config.sound("entry_ratios", "layer_count"):
+        sentence = f"compress_ratios lists {len(ratios.value)} layers, and the model has {count}"
+        config.refuse("X005", sentence, ratios.place, "one entry for every layer")
+
+
+def _of_ratio(config: Config, ratio: object) -> str:
+    whole = ratio if isinstance(ratio, int) and not isinstance(ratio, bool) else -1
+    return _known(config, _BY_RATIO.get(whole, ratio), "entry_ratios", whole in _BY_RATIO)
+
+
+def _known(config: Config, kind: object, field: str, known: bool) -> str:
+    if known and isinstance(kind, str):
+        return kind
+    key = "layer_types" if field == "layer_types" else "compress_ratios"
+    config.refuse("X003", f"{config.family.classes[0]} with {key} {shown(kind)}", config[field].place)
+    return _WINDOW
+
+
+def _hashed(config: Config) -> list[bool]:
+    """Which layers have hashed experts: as listed, else the first so many."""
+    count, types = layer_count(config), config["mlp_types"]
+    if types.value is None:
+        ahead = config["hash_layers"].value
+        return [index < (ahead or 0) for index in range(count)]
+    if not as_many(config, types.value, count, "mlp_types"):
+        return [False] * count
+    for kind in types.value:
+        if not isinstance(kind, str) or kind not in _FEEDS:
+            config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {shown(kind)}", types.place)
+    return [_FEEDS.get(str(kind), False) for kind in types.value]
+
+
+def _layers(config: Config) -> Sequence[CompressedLayer]:
+    return [CompressedLayer(*mark) for mark in zip(_attention(config), _hashed(config), strict=True)]
+
+
+def _half(config: Config, mark: CompressedLayer) -> Half:
+    rates = {_SPARSE: "sparse_rate", _HEAVY: "heavy_rate"}
+    rate, sparse = rates.get(mark.attention), mark.attention == _SPARSE
+    own = compressed_attention(config, rate=rate, indexed=sparse)
+    feed = experts(config)
+    if mark.hashed:
+        del feed["router_bias"]
+        feed["hashed"] = config.derived(True, "by num_hash_layers or mlp_layer_types", "hash_layers", "mlp_types")
+    return {"norms": config["norms"], "compressed": own, "experts": feed}
+
+
+def _ahead(config: Config) -> Half:
+    """A module of multi-token prediction sees its window alone, as the ratio behind those of all layers states."""
+    ratios, count = config["entry_ratios"].value or [], layer_count(config)
+    kind = _of_ratio(config, ratios[count]) if len(ratios) > count else _WINDOW
+    return _half(config, CompressedLayer(kind, hashed=False))
+
+
+def _rotated(config: Config) -> OriginValue:
+    share = config["rotary_share"].value
+    if share is None:
+        return config["written_rope"]
+    width = int(config.number("head_dim") * float(share))
+    return config.derived(max(1, width), "head_dim x partial_rotary_factor", "rotary_share", "head_dim")
+
+
+FAMILIES = [
+    LLAMA.like(
+        "deepseek_v4", ("DeepseekV4ForCausalLM",), "DeepseekV4Config", types=("deepseek_v4",),
+        without=("biases", "output_bias", "mlp_biases", "kv_heads", "ffn_hidden"),
+        vocab=129280, hidden=4096, layer_count=43, heads=64, head_dim=option("head_dim", default=512),
+        max_sequence=1048576, query_rank=option("q_lora_rank", default=1024),
+        written_rope=option("qk_rope_head_dim", default=64), rotary_share=option("partial_rotary_factor"),
+        rope_dim=DerivedValue("qk_rope_head_dim, or head_dim x partial_rotary_factor", _rotated),
+        window=option("sliding_window", default=128), sinks=YES,
+        output_groups=option("o_groups", default=8), output_rank=option("o_lora_rank", default=1024),
+        sparse_rate=option("compress_rate_csa", "compress_rates.compressed_sparse_attention", default=4),
+        heavy_rate=option("compress_rate_hca", "compress_rates.heavily_compressed_attention", default=128),
+        entry_ratios=option("compress_ratios"), layer_types=option("layer_types"),
+        index_heads=option("index_n_heads", default=64), index_dim=option("index_head_dim", default=128),
+        index_top_k=option("index_topk", default=512), streams=option("hc_mult", default=4),
+        experts=option("n_routed_experts", "num_local_experts", default=256),
+        top_k=option("num_experts_per_tok", default=6),
+        expert_hidden=option("moe_intermediate_size", "intermediate_size", default=2048), router_bias=YES,
+        shared_hidden=same("expert_hidden"),
+        hash_layers=option("num_hash_layers", default=3, null=assumed(3, "as the class takes it")),
+        mlp_types=option("mlp_layer_types"), prediction_depth=option("num_nextn_predict_layers"),
+        layers=_layers, build=_half, ahead=_ahead,
+        refusals=(
+            Refusal("num_key_value_heads", (1,), "all heads of the class read one key"),
+            Refusal("n_shared_experts", (1,), "the class builds one shared expert"),
+        ),
+        quiet=(
+            "compress_rope_theta", "hc_eps", "hc_sinkhorn_iters", "num_key_value_heads", "n_shared_experts",
+            "norm_topk_prob", "routed_scaling_factor", "scoring_func", "swiglu_limit", "topk_method", "mlp_bias",
+            "attention_bias", "compress_rates", "expert_dtype",
+        ),
+    ),
+]  # fmt: skip

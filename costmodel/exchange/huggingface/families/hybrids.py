@@ -1,0 +1,245 @@
+"""Families with Mamba-2 mixers, alone or among layers of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.families.llama import LLAMA
+from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
+from costmodel.exchange.huggingface.patterns import (
+    MOST_LAYERS,
+    dense,
+    everywhere,
+    layer_count,
+    layers,
+    listed_layers,
+    sparse,
+)
+from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import DerivedValue, Fact, option
+
+YES, NO = Fact(True), Fact(False)
+_MAMBA_QUIET = (
+    "time_step_rank", "time_step_min", "time_step_max", "time_step_floor", "time_step_limit", "residual_in_fp32",
+    "rescale_prenorm_residual", "use_mamba_kernels", "mamba_hidden_act", "mamba_ssm_cache_dtype", "num_logits_to_keep",
+    "mamba_dt_min", "mamba_dt_max", "mamba_dt_limit", "mamba_dt_init_floor", "z_loss_coefficient", "hidden_dropout",
+)  # fmt: skip
+_PLAIN_MIXER = (
+    Refusal("mamba_proj_bias", (False,), "the projections of the document's state space have no biases"),
+    Refusal("mamba_conv_bias", (True,), "the convolution of the document's state space has a bias"),
+    Refusal("use_bias", (False,), "the projections of the document's state space have no biases"),
+    Refusal("use_conv_bias", (True,), "the convolution of the document's state space has a bias"),
+)
+
+
+# --- the width of a state space, which two options state
+
+
+def _expanded(config: Config) -> OriginValue:
+    """Width of a head, where the width of the mixer is a multiple of the stream's."""
+    wide, heads = config["expansion"].value, config.number("state_heads")
+    inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else 0
+    return config.derived(max(1, inner // heads), "expand x hidden / heads of the state space", "expansion", "hidden")
+
+
+def _head_dim(config: Config) -> OriginValue | None:
+    """The width of a head; it has to make up the width of the mixer, which is a multiple of the stream's."""
+    written = config["written_head_dim"]
+    if written.value is None or written.value == "auto":
+        return _expanded(config)
+    width, wide = config.number("state_heads") * int(written.value), config["expansion"].value
+    inner = int(config.number("hidden") * wide) if isinstance(wide, int | float) else width
+    if inner != width:
+        heads = config.number("state_heads")
+        sentence = f"{heads} heads of {written.value} make {width}, and the mixer is {inner} wide"
+        config.refuse("X005", sentence, written.place, "expand x hidden size has to be heads x width of a head")
+    return written
+
+
+HEAD_DIM = DerivedValue("as stated, else expand x hidden / heads of the state space", _head_dim)
+
+
+def _beside_head_dim(config: Config) -> OriginValue:
+    """The width of a head of a mixer that states its own width; a multiple of the stream's where it states none."""
+    written, width = config["written_head_dim"], config["mixer_width"].value
+    if written.value is not None and written.value != "auto":
+        return written
+    if not width:
+        return _expanded(config)
+    heads = config.number("state_heads")
+    return config.derived(max(1, int(width) // heads), "d_ssm / heads of the state space", "mixer_width")
+
+
+# --- orders
+
+
+def _one_of(config: Config, types: Sequence[object], known: dict[str, Mixer]) -> list[Mixer]:
+    found: list[Mixer] = []
+    for item in types:
+        kind = known.get(item) if isinstance(item, str) else None
+        if kind is None:
+            place = config["block_types"].place
+            config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(item)}", place, "no such layer here")
+        found.append(kind or "full")
+    return found
+
+
+_MIXERS: dict[str, Mixer] = {
+    "mamba": "state", "linear_attention": "state", "attention": "full", "full_attention": "full",
+}  # fmt: skip
+
+
+def _listed_mixers(config: Config) -> list[Mixer]:
+    """The kinds listed layer by layer; where none are, a state space in every layer."""
+    types, count = config["block_types"], layer_count(config)
+    if types.value is None:
+        return ["state"] * count
+    if len(types.value) != count:
+        config.refuse("X005", f"{len(types.value)} kinds are listed for {count} layers", types.place)
+        return ["full"] * count
+    return _one_of(config, types.value, _MIXERS)
+
+
+def _bamba_mixers(config: Config) -> list[Mixer]:
+    """A state space, but attention in the layers listed."""
+    listed = listed_layers(config)
+    return ["full" if index in listed else "state" for index in range(layer_count(config))]
+
+
+_NEMOTRON: dict[str, LayerHalves] = {
+    "M": LayerHalves("state", ""), "E": LayerHalves("", "experts"), "*": LayerHalves("full", ""),
+    "-": LayerHalves("", "mlp"),
+    "mamba": LayerHalves("state", ""), "linear_attention": LayerHalves("state", ""), "moe": LayerHalves("", "experts"),
+    "attention": LayerHalves("full", ""), "full_attention": LayerHalves("full", ""), "mlp": LayerHalves("", "mlp"),
+}  # fmt: skip
+
+
+def _nemotron_types(config: Config) -> list[object]:
+    listed, pattern = config["block_types"].value, config["pattern"].value
+    if listed is not None:
+        return list(listed)
+    return list(pattern) if pattern is not None else ["linear_attention", "moe", "full_attention", "mlp"]
+
+
+def _nemotron_layers(config: Config) -> Sequence[LayerHalves]:
+    """Every layer is one half, in the order of a list or a pattern of letters."""
+    types = _nemotron_types(config)
+    place = config["block_types"].place or config["pattern"].place
+    if not 0 < len(types) <= MOST_LAYERS:
+        config.refuse("D008", f"{len(types):,} layers are out of range: 1 to {MOST_LAYERS:,}", place)
+        return [LayerHalves("full", "")]
+    unknown = next((item for item in types if not isinstance(item, str) or item not in _NEMOTRON), None)
+    if unknown is not None:
+        config.refuse("X003", f"{config.family.classes[0]} with a layer {shown(unknown)}", place, "no such layer here")
+        return [LayerHalves("full", "")]
+    return [_NEMOTRON[str(item)] for item in types]
+
+
+def _nemotron_ahead(config: Config) -> Half:
+    """A module of multi-token prediction: layers of one half each, which together are a layer of two."""
+    listed, pattern = config["prediction_types"], config["prediction_pattern"]
+    types = listed.value or list(pattern.value or "*E")
+    known = [
+        _NEMOTRON.get(item, LayerHalves("", "")) if isinstance(item, str) else LayerHalves("", "") for item in types
+    ]
+    mixers, feeds = [half.mixer for half in known if half.mixer], [half.feed for half in known if half.feed]
+    if len(mixers) != 1 or len(feeds) != 1 or len(types) != 2:
+        sentence = f"{config.family.classes[0]} with a prediction module of {shown(types)}"
+        config.refuse(
+            "X003", sentence, listed.place or pattern.place, "a module is one layer of a mixer and an MLP or experts"
+        )
+    return standard_layer(config, LayerHalves((mixers or ["full"])[0], (feeds or ["mlp"])[0]))
+
+
+def _nemotron_count(config: Config) -> OriginValue:
+    return config.derived(max(1, len(_nemotron_types(config))), "length of the pattern", "block_types", "pattern")
+
+
+NEMOTRON_COUNT = DerivedValue("as many as the pattern has", _nemotron_count)
+
+FAMILIES = [
+    LLAMA.like(
+        "mamba2", ("Mamba2ForCausalLM",), "Mamba2Config", types=("mamba2",), vocab=32768, layer_count=64,
+        max_sequence=assumed(1_048_576, "a state space has no longest sequence"),
+        without=("heads", "kv_heads", "head_dim", "ffn_hidden", "biases", "output_bias", "mlp_biases"),
+        state_heads=option("num_heads", default=128), written_head_dim=option("head_dim", default=64),
+        expansion=option("expand", default=2), state_head_dim=HEAD_DIM, state_groups=option("n_groups", default=8),
+        state_size=option("state_size", default=128), state_conv=option("conv_kernel", default=4),
+        state_chunk=option("chunk_size", default=256),
+        layers=lambda config: [LayerHalves("state", "")] * layer_count(config),
+        build=single_half, refusals=_PLAIN_MIXER, quiet=(*_MAMBA_QUIET, "rms_norm", "norm_before_gate"),
+    ),
+    LLAMA.like(
+        "bamba", ("BambaForCausalLM",), "BambaConfig", types=("bamba",), vocab=128000, ffn_hidden=14336, kv_heads=8,
+        max_sequence=262144, state_heads=option("mamba_n_heads", default=128),
+        expansion=option("mamba_expand", default=2),
+        written_head_dim=option("mamba_d_head", default="auto"), state_head_dim=HEAD_DIM,
+        state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
+        state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
+        numbered_layers=option("attn_layer_indices"),
+        layers=layers(_bamba_mixers, dense), refusals=_PLAIN_MIXER, quiet=_MAMBA_QUIET,
+    ),
+    LLAMA.like(
+        "falcon_h1", ("FalconH1ForCausalLM",), "FalconH1Config", types=("falcon_h1",), vocab=128000, ffn_hidden=14336,
+        kv_heads=8, max_sequence=8192, state_heads=option("mamba_n_heads", default=128),
+        mixer_width=option("mamba_d_ssm", default=1024), expansion=option("mamba_expand", default=2),
+        written_head_dim=option("mamba_d_head", default="auto"),
+        state_head_dim=DerivedValue("as stated, else d_ssm / heads of the state space", _beside_head_dim),
+        state_groups=option("mamba_n_groups", default=1), state_size=option("mamba_d_state", default=256),
+        state_conv=option("mamba_d_conv", default=4), state_chunk=option("mamba_chunk_size", default=256),
+        state_norm=option("mamba_rms_norm", default=False),
+        layers=layers(everywhere("both"), dense),
+        refusals=(
+            *_PLAIN_MIXER, Refusal("projectors_bias", (False,), "the projections of the document have no biases"),
+        ),
+        quiet=(*_MAMBA_QUIET, "mamba_norm_before_gate", "lm_head_multiplier", "embedding_multiplier",
+               "mlp_multipliers", "key_multiplier", "attention_out_multiplier", "attention_in_multiplier",
+               "ssm_multipliers", "ssm_in_multiplier", "ssm_out_multiplier", "mlp_expansion_factor",
+               "mamba_use_mlp", "attn_layer_indices"),
+    ),
+    LLAMA.like(
+        "granitemoehybrid", ("GraniteMoeHybridForCausalLM",), "GraniteMoeHybridConfig", types=("granitemoehybrid",),
+        head_dim=HIDDEN_BY_HEADS, mlp_biases=NO, state_heads=option("mamba_n_heads", default=128),
+        expansion=option("mamba_expand", default=2), written_head_dim=option("mamba_d_head", default="auto"),
+        state_head_dim=HEAD_DIM, state_groups=option("mamba_n_groups", default=1),
+        state_size=option("mamba_d_state", default=256), state_conv=option("mamba_d_conv", default=4),
+        state_chunk=option("mamba_chunk_size", default=256), experts=option("num_local_experts", default=8),
+        top_k=option("num_experts_per_tok", default=2), expert_hidden=option("intermediate_size", default=11008),
+        shared_hidden=option("shared_intermediate_size", default=1024), ffn_hidden=same("shared_hidden"),
+        block_types=option("layer_types", "layers_block_type"), layers=layers(_listed_mixers, sparse),
+        refusals=_PLAIN_MIXER,
+        quiet=(*_MAMBA_QUIET, "embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier",
+               "position_embedding_type", "normalization_function", "init_method"),
+    ),
+    LLAMA.like(
+        "nemotron_h", ("NemotronHForCausalLM",), "NemotronHConfig", types=("nemotron_h",), vocab=131072,
+        layer_count=NEMOTRON_COUNT, kv_heads=8, head_dim=option("head_dim", default=128),
+        ffn_hidden=21504, max_sequence=4096, biases=NO, output_bias=NO, gated=NO,
+        block_types=option("layers_block_type", "layer_types"), pattern=option("hybrid_override_pattern"),
+        state_heads=option("mamba_num_heads", default=128), state_head_dim=option("mamba_head_dim", default=64),
+        state_groups=option("n_groups", "mamba_n_groups", default=8), state_size=option("ssm_state_size", default=128),
+        state_conv=option("conv_kernel", "mamba_d_conv", default=4),
+        state_chunk=option("chunk_size", "mamba_chunk_size", default=128),
+        experts=option("n_routed_experts", "num_local_experts", default=8),
+        top_k=option("num_experts_per_tok", default=2),
+        expert_hidden=option("moe_intermediate_size", default=7688), router_bias=YES, tied=NO,
+        shared_hidden=option("moe_shared_expert_intermediate_size", default=7688),
+        groups=option("n_group", default=1), group_limit=option("topk_group", default=1),
+        expert_latent=option("moe_latent_size"), prediction_depth=option("num_nextn_predict_layers"),
+        prediction_types=option("mtp_layers_block_type"), prediction_pattern=option("mtp_hybrid_override_pattern"),
+        ahead=_nemotron_ahead, norms=2,
+        layers=_nemotron_layers, build=single_half,
+        refusals=(
+            *_PLAIN_MIXER,
+            Refusal("tie_word_embeddings", (False,), "the class ties nothing"),
+            Refusal("mlp_bias", (False,), "its experts have none, and the document has one for both"),
+        ),
+        quiet=(*_MAMBA_QUIET, "num_hidden_layers", "expand", "mamba_expand", "mlp_hidden_act", "n_shared_experts",
+               "attention_bias", "moe_shared_expert_overlap",
+               "attention_head_dim", "norm_eps", "layer_norm_epsilon", "sliding_window"),
+    ),
+]  # fmt: skip

@@ -1,0 +1,195 @@
+"""Families whose code comes with the checkpoint: transformers has no class of theirs.
+
+What their code fixes is stated here; their options have no defaults here, so a file has to state them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
+from costmodel.exchange.huggingface.family import Family, Half, Refusal
+from costmodel.exchange.huggingface.halves import LayerHalves, standard_layer
+from costmodel.exchange.huggingface.patterns import (
+    dense,
+    everywhere,
+    layer_count,
+    layers,
+    sparse,
+    windows_from,
+)
+from costmodel.exchange.huggingface.rules import same
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, option
+
+YES, NO = Fact(True), Fact(False)
+
+
+def _without_defaults(family: Family) -> Family:
+    """The same family, of whose options none has a default."""
+    fields = {
+        name: replace(source, default=None) if isinstance(source, ForeignOption) else source
+        for name, source in family.fields.items()
+    }
+    return replace(family, fields=fields)
+
+
+REMOTE = _without_defaults(PLAIN)
+
+
+# --- Baichuan: positions by size
+
+
+def _positions_by_width(config: Config) -> OriginValue:
+    rotary = config.number("hidden") == 4096
+    return config.derived("rotary" if rotary else "alibi", "rotary at a width of 4096, else ALiBi", "hidden")
+
+
+# --- Nemotron-NAS: every layer has sizes of its own
+
+
+class _Block(NamedTuple):
+    """Key and value heads of a layer and the width of its MLP; 0 where it has no such half."""
+
+    kv_heads: int
+    ffn_hidden: int
+
+
+def _rounded(width: float) -> int:
+    """Up to the next multiple of 256."""
+    return -(-int(width) // 256) * 256
+
+
+def _block(config: Config, entry: object) -> _Block | None:
+    """One entry of block_configs; nothing where it is not of the form that the code writes."""
+    attention, feed = (entry.get(key) if isinstance(entry, dict) else None for key in ("attention", "ffn"))
+    if not isinstance(attention, dict) or not isinstance(feed, dict):
+        return None
+    if any(half.get("replace_with_linear") or half.get("sparsify") for half in (attention, feed)):
+        return None
+    group, wide = attention.get("n_heads_in_group"), feed.get("ffn_mult")
+    heads, hidden = config.number("heads"), config.number("hidden")
+    kv_heads = 0 if attention.get("no_op") else heads // group if isinstance(group, int) and 0 < group <= heads else -1
+    width = 0 if feed.get("no_op") else -1
+    if width and isinstance(wide, int | float) and 0 < wide < 1000:
+        width = _rounded(2 * wide * hidden / 3)
+    return None if min(kv_heads, width) < 0 or kv_heads == width == 0 else _Block(kv_heads, width)
+
+
+def _nas_layers(config: Config) -> Sequence[Hashable]:
+    listed, count = config["block_types"], layer_count(config)
+    if not listed.value or len(listed.value) != count:
+        config.refuse("X005", f"block_configs has to have {count} entries", listed.place, "one for every layer")
+        return [_Block(1, 1)]
+    blocks = [_block(config, entry) for entry in listed.value]
+    if None in blocks:
+        at = blocks.index(None)
+        sentence = f"{config.family.classes[0]} with block_configs.{at} {shown(listed.value[at])}"
+        config.refuse("X003", sentence, listed.place, "a layer is attention in groups, an MLP of ffn_mult, or both")
+        return [_Block(1, 1)]
+    return blocks
+
+
+def _nas_layer(config: Config, block: _Block) -> Half:
+    """Attention and an MLP of the sizes of one block, or one of them alone."""
+    origin = Origin("derived", "block_configs", config["block_types"].place)
+    layer = standard_layer(config, LayerHalves("full" if block.kv_heads else "", "mlp" if block.ffn_hidden else ""))
+    if block.kv_heads:
+        layer["attention"]["kv_heads"] = OriginValue(block.kv_heads, origin)
+    if block.ffn_hidden:
+        layer["mlp"]["ffn_hidden"] = OriginValue(block.ffn_hidden, origin)
+    if not block.kv_heads or not block.ffn_hidden:
+        layer["norms"] = OriginValue(1, origin)
+    return layer
+
+
+FAMILIES = [
+    REMOTE.like(
+        "baichuan", ("BaichuanForCausalLM", "BaiChuanForCausalLM"), "BaichuanConfig", types=("baichuan",),
+        kv_heads=same("heads"), max_sequence=option("max_position_embeddings", "model_max_length"),
+        tied=option("tie_word_embeddings", default=False), positions=DerivedValue("by width", _positions_by_width),
+        quiet=("gradient_checkpointing", "z_loss_weight"), code="modeling_baichuan.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "internlm", ("InternLMForCausalLM",), "InternLMConfig", types=("internlm",), kv_heads=same("heads"),
+        biases=option("bias"), output_bias=same("biases"), code="modeling_internlm.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "internlm2", ("InternLM2ForCausalLM",), "InternLM2Config", types=("internlm2",),
+        biases=option("bias"), output_bias=same("biases"), code="modeling_internlm2.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "minicpm", ("MiniCPMForCausalLM",), "MiniCPMConfig", types=("minicpm",),
+        quiet=("scale_emb", "scale_depth", "dim_model_base"), code="modeling_minicpm.py of the checkpoint",
+        refusals=(
+            Refusal("num_experts", (0, None), "experts of MiniCPM are not in this table"),
+            Refusal("sparse_config", (None,), "the model document has no sparse attention"),
+        ),
+    ),
+    REMOTE.like(
+        "mimo", ("MiMoForCausalLM",), "MiMoConfig", types=("mimo",), biases=option("attention_bias"), output_bias=NO,
+        window=option("sliding_window"), windowed=option("use_sliding_window", default=False),
+        window_from=option("max_window_layers"), prediction_depth=option("num_nextn_predict_layers"),
+        layers=layers(windows_from, dense), quiet=("use_mrope",), code="modeling_mimo.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "xverse", ("XverseForCausalLM",), "XverseConfig", types=("xverse",),
+        kv_heads=option("num_key_value_heads", null=same("heads")),
+        quiet=("max_tokenizer_truncation",), code="modeling_xverse.py of the checkpoint",
+        refusals=(Refusal("num_experts", (0, None), "experts of XVERSE are not in this table"),),
+    ),
+    REMOTE.like(
+        "qwen", ("QWenLMHeadModel",), "QWenConfig", types=("qwen",), kv_heads=same("heads"),
+        head_dim=option("kv_channels"), both_halves=option("intermediate_size"),
+        ffn_hidden=DerivedValue(
+            "intermediate_size / 2",
+            lambda config: config.derived(config.number("both_halves") // 2, "intermediate_size / 2", "both_halves"),
+        ),
+        max_sequence=option("seq_length", "max_position_embeddings"), biases=YES, output_bias=NO,
+        quiet=("use_dynamic_ntk", "use_logn_attn", "use_flash_attn", "rotary_pct",
+               "rotary_emb_base", "onnx_safe", "fp32", "fp16", "bf16", "scale_attn_weights", "tokenizer_type",
+               "use_cache_quantization", "use_cache_kernel", "softmax_in_fp32", "emb_dropout_prob",
+               "attn_dropout_prob"),
+        refusals=(Refusal("no_bias", (True,), "the MLP of the code has no biases"),),
+        code="modeling_qwen.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "chatglm", ("ChatGLMModel", "ChatGLMForConditionalGeneration"), "ChatGLMConfig", types=("chatglm",),
+        vocab=option("padded_vocab_size", "vocab_size"), layer_count=option("num_layers", "num_hidden_layers"),
+        multi_query=option("multi_query_attention"), query_groups=option("multi_query_group_num"),
+        kv_heads=DerivedValue(
+            "multi_query_group_num with multi_query_attention, else heads",
+            lambda config: config["query_groups"] if config.flag("multi_query") else config["heads"],
+        ),
+        head_dim=option("kv_channels"), ffn_hidden=option("ffn_hidden_size"), max_sequence=option("seq_length"),
+        biases=option("add_qkv_bias"), output_bias=NO,
+        tied=option("tie_word_embeddings", default=False),
+        refusals=(
+            Refusal("add_bias_linear", (False,), "biases of this code are not in this table"),
+            Refusal("rmsnorm", (True,), "layer norms of this code are not in this table"),
+            Refusal("post_layer_norm", (True,), "a normalisation stands before the head in the document"),
+            Refusal("pre_seq_len", (None, 0), "a learned prefix has no place in the document"),
+        ),
+        quiet=("apply_residual_connection_post_layernorm", "bias_dropout_fusion", "apply_query_key_layer_scaling",
+               "attention_softmax_in_fp32", "fp32_residual_connection", "prefix_projection", "quantization_bit",
+               "layernorm_epsilon", "interleaved_qkv", "original_rope", "rope_ratio"),
+        code="modeling_chatglm.py of the checkpoint",
+    ),
+    REMOTE.like(
+        "grok-1", ("Grok1ModelForCausalLM", "Grok1ForCausalLM"), "Grok1Config", types=("grok-1",), norms=4,
+        experts=option("num_experts", "num_local_experts"), top_k=option("num_experts_per_tok"),
+        expert_hidden=same("ffn_hidden"), layers=layers(everywhere("full"), sparse),
+        refusals=(Refusal("residual_moe", (False, None), "experts beside an MLP are not in this table"),),
+        quiet=("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale", "max_attn_value"),
+        code="modeling_grok1.py of the checkpoint",
+    ),
+    LLAMA.like(
+        "nemotron-nas", ("DeciLMForCausalLM",), "DeciLMConfig", types=("nemotron-nas",), kv_heads=same("heads"),
+        ffn_hidden=same("hidden"), block_types=option("block_configs"), layers=_nas_layers, build=_nas_layer,
+        quiet=("intermediate_size", "num_key_value_heads"), code="modeling_decilm.py of the checkpoint",
+    ),
+]  # fmt: skip

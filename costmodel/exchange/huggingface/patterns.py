@@ -1,0 +1,210 @@
+"""Which layer is of which kind: the orders that configuration classes know, each as a mark for every layer in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.halves import Feed, LayerHalves, Mixer
+from costmodel.exchange.values.foreign_values import shown
+
+Mixers = Callable[[Config], list[Mixer]]
+Feeds = Callable[[Config], list[Feed]]
+
+MOST_LAYERS = 10_000
+_TYPES: dict[str, Mixer] = {
+    "full_attention": "full",
+    "attention": "full",
+    "sliding_attention": "window",
+    "chunked_attention": "window",
+}
+_MLP_TYPES: dict[str, Feed] = {"dense": "mlp", "sparse": "experts"}
+
+
+def layer_count(config: Config) -> int:
+    """Layers of the model; a count beyond any real model is a fault."""
+    count = config.number("layer_count")
+    if count > MOST_LAYERS:
+        place = config["layer_count"].place
+        config.refuse("D008", f"{count:,} layers are out of range: at most {MOST_LAYERS:,} are read", place)
+        return 1
+    return count
+
+
+def leading_layers(config: Config, name: str) -> int:
+    """A number of layers at the start, no more than there are; none where nothing states it."""
+    first = config[name].value
+    return min(max(0, int(first)), layer_count(config)) if isinstance(first, int | float) else 0
+
+
+def layers(mixers: Mixers, feeds: Feeds) -> Callable[[Config], Sequence[LayerHalves]]:
+    """Layers of two halves, each half in its own order."""
+
+    def marked(config: Config) -> list[LayerHalves]:
+        return [LayerHalves(mixer, feed) for mixer, feed in zip(mixers(config), feeds(config), strict=True)]
+
+    return marked
+
+
+# --- attention
+
+
+def everywhere(mixer: Mixer) -> Mixers:
+    """The same in every layer."""
+    return lambda config: [mixer] * layer_count(config)
+
+
+def windows_everywhere(config: Config) -> list[Mixer]:
+    """A window in every layer, if there is one."""
+    return [windowed(config)] * layer_count(config)
+
+
+def rotary_layers(config: Config) -> list[bool]:
+    """Which layers have rotary positions: as listed, or all but every nth."""
+    listed, count, step = config["block_types"].value, layer_count(config), config["window_pattern"].value
+    if listed and len(listed) == count:
+        return [bool(here) for here in listed]
+    return [not isinstance(step, int) or step < 1 or (index + 1) % step != 0 for index in range(count)]
+
+
+def windows_without_positions(config: Config) -> list[Mixer]:
+    """A window in the layers without rotary positions, where windows are switched on."""
+    window = windowed(config) if config.flag("windowed") else "full"
+    return ["full" if rotary else window for rotary in rotary_layers(config)]
+
+
+def chunks_with_positions(config: Config) -> list[Mixer]:
+    """A chunk in the layers with rotary positions, all tokens in those without."""
+    return [windowed(config) if rotary else "full" for rotary in rotary_layers(config)]
+
+
+def windows_where_on(config: Config) -> list[Mixer]:
+    """A window in every layer, where windows are switched on."""
+    return [windowed(config) if config.flag("windowed") else "full"] * layer_count(config)
+
+
+def by_type(otherwise: Mixers) -> Mixers:
+    """The types listed layer by layer; where the file lists none, another order."""
+
+    def typed(config: Config) -> list[Mixer]:
+        types, count = config["layer_types"], layer_count(config)
+        if types.value is None:
+            return otherwise(config)
+        if not as_many(config, types.value, count, "layer_types"):
+            return ["full"] * count
+        window, found = windowed(config), [_mixer(config, item) for item in types.value]
+        return [window if mixer == "window" else mixer for mixer in found]
+
+    return typed
+
+
+def full_every(config: Config) -> list[Mixer]:
+    """A window in all but every nth layer."""
+    step, count = config["window_pattern"].value, layer_count(config)
+    if not isinstance(step, int) or step < 1:
+        return ["full"] * count
+    window = windowed(config)
+    return ["full" if (index + 1) % step == 0 else window for index in range(count)]
+
+
+def full_first_of(step: int) -> Mixers:
+    """A window in all but the first of every so many layers."""
+
+    def ordered(config: Config) -> list[Mixer]:
+        window = windowed(config)
+        return ["full" if index % step == 0 else window for index in range(layer_count(config))]
+
+    return ordered
+
+
+def windows_from(config: Config) -> list[Mixer]:
+    """No window in the first so many layers, where windows are switched on at all."""
+    count, ahead = layer_count(config), leading_layers(config, "window_from")
+    window = windowed(config) if config.flag("windowed") else "full"
+    mixers: list[Mixer] = ["full"] * ahead
+    return mixers + [window] * (count - ahead)
+
+
+def windowed(config: Config) -> Mixer:
+    """Attention with a window; without, if it has none or one longer than any sequence."""
+    window = config["window"].value
+    return "full" if window is None or window >= config.number("max_sequence") else "window"
+
+
+def _mixer(config: Config, item: Any) -> Mixer:
+    known = _TYPES.get(item) if isinstance(item, str) else None
+    if item == "linear_attention" and "linear_heads" in config.family.fields:
+        return "linear"
+    if known is None:
+        name, place = config.family.classes[0], config["layer_types"].place
+        config.refuse("X003", f"{name} with layer_types {shown(item)}", place, "the model document has no such layer")
+    return known or "full"
+
+
+def as_many(config: Config, listed: Sequence[Any], count: int, name: str) -> bool:
+    """Whether a list has an entry for every layer; a fault where it does not."""
+    if len(listed) != count and config.sound(name, "layer_count"):
+        sentence = f"{name} lists {len(listed)} layers, and the model has {count}"
+        config.refuse("X005", sentence, config[name].place, "one entry for every layer")
+    return len(listed) == count
+
+
+# --- feed-forward
+
+
+def dense(config: Config) -> list[Feed]:
+    """An MLP in every layer."""
+    return ["mlp"] * layer_count(config)
+
+
+def sparse(config: Config) -> list[Feed]:
+    """Experts in every layer, if there are any."""
+    return [sparse_feed(config)] * layer_count(config)
+
+
+def leading_dense(config: Config) -> list[Feed]:
+    """An MLP in the first so many layers, experts in the others."""
+    count, ahead = layer_count(config), leading_layers(config, "leading_dense")
+    feeds: list[Feed] = ["mlp"] * ahead
+    return feeds + [sparse_feed(config)] * (count - ahead)
+
+
+def sparse_steps(config: Config) -> list[Feed]:
+    """Experts in every nth layer, but for layers that are listed as dense."""
+    step, listed = config.number("sparse_step"), listed_layers(config)
+    feeds: list[Feed] = []
+    for index in range(layer_count(config)):
+        feeds.append("mlp" if index in listed or (index + 1) % step else sparse_feed(config))
+    return feeds
+
+
+def by_mlp_type(otherwise: Feeds) -> Feeds:
+    """The kinds listed layer by layer; where the file lists none, another order."""
+
+    def typed(config: Config) -> list[Feed]:
+        types, count = config["mlp_types"], layer_count(config)
+        if types.value is None:
+            return otherwise(config)
+        if not as_many(config, types.value, count, "mlp_types"):
+            return ["mlp"] * count
+        feeds: list[Feed] = []
+        for item in types.value:
+            feed = _MLP_TYPES.get(item) if isinstance(item, str) else None
+            if feed is None:
+                config.refuse("X003", f"{config.family.classes[0]} with mlp_layer_types {shown(item)}", types.place)
+            feeds.append(feed or "mlp")
+        return feeds
+
+    return typed
+
+
+def sparse_feed(config: Config) -> Feed:
+    """Experts, if there are any, else an MLP."""
+    return "mlp" if config["experts"].value is None else "experts"
+
+
+def listed_layers(config: Config) -> set[int]:
+    """The layers that are listed by their numbers."""
+    listed = config["numbered_layers"].value or []
+    return {item for item in listed if isinstance(item, int) and not isinstance(item, bool)}

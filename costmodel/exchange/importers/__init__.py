@@ -1,1 +1,0 @@
-"""From a foreign text to a document: one room or module per format."""

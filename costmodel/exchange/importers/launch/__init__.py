@@ -1,1 +1,0 @@
-"""Configurations of programs that start a training: each file a layer of facts, several of them one scenario."""

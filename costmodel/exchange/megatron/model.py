@@ -1,0 +1,553 @@
+"""The model of a text of Megatron-LM options, and the options of a model.
+
+Layers are read one by one, then gathered into kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from costmodel.documents.schemas.feed_forward import Experts, Mlp
+from costmodel.documents.schemas.mixers import Attention, LatentAttention
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.megatron.flags import MegatronFlags
+from costmodel.exchange.training.job import TrainingRemarks
+from costmodel.exchange.values.layer_kinds import gathered
+
+_ROUNDED = 64  # what the width of a gated MLP is rounded down to where it is left out
+_ROWS = 128  # what stacks of Megatron-LM pad the vocabulary to, times tp
+_EXPANSION = 2  # inner width of a state-space mixer over the stream's, where its heads are left out
+_PATTERN = re.compile(r"[-M*E+|]+(/[-M*E+]+)*")
+_HALVES = {"M": "state space", "*": "attention", "+": "attention", "-": "mlp", "E": "experts"}
+
+
+class LayerMark(NamedTuple):
+    """The properties that distinguish one layer from another."""
+
+    halves: tuple[str, ...]
+    windowed: bool = False
+
+
+def model(flags: MegatronFlags) -> dict[str, Any]:
+    """The model as nested mappings whose leaves are values with origins; without a vocabulary where none is known."""
+    marks = _hybrid(flags) if _pattern(flags) else _layers(flags)
+    tree: dict[str, Any] = {}
+    vocabulary = _vocabulary(flags)
+    if vocabulary is not None:
+        tree["vocab"] = vocabulary
+    tree |= {
+        "hidden": _required(flags, "hidden-size"),
+        "positions": _positions(flags),
+        "max_sequence": _required(flags, "max-position-embeddings"),
+        "tied": _tied(flags),
+        "norm": _norm(flags),
+    }
+    count = _pattern(flags) or flags.first("num-layers", "encoder-num-layers")
+    tree["layers"], losses = gathered(marks, lambda mark: _layer(flags, mark), count.origin)
+    flags.losses.extend(losses)
+    depth = flags["mtp-num-layers"]
+    if depth.value and marks:
+        tree["prediction"] = {
+            "depth": depth,
+            "layer": {"count": flags.fixed(1, "one layer"), **_layer(flags, marks[-1])},
+        }
+    return tree
+
+
+def _required(flags: MegatronFlags, *names: str) -> OriginValue:
+    """An option that has no default."""
+    value = flags.first(*names)
+    if not value.value:
+        flags.need_option(names)
+        return value._replace(value=1)
+    return value
+
+
+def _tied(flags: MegatronFlags) -> OriginValue:
+    untied = flags["untie-embeddings-and-output-weights"]
+    return OriginValue(not untied.value, untied.origin)
+
+
+def _norm(flags: MegatronFlags) -> OriginValue:
+    return flags["normalization"]
+
+
+def _positions(flags: MegatronFlags) -> OriginValue:
+    kind = flags["position-embedding-type"]
+    old = flags["use-rotary-position-embeddings"]
+    without = flags["no-position-embedding"]  # beside rope, where it states nothing more
+    if old.value:
+        return old._replace(value="rotary")
+    if without.value and kind.value != "rope":
+        sentence = "--no-position-embedding goes with --position-embedding-type rope alone"
+        flags.refuse("X005", sentence, without.place, "--position-embedding-type none means no positions")
+    if kind.value == "relative":
+        flags.refuse("X003", "--position-embedding-type relative: a table of distances", kind.place)
+    if kind.value == "none":
+        flags.lose("approximated", "a model without positions is written as a rotary one, at almost no cost")
+    return kind._replace(value="learned" if kind.value == "learned_absolute" else "rotary")
+
+
+# --- the vocabulary
+
+
+def _vocabulary(flags: MegatronFlags) -> OriginValue | None:
+    """Rows as released; what Megatron-LM pads beyond a multiple of 128 times tp is a loss."""
+    padded = flags["padded-vocab-size"]
+    if padded.value:
+        return padded
+    size = flags["vocab-size"]
+    if not size.value:
+        tokenizer = flags.statement.named("tokenizer-type")
+        words = f"{tokenizer}, whose file is not here, states it" if tokenizer else "no option states it"
+        flags.need(
+            f"the vocabulary is not known: {words}", "--vocab 32000, for example, or write --vocab-size into the text"
+        )
+        return None
+    multiple = flags.number("make-vocab-size-divisible-by", _ROWS) or _ROWS
+    tp = flags.number("tensor-model-parallel-size", 1) or 1
+    unpadded = flags.on("no-pad-vocab-size") or flags.on("disable-pad-vocab-size")
+    rows = size.value if unpadded else _padded(size.value, multiple * tp)
+    ours = _padded(size.value, _ROWS * tp)
+    if rows != ours:
+        tables = 1 if _tied(flags).value else 2
+        sentence = f"the vocabulary is padded to {rows:,} rows, here to {ours:,}"
+        name = "make-vocab-size-divisible-by"
+        flags.lose("approximated", sentence, name, (rows - ours) * tables * flags.number("hidden-size"))
+    return size
+
+
+def _padded(rows: int, multiple: int) -> int:
+    return -(-rows // multiple) * multiple
+
+
+# --- layers
+
+
+def _layers(flags: MegatronFlags) -> list[LayerMark]:
+    """One mark for each layer of a model in which every layer has attention and an MLP or experts."""
+    count = int(_required(flags, "num-layers", "encoder-num-layers").value)
+    if count > 10_000:
+        flags.refuse("X005", f"--num-layers {count:,} is more than 10,000", flags["num-layers"].place)
+        count = 1
+    sparse = _listed(flags, "moe-layer-freq", count, every=True) if flags["num-experts"].value else [False] * count
+    windowed = _windows(flags, count)
+    feeds = ("experts" if entry else "mlp" for entry in sparse)
+    return [LayerMark(("attention", feed), window) for feed, window in zip(feeds, windowed, strict=True)]
+
+
+def _windows(flags: MegatronFlags, count: int) -> list[bool]:
+    if flags["window-size"].value is None:
+        return [False] * count
+    if flags["window-attn-skip-freq"].value is None:
+        return [True] * count
+    return _listed(flags, "window-attn-skip-freq", count, every=False)
+
+
+def _listed(flags: MegatronFlags, name: str, count: int, every: bool) -> list[bool]:
+    """A pattern of layers; a number n names every n-th, counted from the first, or all but every n-th."""
+    pattern = flags[name]
+    if not isinstance(pattern.value, list):
+        often = int(pattern.value or 1)
+        if every:
+            return [index % often == 0 for index in range(count)]
+        return [(index + 1) % often != 0 for index in range(count)]
+    if len(pattern.value) != count:
+        sentence = f"--{name} has {len(pattern.value)} entries for {count} layers"
+        flags.refuse("X005", sentence, pattern.place)
+        return [bool(pattern.value[0])] * count
+    return [bool(entry) for entry in pattern.value]
+
+
+def _pattern(flags: MegatronFlags) -> OriginValue | None:
+    """--hybrid-layer-pattern, if the text has one."""
+    value = flags.first("hybrid-layer-pattern", "hybrid-override-pattern")
+    return value if value.value else None
+
+
+def _hybrid(flags: MegatronFlags) -> list[LayerMark]:
+    """One mark for each letter: a layer that is a mixer or a feed-forward half alone."""
+    pattern = _pattern(flags)
+    assert pattern is not None
+    text = pattern.value
+    if not _PATTERN.fullmatch(text) or len(text) > 10_000:
+        sentence = f"--hybrid-layer-pattern {text[:80]} has layers other than M, *, +, - and E"
+        flags.refuse("X003", sentence, pattern.place, "no document expresses these layers; nothing was written")
+        return [LayerMark(("attention", "mlp"))]
+    main, *depths = text.split("/")
+    if depths or flags["mtp-num-layers"].value:
+        flags.refuse("X003", "prediction modules of a hybrid model have several layers each", pattern.place)
+    return [LayerMark((_HALVES[letter],)) for letter in main if letter != "|"]
+
+
+def _layer(flags: MegatronFlags, mark: LayerMark) -> dict[str, Any]:
+    layer: dict[str, Any] = {}
+    if len(mark.halves) == 1:
+        layer["norms"] = flags.fixed(1, "a norm in front of the only half")
+    for half in mark.halves:
+        if half == "attention":
+            layer |= _latent(flags) if flags.on("multi-latent-attention") else _attention(flags, mark.windowed)
+        elif half == "state space":
+            layer["state_space"] = _state_space(flags)
+        elif half == "mlp":
+            layer["mlp"] = _mlp(flags, _ffn(flags))
+        else:
+            layer["experts"] = _experts(flags)
+    return layer
+
+
+def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
+    heads = _required(flags, "num-attention-heads")
+    hidden = flags.number("hidden-size", 1)
+    width = flags["kv-channels"]
+    if width.value is None:
+        if hidden % heads.value and flags["hidden-size"].value:
+            sentence = f"--num-attention-heads {heads.value} do not divide --hidden-size {hidden}"
+            flags.refuse("X005", sentence, heads.place, "or --kv-channels sets the width of a head")
+        names = ("hidden-size", "num-attention-heads")
+        width = flags.derived(max(1, hidden // heads.value), "hidden size over heads", *names)
+    groups = flags["num-query-groups"] if flags.on("group-query-attention") else None
+    kv_heads = groups or flags.derived(heads.value, "as heads: no --group-query-attention", "num-attention-heads")
+    if flags.given("num-query-groups") and groups is None:
+        sentence = "--num-query-groups means nothing without --group-query-attention"
+        flags.lose("ignored", sentence, "num-query-groups")
+    entry = {"heads": heads, "kv_heads": kv_heads, "head_dim": width, **_attention_biases(flags)}
+    if flags.on("qk-layernorm"):
+        entry["qk_norm"] = flags["qk-layernorm"]
+    if flags["softmax-type"].value == "learnable":
+        entry["sinks"] = flags.derived(True, "--softmax-type learnable", "softmax-type")
+    window = flags["window-size"]
+    if windowed and window.value is not None and window.value[0] >= 0:
+        entry["window"] = flags.derived(window.value[0] + 1, "tokens before, and the one itself", "window-size")
+    return {"attention": entry}
+
+
+def _biased(flags: MegatronFlags) -> OriginValue:
+    """Biases in all linear maps, which are on unless the text switches them off."""
+    off = flags["disable-bias-linear"]
+    return OriginValue(not off.value, off.origin)
+
+
+def _attention_biases(flags: MegatronFlags) -> dict[str, OriginValue]:
+    every = _biased(flags)
+    if every.value:
+        return {"biases": every, "output_bias": every}
+    return {"biases": flags["add-qkv-bias"]} if flags.on("add-qkv-bias") else {}
+
+
+def _latent(flags: MegatronFlags) -> dict[str, Any]:
+    if flags.on("group-query-attention"):
+        sentence = "--group-query-attention and --multi-latent-attention exclude each other"
+        flags.refuse("X005", sentence, flags["group-query-attention"].place)
+    layers = flags.number("num-layers")
+    if _biased(flags).value:
+        sentence = "the output projection of latent attention has a bias, without --disable-bias-linear"
+        flags.lose("not expressible", sentence, "multi-latent-attention", flags.number("hidden-size") * layers)
+    if not flags.on("qk-layernorm"):
+        sentence = "no norms on the compressed vectors, without --qk-layernorm: here they are counted"
+        widths = flags.number("kv-lora-rank") + flags.number("q-lora-rank")
+        flags.lose("approximated", sentence, "multi-latent-attention", -widths * layers)
+    if flags.given("kv-channels"):
+        flags.lose("ignored", "--kv-channels means nothing beside --multi-latent-attention", "kv-channels")
+    entry = {"heads": _required(flags, "num-attention-heads")}
+    if flags["q-lora-rank"].value:
+        entry["query_rank"] = flags["q-lora-rank"]
+    entry |= {"kv_rank": flags["kv-lora-rank"], "nope_dim": flags["qk-head-dim"]}
+    entry |= {"rope_dim": flags["qk-pos-emb-head-dim"], "value_dim": flags["v-head-dim"]}
+    return {"latent": entry}
+
+
+def _state_space(flags: MegatronFlags) -> dict[str, OriginValue]:
+    width = flags["mamba-head-dim"]
+    heads = flags["mamba-num-heads"]
+    if not heads.value:
+        found = _EXPANSION * flags.number("hidden-size", 1) // max(1, width.value or 1)
+        heads = flags.derived(max(1, found), "twice the hidden size over the width of a head", "hidden-size")
+    return {
+        "heads": heads,
+        "head_dim": width,
+        "groups": flags["mamba-num-groups"],
+        "state": flags["mamba-state-dim"],
+        "conv": flags.fixed(4, "taps of the convolution in mamba_mixer.py"),
+        "chunk": flags.fixed(128, "chunk size in mamba_mixer.py"),
+    }
+
+
+def _gated(flags: MegatronFlags) -> OriginValue:
+    gates = [name for name in ("swiglu", "quick-geglu") if flags.on(name)]
+    squared = flags.on("squared-relu")
+    if len(gates) + squared > 1:
+        sentence = "of --swiglu, --quick-geglu and --squared-relu at most one can stand"
+        flags.refuse("X005", sentence, flags[gates[0]].place)
+    name = gates[0] if gates else "squared-relu" if squared else "swiglu"
+    return OriginValue(bool(gates), flags[name].origin)
+
+
+def _ffn(flags: MegatronFlags) -> OriginValue:
+    width = flags["ffn-hidden-size"]
+    if width.value:
+        return width
+    hidden = flags.number("hidden-size", 1)
+    if flags.on("swiglu"):
+        found = int((4 * hidden * 2 / 3) / _ROUNDED) * _ROUNDED
+        return flags.derived(
+            max(1, found), "two thirds of 4 times the hidden size, down to a multiple of 64", "hidden-size"
+        )
+    return flags.derived(4 * hidden, "4 times the hidden size", "hidden-size")
+
+
+def _mlp(flags: MegatronFlags, width: OriginValue) -> dict[str, OriginValue]:
+    entry = {"ffn_hidden": width, "gated": _gated(flags)}
+    return entry | ({"biases": _biased(flags)} if _biased(flags).value else {})
+
+
+def _experts(flags: MegatronFlags) -> dict[str, Any]:
+    width = flags["moe-ffn-hidden-size"]
+    if not width.value:
+        width = _ffn(flags)._replace(origin=Origin("derived", "as --ffn-hidden-size", flags["ffn-hidden-size"].place))
+    count, top = flags["num-experts"], flags["moe-router-topk"]
+    if not count.value:
+        flags.refuse("X002", "--num-experts is needed for layers of experts", count.place, "write it into the text")
+        count = count._replace(value=top.value)
+    entry: dict[str, Any] = {"count": count, "top_k": top, **_mlp(flags, width)}
+    if flags.on("moe-router-enable-expert-bias"):
+        entry["router_bias"] = flags["moe-router-enable-expert-bias"]
+    elif _biased(flags).value:
+        entry["router_bias"] = _biased(flags)
+    if flags["moe-shared-expert-intermediate-size"].value:
+        entry["shared"] = _mlp(flags, flags["moe-shared-expert-intermediate-size"])
+    if flags.on("moe-shared-expert-gate"):
+        entry["shared_gate"] = flags["moe-shared-expert-gate"]
+    groups, limit = flags["moe-router-num-groups"], flags["moe-router-group-topk"]
+    if groups.value and limit.value and groups.value > 1:
+        entry |= {"groups": groups, "group_limit": limit}
+    return entry
+
+
+# --- the options of a model
+
+_WRITTEN_POSITIONS = {"rotary": "rope", "learned": "learned_absolute"}
+
+Part = TypeVar("Part")
+
+CANNOT = {
+    "model.position_rows": "as many as --max-position-embeddings",
+    "model.embedding_norm": "no model of Megatron-LM has one",
+    "model.layers.parallel": "no model of Megatron-LM has parallel halves",
+    "model.layers.norms": "two in every layer",
+    "model.layers.state_space": "hybrid models are not written",
+    "model.layers.compressed": "attention of the kind of DeepSeek-V4 is not written",
+    "model.layers.side_rank": "matrices beside attention are not written",
+    "model.residual_streams": "several residual streams are not written",
+    "model.stream_rule": "several residual streams are not written",
+    "model.layers.experts.hashed": "Megatron-LM chooses experts by scores alone",
+    "model.layers.linear": "hybrid models are not written",
+    "model.layers.selective_scan": "Megatron-LM has no Mamba-1",
+    "model.meta_tokens": "no model of Megatron-LM has learned tokens ahead of a sequence",
+    "model.layers.attention.value_dim": "--kv-channels states one width for keys and values",
+    "model.token_types": "pretrain_bert.py has options of its own",
+    "model.head_transform": "pretrain_bert.py has options of its own",
+    "model.head_bias": "no head of a language model of Megatron-LM has one",
+    "model.vision": "pretrain_vlm.py has options of its own",
+    "model.layers.attention.bidirectional": "causal language models alone are written",
+    "model.layer_embedding": "tables of the layers are not written",
+    "model.layers.attention.keys_as_values": "Megatron-LM projects values",
+    "model.layers.attention.value_norm": "Megatron-LM normalises no values",
+    "model.layers.attention.shared_kv": "Megatron-LM shares no keys between layers",
+    "model.layers.experts.latent_dim": "experts of another width than the stream's are not written",
+    "model.layers.latent.indexer": "sparse attention is not written",
+    "model.layers.attention.output_gate": "a gate on attention is not written",
+    "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
+}
+
+
+def written_model(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
+    """Options that state the model, beside those that rows state; what they cannot express is refused."""
+    _check(model, remarks)
+    attention = _one((kind.attention for kind in model.layers), "model.layers.attention", remarks, without="window")
+    latent = _one((kind.latent for kind in model.layers), "model.layers.latent", remarks)
+    mlp = _one((kind.mlp for kind in model.layers), "model.layers.mlp", remarks)
+    experts = _one((kind.experts for kind in model.layers), "model.layers.experts", remarks)
+    if attention is not None and latent is not None:
+        remarks.refuse("model.layers.latent", "all layers have one kind of attention")
+    if experts is not None:
+        _router(experts, remarks)
+    feed = mlp or experts
+    found: dict[str, Any] = {
+        "num-layers": sum(round(kind.count) for kind in model.layers),
+        "position-embedding-type": _WRITTEN_POSITIONS.get(model.positions, "rope"),
+        **({} if model.tied else {"untie-embeddings-and-output-weights": True}),
+        **({"swiglu": True} if feed is not None and feed.gated else {}),
+        **dict.fromkeys(_written_biases(attention, mlp, experts, remarks), True),
+        **(_written_attention(attention) if attention is not None else {}),
+        **(_written_latent(latent) if latent is not None else {}),
+        **_written_windows(model, remarks),
+        **({"ffn-hidden-size": round(mlp.ffn_hidden)} if mlp is not None else {}),
+        **(_written_experts(experts, model) if experts is not None else {}),
+    }
+    return found | ({"mtp-num-layers": round(model.prediction.depth)} if model.prediction is not None else {})
+
+
+def _check(model: Model, remarks: TrainingRemarks) -> None:
+    """Refuses what no option can express."""
+    kinds = model.layers
+    for key, there in (
+        ("model.position_rows", model.position_rows not in (None, model.max_sequence)),
+        ("model.embedding_norm", model.embedding_norm),
+        ("model.layers.parallel", any(kind.parallel for kind in kinds)),
+        ("model.layers.norms", any(kind.norms != 2 for kind in kinds)),
+        ("model.layers.state_space", any(kind.state_space is not None for kind in kinds)),
+        ("model.layers.compressed", any(kind.compressed is not None for kind in kinds)),
+        ("model.layers.side_rank", any(kind.side_rank for kind in kinds)),
+        ("model.residual_streams", model.residual_streams is not None),
+        ("model.layers.experts.hashed", any(kind.experts and kind.experts.hashed for kind in kinds)),
+        ("model.layers.linear", any(kind.linear is not None for kind in kinds)),
+        ("model.layers.selective_scan", any(kind.selective_scan is not None for kind in kinds)),
+        ("model.meta_tokens", model.meta_tokens is not None),
+        ("model.layer_embedding", model.layer_embedding is not None),
+        ("model.vision", model.vision is not None),
+        ("model.token_types", model.token_types is not None),
+        ("model.head_transform", model.head_transform),
+        ("model.head_bias", model.head_bias),
+        *(
+            (f"model.layers.attention.{key}", any(kind.attention and getattr(kind.attention, key) for kind in kinds))
+            for key in ("keys_as_values", "value_norm", "value_dim", "shared_kv", "bidirectional")
+        ),
+        ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
+        ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),
+        ("model.layers.attention.output_gate", any(kind.attention and kind.attention.output_gate for kind in kinds)),
+        (
+            "model.layers.attention.qk_norm_whole",
+            any(kind.attention is not None and kind.attention.qk_norm_whole for kind in kinds),
+        ),
+    ):
+        if there:
+            remarks.refuse(key, f"cannot be written: {CANNOT[key]}")
+    if model.positions not in _WRITTEN_POSITIONS:
+        remarks.refuse("model.positions", f"Megatron-LM has no {model.positions} positions")
+
+
+def _one(parts: Iterable[Part | None], key: str, remarks: TrainingRemarks, *, without: str = "") -> Part | None:
+    """The one part that all layers with such a part have."""
+    found: list[Any] = [part for part in parts if part is not None]
+    shapes = [{name: value for name, value in part.model_dump().items() if name != without} for part in found]
+    if any(shape != shapes[0] for shape in shapes):
+        remarks.refuse(key, "differs from layer to layer: one option states it for all")
+    return found[0] if found else None
+
+
+def _written_biases(
+    attention: Attention | None, mlp: Mlp | None, experts: Experts | None, remarks: TrainingRemarks
+) -> Iterator[str]:
+    """Biases everywhere, on queries, keys and values alone, or nowhere."""
+    inner = [part.biases for part in (mlp, experts) if part is not None]
+    own = (attention.biases, attention.output_bias) if attention is not None else (False, False)
+    if all((*own, *inner)) and attention is not None:
+        return
+    yield "disable-bias-linear"
+    if own == (True, False):
+        yield "add-qkv-bias"
+    if any(inner) or own[1]:
+        remarks.refuse("model.layers.attention.biases", "biases are on all linear maps, on q, k and v, or on none")
+
+
+def _router(part: Experts, remarks: TrainingRemarks) -> None:
+    """What the options leave open of a router, and a bias that it cannot be without."""
+    if part.biases and not part.router_bias:
+        remarks.refuse("model.layers.experts.router_bias", "biases on all linear maps are on the router's too")
+    if part.biases:
+        remarks.note("no option of its own states the router's bias: it comes with those of all linear maps")
+
+
+def _written_attention(part: Attention) -> dict[str, Any]:
+    found: dict[str, Any] = {"num-attention-heads": round(part.heads), "kv-channels": round(part.head_dim)}
+    if part.kv_heads != part.heads:
+        found |= {"group-query-attention": True, "num-query-groups": round(part.kv_heads)}
+    if part.qk_norm:
+        found["qk-layernorm"] = True
+    if part.sinks:
+        found["softmax-type"] = "learnable"
+    return found
+
+
+def _written_latent(part: LatentAttention) -> dict[str, Any]:
+    found = {
+        "multi-latent-attention": True,
+        "num-attention-heads": round(part.heads),
+        "qk-layernorm": True,
+        "kv-lora-rank": round(part.kv_rank),
+        "qk-head-dim": round(part.nope_dim),
+        "qk-pos-emb-head-dim": round(part.rope_dim),
+        "v-head-dim": round(part.value_dim),
+    }
+    return found | ({"q-lora-rank": round(part.query_rank)} if part.query_rank is not None else {})
+
+
+def _written_windows(model: Model, remarks: TrainingRemarks) -> dict[str, Any]:
+    windows = [kind.attention.window if kind.attention is not None else None for kind in layers_in_order(model)]
+    widths = {window for window in windows if window is not None}
+    if len(widths) > 1:
+        remarks.refuse("model.layers.attention.window", "one window serves all layers that have one")
+    if not widths:
+        return {}
+    found: dict[str, Any] = {"window-size": f"{widths.pop() - 1:.0f},0"}
+    if None in windows:
+        found["window-attn-skip-freq"] = pattern([window is not None for window in windows])
+    return found
+
+
+def _written_experts(part: Experts, model: Model) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "num-experts": round(part.count),
+        "moe-router-topk": round(part.top_k),
+        "moe-ffn-hidden-size": round(part.ffn_hidden),
+    }
+    sparse = [kind.experts is not None for kind in layers_in_order(model)]
+    if not all(sparse):
+        found["moe-layer-freq"] = pattern(sparse)
+    if part.shared is not None:
+        found["moe-shared-expert-intermediate-size"] = round(part.shared.ffn_hidden)
+    if part.shared_gate:
+        found["moe-shared-expert-gate"] = True
+    if part.router_bias and not part.biases:  # with biases on all linear maps the router's linear map has one of them
+        found |= {"moe-router-score-function": "sigmoid", "moe-router-enable-expert-bias": True}
+    if part.groups is not None and part.group_limit is not None:
+        found |= {"moe-router-num-groups": round(part.groups), "moe-router-group-topk": round(part.group_limit)}
+    return found
+
+
+def layers_in_order(model: Model) -> list[Layers]:
+    """One entry for each layer: leading ones first, all other kinds mixed evenly, as a model document means it."""
+    lead = [model.layers[0]] * round(model.layers[0].count) if model.layers[0].leading else []
+    kinds = [kind for kind in model.layers if not kind.leading]
+    counts = [round(kind.count) for kind in kinds]
+    total, taken = sum(counts), [0] * len(kinds)
+    mixed = []
+    for index in range(total):
+        behind = [count * (index + 1) / total - done for count, done in zip(counts, taken, strict=True)]
+        chosen = max(range(len(kinds)), key=lambda kind: (behind[kind], -kind))
+        taken[chosen] += 1
+        mixed.append(kinds[chosen])
+    return lead + mixed
+
+
+def pattern(marks: Sequence[bool]) -> str:
+    """Marks as the list expression that Megatron-LM reads.
+
+    >>> pattern([False] * 3 + [True] * 5), pattern([True, False] * 4)
+    ('[0]*3+[1]*5', '[1,0]*4')
+    """
+    bits = [int(mark) for mark in marks]
+    for period in range(1, len(bits) // 2 + 1):
+        if len(bits) % period == 0 and bits == bits[:period] * (len(bits) // period):
+            return f"[{','.join(map(str, bits[:period]))}]*{len(bits) // period}"
+    runs: list[list[int]] = []
+    for bit in bits:
+        if runs and runs[-1][0] == bit:
+            runs[-1][1] += 1
+        else:
+            runs.append([bit, 1])
+    return "+".join(f"[{bit}]*{often}" for bit, often in runs)

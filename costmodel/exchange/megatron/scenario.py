@@ -1,0 +1,113 @@
+"""Options of Megatron-LM to a part of a scenario: model, workload, plan, stack and what is assumed.
+
+The options stand in a shell script, in YAML, or among the arguments that the program prints at the head of a log.
+Nothing runs. Every value has its origin: a line of the text, or the default of the version of Megatron-LM named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.megatron.flags import MegatronFlags
+from costmodel.exchange.megatron.model import model
+from costmodel.exchange.megatron.options import OTHER_MODELS, REFUSED, TABLE
+from costmodel.exchange.megatron.plan import plan
+from costmodel.exchange.megatron.stated import read_statement
+from costmodel.exchange.megatron.workload import accelerators, dropped, stack, workload
+from costmodel.exchange.values.foreign_values import document_name, shown
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
+
+_MOST_UNTABLE = 12
+_SLIP = 0.9  # likeness of a name that is meant to be another
+
+
+def read_options(
+    text: str, file: str, *, world: int | None = None, vocab: int | None = None, title: str = "model"
+) -> Imported:
+    """The values of a scenario that a text of Megatron-LM options states.
+
+    `world` is the number of accelerators and `vocab` the vocabulary; they override the text. The text has no name for
+    the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are left
+    out.
+    """
+    flags = MegatronFlags(read_statement(text, file), file)
+    facts = accelerators(flags)
+    if world is not None:
+        facts = {"accelerators": OriginValue(world, Origin("assumed", "given beside the text"))}
+    _refuse(flags)
+    laid_out = plan(flags, facts.get("accelerators"))
+    name, assume = stack(flags)
+    tree: dict[str, Any] = {
+        "model": _model(flags, vocab, title),
+        "workload": workload(flags, laid_out.get("dp")),
+        "stack": name,
+        "plan": laid_out,
+    }
+    if assume:
+        tree["assume"] = assume
+    dropped(flags)
+    _losses(flags)
+    warnings = [*flags.warnings, *_unknown(flags)]
+    if flags.faults:
+        raise CostModelError(*flags.faults, *flags.missing)
+    document, origins = placed(tree, Place(file))
+    validate(Plan, document["plan"], file)
+    if "vocab" in tree["model"]:
+        validate(Model, document["model"], file)
+    kind = f"{flags.statement.form} of Megatron-LM"
+    losses, missing = tuple(flags.losses), tuple(flags.missing)
+    return Imported(kind, document, origins, losses, tuple(warnings), facts, missing)
+
+
+def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
+    """The model with what a document needs to have: a name, which the caller may change, and its source."""
+    given = {} if vocab is None else {"vocab": OriginValue(vocab, Origin("assumed", "given beside the text"))}
+    made = Origin("file", "the text itself", Place(flags.file))
+    source = {"title": OriginValue("Options of Megatron-LM", made), "where": OriginValue(flags.file, made)}
+    said = model(flags)
+    if given:
+        flags.missing = [fault for fault in flags.missing if not fault.sentence.startswith("the vocabulary")]
+    named = {"name": OriginValue(document_name(title), made), "title": OriginValue(title, made)}
+    head = {"schema": OriginValue("costmodel/model/v1", made), **named}
+    return head | said | given | {"source": OriginValue("options", made), "sources": {"options": source}}
+
+
+def _refuse(flags: MegatronFlags) -> None:
+    program = flags.statement.program
+    if program in OTHER_MODELS:
+        flags.refuse("X003", f"{program} trains {OTHER_MODELS[program]}", None, "no document expresses such a model")
+    for name, what in REFUSED.items():
+        stated = flags.stated.get(name)
+        if stated is not None and [word.text for word in stated.words] != ["0"]:
+            flags.refuse("X003", f"--{name}: {what}", stated.place, "no document states it; nothing was written")
+
+
+def _losses(flags: MegatronFlags) -> None:
+    """Options that are stated and fill no costmodel key, by their effect on the cost."""
+    for word in flags.statement.stray:
+        flags.lose("ignored", f"{word.doubt.sentence if word.doubt else shown(word.text)}: read as nothing")
+    for name, stated in flags.stated.items():
+        texts, row = [word.text for word in stated.words], TABLE.get(name)
+        if row is not None and row.costs_nothing:
+            flags.lose("ignored", f"--{name}", name)
+        elif row is not None and row.loss and not (len(texts) == 1 and texts[0] in row.harmless):
+            flags.lose(row.loss[0], f"--{name}: {row.loss[1]}", name)
+
+
+def _unknown(flags: MegatronFlags) -> list[Fault]:
+    """One warning that lists the options that Megatron-LM does not have."""
+    unknown = [stated for name, stated in flags.stated.items() if name not in TABLE]
+    if not unknown:
+        return []
+    names = [f"--{shown(stated.name)[1:-1]}" for stated in unknown[:_MOST_UNTABLE]]
+    more = f" and {len(unknown) - _MOST_UNTABLE} more" if len(unknown) > _MOST_UNTABLE else ""
+    meant = {name: nearest(name.lstrip("-"), sorted(TABLE), cutoff=_SLIP) for name in names}
+    hints = [f"did you mean --{close} for {name}?" for name, close in meant.items() if close]
+    sentence = f"options that Megatron-LM does not have: {', '.join(names)}{more}"
+    return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]

@@ -1,0 +1,260 @@
+"""Options of a piece of software as rows, from which reading, writing and the list of known options follow.
+
+A row that states one key by itself is read and written by its row alone; code reads and writes the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+from typing import Any, Literal, Protocol
+
+from costmodel.exchange.imported import LossKind
+from costmodel.ground.record import record
+
+_LARGEST = 10**15
+_ON, _OFF = ("true", "yes", "1"), ("false", "no", "0")
+
+# What a text states of a job that is no key of a scenario by itself, with the key that follows from it.
+FACTS = {
+    "accelerators": "plan.dp",
+    "nodes": "plan.dp",
+    "shards": "plan.dp",
+    "accumulation": "workload.global_batch",
+    "steps": "workload.tokens",
+    "layers_per_stage": "plan.vpp",
+    "tp_size": "plan.tp",
+    "data_parallel": "plan.dp_attention plan.replicas",
+    "expert_parallel": "plan.ep",
+    "stack.memory.share": "stack.memory",
+    "stack.kernels.own_all_reduce": "stack.kernels",
+    "stack.dispatch.two_batches": "stack.dispatch",
+}
+
+NOTHING = ()  # a value that states no key
+KindName = Literal["count", "whole", "figure", "flag", "word", "text", "share"]
+When = Literal["always", "where it counts", "with experts", "never"]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@record
+class Kind:
+    """How a value is written, in both directions.
+
+    read: the value in a scenario, None where it is no such value. wanted: what a value is, in words. write: the value
+    in the file, None where it has none. words: the values of a choice with their meanings; the first of several is
+    written. unknown: what a word that is none of them lacks, where that is no mistake of the text. samples: values of
+    a scenario.
+    """
+
+    name: str
+    wanted: str = field(compare=False)
+    read: Callable[[Any], Any] = field(repr=False)
+    write: Callable[[Any], Any] = field(default=_same, repr=False)
+    words: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    unknown: str = ""
+    samples: tuple[Any, ...] = ()
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, as a number or a text."""
+    found = figure(str(value).replace("_", "") if isinstance(value, str) else value)
+    return int(found) if found is not None and found == int(found) else None
+
+
+def _count(value: Any) -> int | None:
+    found = whole(value)
+    return found if found is not None and found >= 0 else None
+
+
+def figure(value: Any) -> float | None:
+    """A number, as a number or a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if abs(number) <= _LARGEST else None
+
+
+def flag(value: Any) -> bool | None:
+    """True or false, in one of their spellings."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower() if isinstance(value, str | int) else ""
+    return True if text in _ON else False if text in _OFF else None
+
+
+def _word(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+def _share(value: Any) -> str | None:
+    return None if (found := figure(value)) is None else f"{100 * found:.6g} %"
+
+
+def _share_of(ours: str) -> str:
+    return f"{float(ours.removesuffix(' %')) / 100:.6g}"
+
+
+TEXT = Kind("text", "a text", _same)
+KINDS: dict[KindName, Kind] = {
+    "count": Kind("count", "a whole number from 0", _count, round, samples=(1, 2, 8)),
+    "whole": Kind("whole", "a whole number", whole, round, samples=(1, 2, 8)),
+    "figure": Kind("figure", "a number", figure, samples=(0.5, 2.0)),
+    "flag": Kind("flag", "true or false", flag, bool, samples=(True, False)),
+    "word": Kind("word", "a word", _word),
+    "text": TEXT,
+    "share": Kind("figure", "a number", _share, _share_of, samples=("90 %", "87.34 %")),
+}
+
+
+def choice(words: Mapping[str, Any], unknown: str = "", *, fold: bool = False) -> Kind:
+    """Words with what each means; with `fold` in letters of either size."""
+    spelt = {name.lower(): name for name in words}
+
+    def read(value: Any) -> Any:
+        text = _word(value)
+        text = spelt.get(str(text).lower(), text) if fold else text
+        return words.get(text) if text is not None else None
+
+    def write(ours: Any) -> str | None:
+        return next((name for name, meant in words.items() if meant == ours), None)
+
+    return Kind("word", "a word", read, write, words, unknown, tuple(dict.fromkeys(words.values())))
+
+
+def one_of(*names: str) -> Kind:
+    """One of several words, each of which means itself."""
+    return choice({name: name for name in names})
+
+
+def switch(on: Any, off: Any = NOTHING) -> Kind:
+    """A flag, with what it means on and off."""
+
+    def read(value: Any) -> Any:
+        found = flag(value)
+        return None if found is None else on if found else off
+
+    def write(ours: Any) -> Any:
+        return True if ours == on else False if ours == off else NOTHING if NOTHING in (on, off) else None
+
+    return Kind("flag", "true or false", read, write, samples=(on, *(() if off == NOTHING else (off,))))
+
+
+@record
+class Row:
+    """One option.
+
+    key: what it states of a scenario, or keys that it has a part in, between blanks; empty where it costs nothing.
+    default: what stands where it is left out, as the software writes it. loss: what is lost because no key expresses
+    it, unless the value is `harmless`. cannot: why a value of a scenario cannot be written.
+    old: today's option, which has the value too if it is in the table. when: an export writes it. plain: whether it
+    states its key by itself.
+    """
+
+    option: str
+    key: str = ""
+    kind: Kind = TEXT
+    default: Any = None
+    loss: tuple[LossKind, str] | None = None
+    harmless: tuple[Any, ...] = (None, False)
+    cannot: str = "is no value of this option"
+    old: str = ""
+    when: When = "always"
+    plain: bool = True
+
+    @property
+    def fills(self) -> str:
+        """Keys of costmodel, between blanks."""
+        return " ".join(FACTS.get(key, key) for key in self.key.split())
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether a file may state it and nothing changes."""
+        return not self.key and self.loss is None and not self.old and self.kind == TEXT
+
+    @property
+    def is_stated_alone(self) -> bool:
+        """Whether its row alone reads it."""
+        return self.plain and bool(self.key) and not self.old
+
+
+def option(name: str, key: str = "", kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+    """An option that states its key by itself."""
+    return Row(name, key, KINDS[kind] if isinstance(kind, str) else kind, default, **more)
+
+
+def part(name: str, key: str, kind: Kind | KindName = "text", default: Any = None, **more: Any) -> Row:
+    """An option that states keys together with others, which code reads and writes."""
+    return option(name, key, kind, default, plain=False, **more)
+
+
+def quiet(names: str, under: str = "") -> list[Row]:
+    """Options that cost nothing; `under` begins their names."""
+    return [Row(f"{under}{name}") for name in names.split()]
+
+
+def lost(kind: LossKind, sentence: str, names: str, *harmless: Any) -> list[Row]:
+    """Options that cost something which no key of costmodel expresses."""
+    return [Row(name, loss=(kind, sentence), harmless=(None, False, *harmless)) for name in names.split()]
+
+
+Table = Mapping[str, Row]
+
+
+def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
+    """The rows of a piece of software by the names of their options; an older name has the keys of today's."""
+    found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
+    for name, row in found.items():
+        if row.old in found and not row.key:
+            found[name] = replace(row, key=found[row.old].key)
+    return found
+
+
+class Stating(Protocol):
+    """What is written: a job whose keys have values."""
+
+    def value(self, key: str) -> Any:
+        """The value of a key or fact; None where it is left open."""
+
+    def counts(self, key: str, when: When) -> bool:
+        """Whether a row is written that is only written then."""
+
+
+def written(
+    table: Table, job: Stating, refuse: Callable[[str, str], None], beside: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options of a job with their values, in the order of the table; `beside` are those that code writes."""
+    found: dict[str, Any] = {}
+    for name, row in table.items():
+        if name in beside:
+            found[name] = beside[name]
+        elif row.is_stated_alone and job.counts(row.key, row.when):
+            ours = job.value(row.key)
+            theirs = row.kind.write(ours) if ours is not None else None
+            if theirs is not None:
+                found |= {} if theirs == NOTHING else {name: theirs}
+            elif ours is not None:
+                refuse(row.key, f"{ours}{' ' if row.cannot.startswith('is ') else ': '}{row.cannot}")
+    return found | {name: value for name, value in beside.items() if name not in table}
+
+
+def nested(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with points in their names as sections.
+
+    >>> nested({"zero.stage": 3, "batch": 8, "zero.overlap": True})
+    {'zero': {'stage': 3, 'overlap': True}, 'batch': 8}
+    """
+    tree: dict[str, Any] = {}
+    for name, value in options.items():
+        *above, last = name.split(".")
+        here = tree
+        for section in above:
+            here = here.setdefault(section, {})
+        here[last] = value
+    return tree

@@ -1,0 +1,168 @@
+"""Benchmark clients of engines: the lengths and the load that a command asks for, and the command for a load."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.remarks import Remarks, comment_lines
+from costmodel.exchange.rows import known, lost, part
+from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.serving.serving_job import ServingJob, lines_of
+from costmodel.exchange.training.layer import Layer, with_remarks
+
+VERSION = "benchmarks of vLLM 0.33 and SGLang 0.5.23"
+TITLE = "benchmark"
+SPELLING = Spelling(
+    {
+        "--random-input": "random-input-len", "--random-output": "random-output-len",
+        "--num-prompt": "num-prompts", "--input-len": "random-input-len", "--output-len": "random-output-len",
+    },
+)  # fmt: skip
+_LENGTHS = ("random", "random-ids", "generated-shared-prefix")  # data sets whose lengths are options
+
+_REQUESTS = 2000  # of an open load
+_WIDTH = 74  # of a commented line
+MEASURED = "to measure the prediction:"
+_ROUNDS = 10  # of a closed one
+
+TABLE = known(
+    part("random-input-len", "workload.prompt", "count"),
+    part("random-output-len", "workload.output", "count"),
+    part("random-range-ratio", "workload.prompt workload.output", "text"),
+    part("random-prefix-len", "workload.shared_prefix workload.prompt", "count"),
+    part("request-rate", "workload.rate workload.traffic", "word", "inf"),
+    part("max-concurrency", "workload.concurrency", "count"),
+    part("num-prompts", "workload.concurrency", "count"),
+    part("dataset-name", "workload.prompt", "word"),
+    part("model", "model", "word"),
+    lost("approximated", "requests do not arrive at random", "burstiness ramp-up-strategy", "1.0", 1.0),
+)
+
+
+def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
+    """What a benchmark asks of an engine: its options that state no load have no part in a scenario."""
+    keys = ForeignKeys({key: value for key, value in tree.items() if key in TABLE}, TABLE, file, VERSION)
+    layer = Layer(TITLE)
+    data = keys["dataset-name"]
+    if data.value not in (None, *_LENGTHS):
+        keys.lose("not expressible", f"lengths of the data set {str(data.value)[:60]}: state them", "dataset-name")
+    else:
+        _lengths(keys, layer, of_sglang=of_sglang)
+    _read_load(keys, layer)
+    return with_remarks(keys, layer)
+
+
+def _lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:
+    """Lengths, uniform over a range: of SGLang from a share of the length to it, else as far on both sides of it."""
+    stated = keys["random-range-ratio"]
+    try:
+        ratio = float(stated.value) if stated.value is not None else 0.0
+    except (TypeError, ValueError):
+        ratio = math.nan
+    if not 0.0 <= ratio <= 1.0:
+        keys.refuse("X005", "random-range-ratio is no number from 0 to 1", "random-range-ratio")
+        ratio = 0.0
+    for name, path in (("random-input-len", "workload.prompt"), ("random-output-len", "workload.output")):
+        length = keys[name]
+        if length.value is None:
+            continue
+        low, high = (ratio, 1.0) if of_sglang else (1.0 - ratio, 1.0 + ratio)
+        mean = round(length.value * (low + high) / 2) or 1
+        if low == high:
+            layer.facts[path] = length
+        else:
+            text = f"{name}, uniform from {low:g} to {high:g} of it"
+            spread = (high - low) / (high + low) / math.sqrt(3)
+            layer.facts[f"{path}.mean"] = keys.derived(mean, text, name)
+            layer.facts[f"{path}.spread"] = keys.derived(f"{100 * spread:.3g} %", text, name)
+    prefix = keys["random-prefix-len"]
+    plain = layer.facts.get("workload.prompt")
+    if prefix.value and plain is not None:
+        layer.facts["workload.shared_prefix"] = prefix
+        total = plain.value + prefix.value
+        layer.facts["workload.prompt"] = keys.derived(total, "prefix and random tokens", "random-input-len")
+
+
+def _read_load(keys: ForeignKeys, layer: Layer) -> None:
+    rate, most, count = keys["request-rate"], keys["max-concurrency"], keys["num-prompts"]
+    try:
+        figure = float(rate.value)
+    except (TypeError, ValueError):
+        keys.refuse("X005", f"request-rate {str(rate.value)[:60]} is no number", "request-rate")
+        return
+    if math.isfinite(figure) and figure > 0:
+        layer.facts["workload.rate"] = rate._replace(value=f"{figure:g} /s")
+        if most.value:
+            keys.lose("approximated", "at most so many requests in flight at that rate", "max-concurrency")
+        return
+    at_once = most if most.value else count
+    if at_once.value:
+        layer.facts["workload.concurrency"] = at_once
+        layer.facts["workload.traffic"] = keys.derived(
+            "burst", "all requests start at once", "request-rate" if keys.given("request-rate") else "num-prompts"
+        )
+
+
+def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool = False) -> list[str]:
+    """The words of the benchmark of one replica."""
+    workload = job.workload
+    words = [*program, "--dataset-name random"]
+    prefix = round(workload.shared_prefix)
+    prompt = job.prompt - (0 if of_sglang else prefix)
+    if workload.turns > 1:
+        remarks.note("turns are no load of this benchmark: its prompts have their mean length, and are computed anew")
+    if prefix and of_sglang:
+        remarks.note(f"{prefix:,} tokens that all prompts begin with are no option of this benchmark")
+    elif prefix:
+        words.append(f"--random-prefix-len {prefix}")
+    ratio = _range(job, remarks, of_sglang=of_sglang)
+    longer = 2 / (1 + ratio) if of_sglang else 1.0
+    words += [
+        f"--random-input-len {round(prompt * longer)}",
+        f"--random-output-len {round(workload.mean('output') * longer)}",
+    ]
+    if of_sglang or ratio:
+        words.append(f"--random-range-ratio {ratio:.3g}")
+    return [*words, *_written_load(job, remarks)]
+
+
+def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
+    """The option for lengths that spread uniformly; of SGLang 1 is one length."""
+    spread = job.workload.spread("prompt")
+    if spread != job.workload.spread("output"):
+        remarks.note("prompts and answers spread differently: this benchmark has one range for both")
+    wide = spread * math.sqrt(3)
+    if wide >= 1:
+        remarks.note(
+            f"lengths with a spread of {100 * spread:.3g} % need a data set: this benchmark's uniform ones reach 57.7 %"
+        )
+        wide = 0.0
+    return (1 - wide) / (1 + wide) if of_sglang else float(wide)
+
+
+def _written_load(job: ServingJob, remarks: Remarks) -> list[str]:
+    """Requests of one replica, whose share of the load is as large as that of the others."""
+    workload, replicas = job.workload, job.count("replicas")
+    if workload.rate is not None:
+        return [f"--request-rate {workload.rate / replicas:.4g}", f"--num-prompts {_REQUESTS}"]
+    if workload.concurrency is not None:
+        each = max(1, round(workload.concurrency / replicas))
+        return [f"--max-concurrency {each}", f"--num-prompts {each * _ROUNDS}"]
+    if workload.requests is not None:
+        return ["--request-rate inf", f"--num-prompts {max(1, round(workload.requests / replicas))}"]
+    remarks.note("users who think between requests are no load of this benchmark")
+    return [f"--num-prompts {_REQUESTS}"]
+
+
+def pool_words(job: ServingJob) -> str:
+    """How near the pool of a real engine comes, of the runs that its document was fitted on."""
+    return f"(± {100 * job.engine.spread.pool:.2g} %)"
+
+
+def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
+    """What to expect and the benchmark, as comments behind the command."""
+    longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
+    words = [part for line in (*expected, *longest, MEASURED) for part in comment_lines("#", line)]
+    return "".join(f"{line}\n" for line in (*words, *(f"# {line}" for line in lines_of(asked, _WIDTH).splitlines())))

@@ -1,0 +1,280 @@
+"""Containers of a Kubernetes manifest or a compose file: their commands as words with the values of their variables,
+which are put in as letters and never run, and their accelerators.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as AnyMapping
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from costmodel.documents.text.yaml_tree import Items, Mapping, parse
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.serving.image_releases import image_fact
+from costmodel.exchange.shell import Doubt, Word, read_script
+from costmodel.ground.errors import Place
+
+_MARK = re.compile(r"(?m)^[ \t]*(?:- )?(?:containers|services|image|nodeSelector|allocatable|capacity)[ \t]*:")
+_PARTED = re.compile(r"(?m)^---[^\n]*\n?")
+_DEEPEST = 24  # levels of a manifest
+_MOST = 200  # containers
+_DIGITS = 7  # of a number of replicas
+GPUS = "nvidia.com/gpu"
+# Labels of nodes that name their accelerators.
+_PRODUCTS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+)  # labels of nodes
+
+
+class Container(NamedTuple):
+    """One container: its mapping, how often it runs where that is stated, whether a compose file has it."""
+
+    tree: Mapping
+    copies: OriginValue | None
+    composed: bool
+
+
+class ContainerCommand(NamedTuple):
+    """The words that a container starts, how often it runs where that is stated, its variables and its image."""
+
+    words: tuple[Word, ...]
+    copies: OriginValue | None
+    environment: Environment
+    image: OriginValue | None = None
+
+
+def is_manifest(text: str) -> bool:
+    """Whether a text is a manifest and no script.
+
+    >>> is_manifest("services:\\n  llm:\\n    image: vllm/vllm-openai"), is_manifest("vllm serve m --dtype auto")
+    (True, False)
+    """
+    return not text.startswith("#!") and _MARK.search(text) is not None
+
+
+def manifest_trees(text: str, file: str) -> Iterator[Mapping]:
+    """Each document of a manifest, the lines of its places counted from the head of the file."""
+    starts = [0, *(match.end() for match in _PARTED.finditer(text)), len(text)]
+    for begin, end in itertools.pairwise(starts):
+        part = text[begin:end]
+        if end < len(text):
+            part = part[: part.rfind("---")] if "---" in part else part
+        if part.strip():
+            tree = parse("\n" * text.count("\n", 0, begin) + part, file)
+            if isinstance(tree, Mapping):
+                yield tree
+
+
+def selected_accelerators(text: str, file: str) -> list[OriginValue]:
+    """The accelerators that the node selectors and node affinities of a manifest ask for."""
+    found = list[OriginValue]()
+    for tree in manifest_trees(text, file):
+        for node, _ in _walk(tree, 0, None):
+            stated = node.get("nodeSelector")
+            pairs = [(key, stated, key) for key in stated] if isinstance(stated, Mapping) else []
+            if node.get("operator") == "In" and isinstance(values := node.get("values"), list) and len(values) == 1:
+                pairs.append((node.get("key"), node, "values"))
+            for label, holder, key in pairs:
+                value = holder[key][0] if key == "values" else holder[key]
+                if label in _PRODUCTS and isinstance(value, str):
+                    found.append(OriginValue(value, Origin("file", str(label), _place(holder, key, file))))
+    return found
+
+
+def containers(text: str, file: str) -> list[Container]:
+    """Every mapping with an image, or a command with arguments."""
+    found: list[Container] = []
+    for tree in manifest_trees(text, file):
+        composed = "services" in tree
+        found += [
+            Container(each, copies, composed)
+            for each, copies in _walk(tree, 0, None)
+            if "image" in each or "command" in each or "args" in each
+        ]
+    return found[:_MOST]
+
+
+def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[Mapping, OriginValue | None]]:
+    """Every mapping, with the replicas that it or what it stands in states."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(node, Mapping):
+        deploy = node.get("deploy")
+        stated = [_copies(node, "replicas"), _copies(node, "scale")]
+        stated += [_copies(deploy, "replicas")] if isinstance(deploy, Mapping) else []
+        copies = next((each for each in stated if each is not None), copies)
+        yield node, copies
+        for value in node.values():
+            yield from _walk(value, depth + 1, copies)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _walk(value, depth + 1, copies)
+
+
+def _copies(tree: Mapping, name: str) -> OriginValue | None:
+    """How many of a container a mapping asks for; nothing where that is no whole number."""
+    stated = str(tree.get(name, ""))
+    if not (stated.isascii() and stated.isdigit() and len(stated) < _DIGITS):
+        return None
+    return OriginValue(int(stated), Origin("file", name, _place(tree, name, "")))
+
+
+def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
+    """What every container starts: the program that its image names gives way to one of its own."""
+    for container in containers(text, file):
+        tree, composed = container.tree, container.composed
+        key = "environment" if composed else "env"
+        environment = environment_of(tree, _place(tree, key, file), composed=composed)
+        image, own = tree.get("image"), "entrypoint" if composed else "command"
+        named = Word(image, _place(tree, "image", file)) if isinstance(image, str) else None
+        words = [named] if named is not None and not tree.get(own) else []
+        for key in ("entrypoint", "command", "args"):
+            words += _words(tree.get(key), _place(tree, key, file), file, environment)
+        if len(words) > 1:
+            words = words_with_values(words, environment, composed=composed)
+            fact = None
+            if named is not None:
+                fact = image_fact(expanded(named, environment, composed=composed).text, named.place)
+            yield ContainerCommand(tuple(words), container.copies, environment, fact)
+
+
+def _place(tree: Mapping, name: str, file: str) -> Place:
+    found = next((key for key in tree if key == name), None)
+    return getattr(found, "at", None) or getattr(found, "place", None) or Place(file)
+
+
+def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
+    """A list as its words; a text as a shell would part it, with the values of its variables."""
+    if isinstance(value, list):
+        places = value.places if isinstance(value, Items) else [place] * len(value)
+        return [Word(str(item), at) for item, at in zip(value, places, strict=False) if not isinstance(item, dict)]
+    if not isinstance(value, str):
+        return []
+    commands = read_script(value.replace("$$", "$"), file, environment).commands
+    return [word._replace(place=place) for command in commands for word in command.words]
+
+
+# --- variables
+
+Environment = AnyMapping[str, Word]  # by name; a value that the text does not hold has a doubt
+SHELLS = ("bash", "sh", "zsh", "dash")
+_NAME = r"[A-Za-z_]\w*"
+_MOST_LETTERS = 100_000  # of a word with its variables
+_MOST_VARIABLES = 1_000
+# A dollar that is meant, then the forms of a variable: of Kubernetes, with a default, and of a shell.
+_VARIABLE = re.compile(
+    rf"\$\$|\$\((?P<round>{_NAME})\)|\$\{{(?P<held>{_NAME})(?::?-(?P<other>[^}}$]*))?\}}|\$(?P<bare>{_NAME})"
+)
+_PLAIN = re.compile(r"[\w./:@%+,=-]*")  # which means the same in a shell
+_OF_KUBERNETES = re.compile(rf"\$\$\(|\$\((?P<name>{_NAME})\)")
+
+
+def environment_of(tree: AnyMapping[Any, Any], place: Place, *, composed: bool) -> dict[str, Word]:
+    """The variables that a container states, in their order; later ones may name earlier ones."""
+    found: dict[str, Word] = {}
+    for name, value in _stated(tree.get("environment" if composed else "env"), composed):
+        if len(found) >= _MOST_VARIABLES:
+            break
+        if isinstance(value, Doubt):
+            found[name] = Word("", place, value)
+        else:
+            found[name] = expanded(Word(value, place), found, composed=composed)
+    return found
+
+
+def _stated(tree: Any, composed: bool) -> Iterator[tuple[str, str | Doubt]]:
+    """Names with their values: of a list of names and values, a mapping, or a list of NAME=VALUE; with a doubt where a
+    value stands elsewhere.
+    """
+    if isinstance(tree, AnyMapping):
+        for name, value in tree.items():
+            yield str(name), _elsewhere(str(name)) if value is None and composed else _text(value)
+    for item in tree if isinstance(tree, list) else ():
+        if isinstance(item, AnyMapping) and "name" in item:
+            name = str(item["name"])
+            yield name, _from(name, item["valueFrom"]) if "valueFrom" in item else _text(item.get("value"))
+        elif isinstance(item, str):
+            name, equals, value = item.partition("=")
+            yield name, value if equals else _elsewhere(name)
+
+
+def _text(value: Any) -> str:
+    """A value as the container has it."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _from(name: str, source: Any) -> Doubt:
+    kinds = ", ".join(str(kind)[:40] for kind in source) if isinstance(source, AnyMapping) else ""
+    return Doubt("unset", f"${name}, which env takes from valueFrom{f' ({kinds})' if kinds else ''}")
+
+
+def _elsewhere(name: str) -> Doubt:
+    return Doubt("unset", f"${name}, which the manifest takes from where it is started")
+
+
+def expanded(word: Word, environment: Environment, *, composed: bool) -> Word:
+    """A word with the values of its variables; of one that is not known, a doubt."""
+    text, at, doubt = "", 0, word.doubt
+    for match in _VARIABLE.finditer(word.text):
+        value, unknown = _variable_value(match, environment, composed)
+        text, at, doubt = text + word.text[at : match.start()] + value, match.end(), doubt or unknown
+        if len(text) > _MOST_LETTERS:
+            return Word("", word.place, Doubt("code", "a word of variables of variables, which grows without end"))
+    return word._replace(text=text + word.text[at:], doubt=doubt)
+
+
+def _variable_value(match: re.Match[str], environment: Environment, composed: bool) -> tuple[str, Doubt | None]:
+    """What stands for one variable, and the doubt in it."""
+    name = match["round"] or match["held"] or match["bare"]
+    if name is None:
+        return "$", None
+    if match["round"] and composed:  # a compose file does not know this form
+        return match[0], None
+    if name in environment:
+        return environment[name].text, environment[name].doubt
+    if match["other"] is not None:
+        return match["other"], None
+    return "", Doubt("unset", f"{match[0]}, which the text does not set")
+
+
+def words_with_values(words: Sequence[Word], environment: Environment, *, composed: bool) -> list[Word]:
+    """The words of a container with their variables' values; those of a shell's text are the shell's to put in, but for
+    the form of Kubernetes, which comes before it.
+    """
+    found: list[Word] = []
+    for word in words:
+        if _is_text_of_shell(found):
+            found.append(word._replace(text=_for_shell(word.text, environment, composed)))
+        else:
+            found.append(expanded(word, environment, composed=composed))
+    return found
+
+
+def _is_text_of_shell(ahead: Sequence[Word]) -> bool:
+    """Whether the next word is the text that a shell is given behind -c."""
+    if not ahead or not re.fullmatch(r"-[a-z]*c", ahead[-1].text):
+        return False
+    return any(PurePosixPath(word.text).name in SHELLS for word in ahead[-4:-1])
+
+
+def _for_shell(text: str, environment: Environment, composed: bool) -> str:
+    """A text for a shell, in which variables are in the form of a shell."""
+    if composed:
+        return text.replace("$$", "$")
+
+    def one(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name is None:
+            return "$("  # which Kubernetes leaves to the shell
+        known = environment.get(name)
+        if known is None:
+            return match[0]
+        plain = known.doubt is None and _PLAIN.fullmatch(known.text)
+        return known.text if plain else f"${{{name}}}"
+
+    return _OF_KUBERNETES.sub(one, text)

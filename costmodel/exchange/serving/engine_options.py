@@ -1,0 +1,217 @@
+"""Options that several engines have in forms of their own, read and written: drafts, copies of experts, cache on the
+host, adapters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import Format
+from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.training.layer import Layer
+from costmodel.ground.record import record
+
+# Keys that no command of an engine states.
+BESIDE = {
+    "plan.replicas": "the same command once for each replica",
+    "workload.kind": "a serving program",
+    **dict.fromkeys(
+        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic")),
+        "the requests, which the command of a benchmark beside it states",
+    ),
+    **dict.fromkeys(
+        (f"workload.{key}" for key in ("users", "think_time", "turns")),
+        "the requests; a benchmark asks at a rate, or so many at once",
+    ),
+    "workload.requests": "those of a benchmark are read as so many at once",
+    "workload.images": "the data; the benchmark at the end sends text alone",
+    "workload.expert_precision": "the checkpoint",
+    "workload.expert_weights": "the checkpoint",
+    "plan.speculation.acceptance": "a property of the draft and of the text",
+}
+UNWRITTEN = {
+    "plan.prefill": "the connector that sends caches from these instances is not written",
+    "plan.decode": "the connector that brings caches to these instances is not written",
+}
+
+
+@record
+class EngineFormat(Format):
+    """An engine whose command is read and written.
+
+    stack: its document in the library. step_holds_request: whether the engine, without chunked prefill, starts only
+    with a step as large as its longest request.
+    """
+
+    stack: str = ""
+    write: Callable[[ServingJob, Remarks], str] = lambda job, remarks: ""
+    step_holds_request: bool = False
+
+
+# --- drafts: how many tokens they propose, and what proposes them; no command states how many are accepted
+
+_MTP = ("mtp", "nextn", "deepseek_mtp", "glm4_moe_mtp", "qwen3_next_mtp", "ernie_mtp", "mimo_mtp", "mtpeagle")
+_NGRAM = ("ngram", "lookahead")
+
+
+def draft_of(method: str) -> str:
+    """The draft that a method's name stands for; empty where none does.
+
+    >>> draft_of("EAGLE3"), draft_of("NEXTN"), draft_of("ngram_gpu"), draft_of("medusa")
+    ('eagle', 'mtp', 'ngram', '')
+    """
+    name = method.lower().replace("-", "_")
+    if name.startswith(_NGRAM):
+        return "ngram"
+    if name in _MTP:
+        return "mtp"
+    return "eagle" if name.startswith("eagle") else ""
+
+
+def fill_draft(keys: ForeignKeys, layer: Layer, name: str, method: str, tokens: Any, kind: str = "") -> None:
+    """Tokens and draft that an option of this name states, where its method does not; another draft is a loss."""
+    kind, count = kind or draft_of(method), _counted(tokens)
+    if not kind or count is None:
+        stated = f"{method[:40]} with {str(tokens)[:20]} tokens" if method else "a draft without a method"
+        keys.lose("not expressible", f"{name}: {stated}", name)
+        return
+    layer.facts["plan.speculation.tokens"] = keys.derived(count, name, name)
+    layer.facts["plan.speculation.draft"] = keys.derived(kind, f"{name}: {method[:40]}", name)
+
+
+def _counted(value: Any, least: int = 1) -> int | None:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) >= least else None
+
+
+def json_option(keys: ForeignKeys, name: str) -> dict[str, Any] | None:
+    """The keys of an option that is written as JSON; nothing where it is not stated or not that."""
+    stated = keys[name].value
+    if stated is None:
+        return None
+    try:
+        found = dict(stated) if isinstance(stated, Mapping) else json.loads(str(stated)[:100_000])
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    keys.refuse("X005", f"{name} is no JSON of keys to values", name)
+    return None
+
+
+def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None:
+    """Copies of experts that an option states; engines hold them where they balance the load of experts."""
+    count = 0 if copies is None else _counted(copies, least=0)
+    if count is None:
+        keys.refuse("X005", f"{name}: {str(copies)[:20]} is no number of experts", name)
+    elif count and not keys["enable-eplb"].value:
+        keys.lose("approximated", f"{count} copies of experts, placed without regard to their load", name)
+    if count:
+        layer.facts["plan.redundant_experts"] = keys.derived(count, name, name)
+
+
+def named_draft(job: ServingJob, remarks: Remarks, names: dict[str, str]) -> tuple[str, int] | None:
+    """The engine's name of the draft and its tokens; a draft that is a model of its own is refused."""
+    draft = job.plan.speculation
+    if draft is None:
+        return None
+    if draft.draft not in names:
+        hint = "--set plan.speculation.draft=eagle, mtp or ngram"
+        remarks.refuse("plan.speculation.draft", f"{draft.draft}: a model of its own is not written", hint)
+        return None
+    if draft.draft == "eagle":
+        remarks.note(f"yours to name: the head that drafts for {job.checkpoint}")
+    remarks.note(f"no option states that {100 * draft.acceptance:.3g} % of drafted tokens are accepted")
+    return names[draft.draft], round(draft.tokens)
+
+
+# --- cache on the host, as memory of the host for each rank
+
+GIB, GB = 2.0**30, 1e9
+SIZE, RATIO = "stack.host_cache.size", "stack.host_cache.ratio"
+_HOST = "stack.host_cache"
+
+
+def digits(value: Any) -> float | None:
+    """A whole number in digits."""
+    text = str(value)
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def fill_size(keys: ForeignKeys, layer: Layer, name: str, nbytes: float, origin: str) -> None:
+    """Memory of the host for each rank, as a size of memory."""
+    if not (math.isfinite(nbytes) and 0 < nbytes <= 2.0**60):
+        keys.refuse("X005", f"{name} is no size of memory", name)
+        return
+    layer.facts[SIZE] = keys.derived(size_text(nbytes), origin, name)
+
+
+def size_text(nbytes: float) -> str:
+    """Bytes as a scenario writes them.
+
+    >>> size_text(64 * 2.0**30), size_text(30e9)
+    ('64 GiB', '30 GB')
+    """
+    return f"{nbytes / GB:.0f} GB" if nbytes % GB == 0 else f"{nbytes / GIB:.10g} GiB"
+
+
+def host_bytes(job: ServingJob, remarks: Remarks, option: str) -> float:
+    """Memory of the host for each rank; 0 where the engine keeps nothing there."""
+    stated = job.engine.host_cache
+    if stated is None or not stated.kept:
+        return 0.0
+    if stated.size is None:
+        remarks.refuse(
+            _HOST, f"a ratio of {stated.ratio:g}: {option} is a size", f"state {_HOST}.size instead of ratio"
+        )
+        return 0.0
+    return stated.size
+
+
+# --- LoRA adapters beside the model: how many there are and how wide the largest is
+
+ADAPTERS, RANK = "workload.adapters.count", "workload.adapters.rank"
+_ADAPTERS = "workload.adapters"
+
+
+def fill_adapters(keys: ForeignKeys, layer: Layer, slots: str, *, on: bool) -> None:
+    """Slots of the device and their rank; adapters that wait on the host cost nothing there."""
+    for name, path in ((slots, ADAPTERS), ("max-lora-rank", RANK)):
+        value = keys[name]
+        if not on:
+            if keys.given(name):
+                keys.lose("ignored", f"{name}: without --enable-lora there are no adapters", name)
+        elif value.value is None:
+            continue
+        elif value.value < 1:
+            keys.refuse("X005", f"{name} is 0, and adapters are switched on", name)
+        else:
+            layer.facts[path] = value
+
+
+def command_words(options: Mapping[str, Any], spelling: Mapping[str, str] | None = None) -> list[str]:
+    """Options as words of a command; flags as --name and --no-name, mappings as JSON in quotes.
+
+    >>> command_words({"tp-size": 8, "enable-lora": True, "eplb-config": {"n": 2}, "graphs": False})
+    ['--tp-size 8', '--enable-lora', '--eplb-config \'{"n": 2}\'', '--no-graphs']
+    """
+    found = []
+    for name, value in options.items():
+        option = (spelling or {}).get(name, f"--{name}")
+        if isinstance(value, bool):
+            found.append(option if value else option.replace("--", "--no-", 1))
+        else:
+            text = (
+                f"'{json.dumps(value)}'"
+                if isinstance(value, dict)
+                else f"{value:g}"
+                if isinstance(value, float)
+                else value
+            )
+            found.append(f"{option} {text}")
+    return found

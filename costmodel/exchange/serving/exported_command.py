@@ -1,0 +1,164 @@
+"""A serving job as the command of an engine, read back: only what gives the same plan is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
+from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
+from costmodel.exchange.serving.benchmark import MEASURED
+from costmodel.exchange.serving.engine_files import read_serve_command
+from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat
+from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.serving.settle_serving import settled_serving
+from costmodel.exchange.training.layer import Layer
+from costmodel.ground.counts import number_of
+from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.parsing import parse
+from costmodel.ground.record import record
+
+ENGINES: dict[str, EngineFormat] = {module.FORMAT.name: module.FORMAT for module in (vllm, sglang, tensorrt_llm)}
+_FILE = "export"  # what the text is called while it is read
+_UNWRITTEN = {
+    "prefix_cache": True,
+    "graphs": True,
+    "block": 32,
+    "chunked": True,
+}  # what stands where a command is silent
+_WHOLE_PROMPTS = "trt-llm"  # which computes prompts in parts only where a command states it
+_ROUNDED = 1e-8  # of a size, the digits that a command has
+_SETTINGS = ("budget", "sequences", "block", "prefix_cache", "graphs", "executor", "chunked")
+
+
+@record
+class ExportedCommand:
+    """The text of a command, keys of the scenario that it cannot express, and what it leaves to its reader."""
+
+    target: EngineFormat
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
+    """The job as a command, read back and compared where the engine can express it."""
+    remarks = Remarks(job.file)
+    text = target.write(job, remarks)
+    if not job.engine.kernels.own_all_reduce and "stack.kernels.own_all_reduce" in target.cannot:
+        remarks.refuse("stack.kernels.own_all_reduce", f"0 B: {target.cannot['stack.kernels.own_all_reduce']}")
+    if not remarks.faults:
+        _check_read_back(text, job, remarks)
+    if job.context > job.model.max_sequence:
+        most = f"{job.context:,} tokens exceed the {job.model.max_sequence:,.0f} that the model was trained on"
+        remarks.note(f"{most}: its config.json needs rope_scaling, such as YaRN")
+    replicas = job.count("replicas")
+    if replicas > 1:
+        remarks.note(
+            f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}"
+        )
+    return ExportedCommand(target, text, tuple(remarks.faults), tuple(remarks.notes))
+
+
+def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob) -> ExportedCommand:
+    """The commands of instances for prompts and of those that generate, and as faults what they leave open: the
+    connector between them. The benchmark asks the whole plan.
+    """
+    remarks = Remarks(decode.file)
+    for key in UNWRITTEN:
+        remarks.refuse(key, target.cannot[key], "state the connector to the engine yourself")
+    first, second = exported_command(target, prefill), exported_command(target, decode)
+    started = first.text.partition(f"{target.comment} {MEASURED}")[0]
+    text = (
+        f"{target.comment} an instance for prompts\n{started}{target.comment} an instance that generates\n{second.text}"
+    )
+    faults = [*remarks.faults, *(fault for each in (first, second) for fault in each.faults)]
+    notes = dict.fromkeys((*first.notes, *second.notes))
+    return ExportedCommand(target, text, tuple(dict.fromkeys(faults)), tuple(notes))
+
+
+def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
+    """A fault for every key that the command states differently, or not at all."""
+    try:
+        found = settled_serving(
+            [*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped, job.checkpoint
+        )
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"the command would break a rule of its own engine: {fault.sentence}", fault.hint)
+        return
+    for fault in found.missing:
+        remarks.refuse("plan", f"read back, the command leaves something open: {fault.sentence}")
+    for path, ours, theirs in _differences(found.document, job):
+        remarks.refuse(path, f"{ours} comes back as {theirs}")
+
+
+def _given(job: ServingJob) -> Layer:
+    """What stands beside a command: the requests, and the machine."""
+    known = Origin("assumed", "given beside the command")
+    values: dict[str, Any] = {
+        "model": job.checkpoint,
+        "accelerators": job.ranks * job.count("replicas"),
+        "workload.prompt": round(job.workload.mean("prompt")),
+        "workload.output": round(job.workload.mean("output")),
+        "workload.rate": "1 /s",
+    }
+    if job.plan.speculation is not None:
+        values["plan.speculation.acceptance"] = f"{100 * job.plan.speculation.acceptance:g} %"
+    return Layer("", {path: OriginValue(value, known) for path, value in values.items()})
+
+
+def _plain(value: Any) -> Any:
+    """A part of a plan without what no command states; a count that is left out is 1."""
+    if isinstance(value, Speculation):
+        return value.model_dump(exclude={"acceptance"})
+    return 1.0 if value is None else value
+
+
+def _differences(document: dict[Any, Any], job: ServingJob) -> Iterator[tuple[str, object, object]]:
+    """Keys for which a command that was read back differs from the job, with both values."""
+    ours, theirs = job.plan, ServingPlan.model_validate(document["plan"])
+    for key in ServingPlan.model_fields:
+        mine, back = _plain(getattr(ours, key)), _plain(getattr(theirs, key))
+        if mine != back:
+            yield f"plan.{key}", mine, back
+    workload = document["workload"]
+    adapters = job.workload.adapters
+    precision = job.workload.weights if job.widens else job.workload.precision  # as the checkpoint is, on any device
+    wanted = {
+        "context": job.context,
+        "precision": precision,
+        "weights": None if job.workload.weights == precision else job.workload.weights,
+        "cache": job.workload.cache,
+        "adapters": None if adapters is None else {"count": round(adapters.count), "rank": round(adapters.rank)},
+    }
+    for key, value in wanted.items():
+        if workload.get(key) != value:
+            yield f"workload.{key}", value, workload.get(key)
+    stack = document["stack"] if isinstance(document["stack"], dict) else {}
+    silent = _UNWRITTEN | ({"chunked": False} if stack.get("like") == _WHOLE_PROMPTS else {})
+    for key in _SETTINGS:
+        value = {"budget": job.budget, "sequences": job.sequences}.get(key, getattr(job.engine, key))
+        back = stack.get(key, silent.get(key))
+        if back != value:
+            yield f"stack.{key}", value, back
+    if stack.get("dispatch", {}).get("two_batches", False) != job.halved:
+        yield "stack.dispatch.two_batches", job.halved, not job.halved
+    yield from _other_host_caches(stack.get("host_cache", {}), job)
+    share = f"{100 * job.share:.6g} %"
+    if stack["memory"]["share"] != share:
+        yield "stack.memory.share", share, stack["memory"]["share"]
+
+
+def _other_host_caches(theirs: Any, job: ServingJob) -> Iterator[tuple[str, object, object]]:
+    """Sizes of the cache on the host that come back as others, beyond what a command's digits leave out."""
+    stated, back = job.engine.host_cache, theirs.get("size")
+    mine = 0.0 if stated is None else stated.size or 0.0
+    other = parse(back, "B") if isinstance(back, str) else 0.0
+    if abs(other - mine) > _ROUNDED * mine:
+        yield "stack.host_cache.size", mine, other
+    ratio = None if stated is None else stated.ratio
+    if theirs.get("ratio") != ratio:
+        yield "stack.host_cache.ratio", ratio, theirs.get("ratio")

@@ -1,0 +1,114 @@
+"""What is exported of a serving scenario: a plan in which nothing is left open, and what its engine takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.exchange.rows import When
+from costmodel.ground.record import record
+
+SHARE_DIGITS = 4  # of a share of memory, rounded down
+
+
+@record
+class ServingJob:
+    """A settled serving plan.
+
+    checkpoint: the model as its hub calls it. shipped: its shape in the library. share: of memory, as the engine
+    defines it. prompt: tokens of a request's, on average. context: tokens of the longest request. pool: tokens that
+    the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
+    of their experts alone. narrow_experts: the type of experts in the checkpoint, where it is another than that of the
+    other weights. widens: whether the accelerator lacks products in the type of the checkpoint, so that engines read it
+    in 16 bits.
+    """
+
+    file: str
+    plan: ServingPlan
+    model: Model
+    checkpoint: str
+    shipped: str
+    workload: Serving
+    engine: Engine
+    budget: int
+    sequences: int
+    share: float
+    prompt: float
+    context: int
+    accelerators: int
+    pool: float
+    requests: float
+    bound: str
+    dispatched: bool
+    narrow_experts: str | None
+    widens: bool
+
+    def count(self, key: str) -> int:
+        """A count of the plan."""
+        size: float = getattr(self.plan, key) or 1.0
+        return round(size)
+
+    def value(self, key: str) -> Any:
+        """The value of a key, as a command states it."""
+        place, _, name = key.rpartition(".")
+        if place == "plan":
+            return self.count(name)
+        own = {
+            "workload.context": self.context,
+            "stack.budget": self.budget,
+            "stack.sequences": self.sequences,
+            "stack.memory.share": f"{100 * self.share:.6g} %",
+            "stack.kernels.own_all_reduce": "" if self.engine.kernels.own_all_reduce else "0 B",
+            "stack.dispatch.two_batches": self.halved,
+        }
+        return own[key] if key in own else getattr(self.engine, name)
+
+    def counts(self, key: str, when: When) -> bool:
+        """Whether a row is written that is only written then."""
+        return when == "always" or (when == "where it counts" and self.value(key) > 1)
+
+    @property
+    def copies(self) -> int:
+        """Copies of experts."""
+        return round(self.plan.redundant_experts or 0.0)
+
+    @property
+    def halved(self) -> bool:
+        """Whether a step is two halves, of which one computes while the tokens of the other travel."""
+        return self.dispatched and self.engine.dispatch is not None and self.engine.dispatch.two_batches
+
+    @property
+    def ranks(self) -> int:
+        """Accelerators of one replica."""
+        return self.count("tp") * self.count("pp") * self.count("dp_attention")
+
+    @property
+    def half(self) -> str:
+        """The type in 16 bits that everything has which is in no narrower one."""
+        return "fp16" if self.workload.precision == "fp16" else "bf16"
+
+
+def rounded_share(share: float) -> float:
+    """A share as it is written: rounded down, so that it is never more memory than was meant.
+
+    >>> rounded_share(0.92), rounded_share(0.87349)
+    (0.92, 0.8734)
+    """
+    scale = float(10**SHARE_DIGITS)
+    return math.floor(share * scale + 1e-6) / scale
+
+
+def lines_of(words: list[str], width: int = 78) -> str:
+    """Words of a command, in lines that a shell reads as one."""
+    lines, line = list[str](), words[0]
+    for word in words[1:]:
+        if len(line) + len(word) + 3 > width:
+            lines.append(f"{line} \\\n")
+            line = f"  {word}"
+        else:
+            line = f"{line} {word}"
+    return "".join([*lines, line, "\n"])

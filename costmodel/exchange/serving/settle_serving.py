@@ -1,0 +1,160 @@
+"""Layers of a serving command, its files and its benchmark to one scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.serving.engine_options import ADAPTERS, RANK
+from costmodel.exchange.serving.image_releases import settle_release
+from costmodel.exchange.serving.types import (
+    cache_of_checkpoint,
+    experts_of_checkpoint,
+    types_of_checkpoint,
+)
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.settle import Settled, nested_facts
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Place, fail
+
+_TREE = ("model", "workload", "stack", "plan", "assume", "limits")
+_LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
+
+
+def settled_serving(
+    layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "", checkpoint: str = ""
+) -> Imported:
+    """One scenario of layers, in the order of their weight.
+
+    model: the shape, where it is known. shipped: its name in the library. checkpoint: its name in the command.
+    """
+    found = Settled(layers, file)
+    if found.faults:
+        raise CostModelError(*found.faults)
+    _replicas(found, model)
+    of_release = settle_release(found)
+    _types(found, model, shipped, checkpoint)
+    _context(found, model)
+    for path, what, hint in (
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.prompt", "the tokens of a prompt are not stated", "--prompt 2048, for example"),
+        ("workload.output", "the tokens of an answer are not stated", "--answer 512, for example"),
+    ):
+        if path not in found.facts and f"{path}.mean" not in found.facts:
+            found.need(what, hint)
+    if "plan.speculation.draft" in found.facts and "plan.speculation.acceptance" not in found.facts:
+        found.need("the accepted share of drafted tokens is not stated", "--set plan.speculation.acceptance='70 %'")
+    if ADAPTERS in found.facts and RANK not in found.facts:
+        found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
+    if not any(path in found.facts for path in _LOADS):
+        found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
+    if found.faults:
+        raise CostModelError(*found.faults, *found.missing)
+    tree, origins = placed(_tree(found), Place(file))
+    if not found.missing:
+        validate(ServingPlan, tree["plan"], file)
+    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
+    losses = tuple(loss for layer in layers for loss in layer.losses)
+    warnings = (*(fault for layer in layers for fault in layer.warnings), *of_release)
+    facts = {path: value for path, value in found.facts.items() if path == "accelerators"}
+    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+
+
+def _replicas(found: Settled, model: Model | None) -> None:
+    """Degrees that hang on the model or on one another; accelerators of all replicas."""
+    facts = found.facts
+    sparse = model is not None and model.has_experts
+    whole = facts.pop("tp_size", None)
+    apart = facts.pop("attention_apart", None)
+    if whole is not None:  # of TensorRT-LLM
+        spread = apart is not None and apart.value
+        facts["plan.dp_attention" if spread else "plan.tp"] = whole
+        if spread:
+            facts["plan.tp"] = whole._replace(value=1, origin=Origin("derived", "each rank attends apart", whole.place))
+    copies, together = facts.pop("data_parallel", None), facts.pop("expert_parallel", None)
+    if copies is not None and copies.value > 1:  # of vLLM
+        facts["plan.dp_attention" if sparse else "plan.replicas"] = copies
+        if model is None:
+            found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
+    _copies(found)
+    if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")):
+        found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
+        return
+    group = found.number("plan.tp") * found.number("plan.dp_attention")
+    if together is not None and together.value and sparse:
+        facts["plan.ep"] = OriginValue(group, Origin("derived", "enable-expert-parallel: all ranks", together.place))
+    if model is not None and not sparse:
+        facts.pop("plan.ep", None)
+    for key in ("ep", "dp_attention", "dcp", "pp"):
+        if found.number(f"plan.{key}") == 1:
+            facts.pop(f"plan.{key}", None)
+    _machine(found, group * found.number("plan.pp"))
+
+
+def _copies(found: Settled) -> None:
+    """Replicas of a manifest, each of which runs the command; what stands beside the file counts more."""
+    facts, copies = found.facts, found.facts.pop("copies", None)
+    own = facts.get("plan.replicas")
+    if copies is None or (own is not None and own.origin.kind == "assumed"):
+        return
+    if copies.value < 1:
+        raise fail("X005", "the manifest runs no replica", copies.place, "state one or more, or --set plan.replicas=…")
+    each = found.number("plan.replicas")
+    text = "replicas of the manifest" if each == 1 else f"replicas of the manifest, {each} of a command in each"
+    facts["plan.replicas"] = OriginValue(copies.value * each, Origin("derived", text, copies.place))
+
+
+def _machine(found: Settled, ranks: int) -> None:
+    """Accelerators of the replicas that are stated; where more are given, as many replicas as they hold."""
+    facts, world = found.facts, found.facts.get("accelerators")
+    stated = facts.get("plan.replicas")
+    least = ranks * found.number("plan.replicas")
+    at = facts.get("plan.tp")
+    place = at.place if at is not None else None
+    if world is None:
+        facts["accelerators"] = OriginValue(least, Origin("derived", "ranks of all replicas", place))
+    elif world.value < least:
+        sentence = f"a command for {least} accelerators, of which {world.value} are given"
+        found.refuse("X005", sentence, "plan.tp", "name more with --nodes")
+    if stated is None:
+        held = 1 if world is None else max(1, world.value // ranks)
+        text = "one command starts one" if world is None else f"as many as {world.value} accelerators hold"
+        facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
+
+
+def _types(found: Settled, shape: Model | None, shipped: str, checkpoint: str) -> None:
+    """Types of the checkpoint, where no option states them."""
+    facts, model = found.facts, found.facts.get("model")
+    precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
+    named, experts = types_of_checkpoint(shape, shipped, checkpoint), experts_of_checkpoint(shape, shipped)
+    made = Origin("assumed", "the checkpoint, by its name", model.place if model is not None else None)
+    plain = precision is None or precision.value in ("bf16", "fp16")
+    if weights is None and plain and named.precision is not None:
+        facts["workload.precision"] = OriginValue(named.precision, made)
+    if weights is None and plain and named.weights is not None:
+        facts["workload.weights"] = OriginValue(named.weights, made)
+    if experts is not None and "workload.expert_weights" not in facts:
+        facts["workload.expert_weights"] = OriginValue(experts, made)
+    if "workload.precision" not in facts:
+        facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
+    if "workload.cache" not in facts:
+        kind, why = cache_of_checkpoint(shape, checkpoint, str(facts["workload.precision"].value))
+        facts["workload.cache"] = OriginValue(kind, Origin("default", why))
+
+
+def _context(found: Settled, model: Model | None) -> None:
+    longest = None if model is None else model.max_sequence
+    if "workload.context" not in found.facts and longest is not None:
+        origin = Origin("default", "the longest sequence of the model")
+        found.facts["workload.context"] = OriginValue(round(longest), origin)
+
+
+def _tree(found: Settled) -> dict[str, Any]:
+    tree = nested_facts(found.facts, _TREE)
+    kind = OriginValue("serving", Origin("class", "a serving program"))
+    tree["workload"] = {"kind": kind, **tree.get("workload", {})}
+    return tree

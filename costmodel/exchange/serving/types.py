@@ -1,0 +1,224 @@
+"""Types of weights, products and cache, as engines name them, and those of checkpoints that are not in 16 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.rows import choice
+from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.training.layer import Layer
+
+
+class Quantised(NamedTuple):
+    """Types that a method of quantisation comes to; none stays as the rest of the model."""
+
+    precision: str | None = None
+    weights: str | None = None
+
+
+PRODUCTS = choice({"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "half": "fp16", "fp16": "fp16"})
+CACHES = {
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+}
+QUANTISED = {
+    "fp8": Quantised("fp8"),
+    "w8a8_fp8": Quantised("fp8"),
+    "fbgemm_fp8": Quantised("fp8"),
+    "modelopt": Quantised("fp8"),
+    "modelopt_fp8": Quantised("fp8"),
+    "deepspeedfp": Quantised(None, "fp8"),
+    "modelopt_fp4": Quantised("nvfp4"),
+    "nvfp4": Quantised("nvfp4"),
+    "awq": Quantised(None, "int4-g128"),
+    "awq_marlin": Quantised(None, "int4-g128"),
+    "gptq": Quantised(None, "int4-g128"),
+    "gptq_marlin": Quantised(None, "int4-g128"),
+    "auto-round": Quantised(None, "int4-g128"),
+    "blockwise_int8": Quantised(None, "int8"),
+    "experts_int8": Quantised(None, "int8"),
+    "w8a8_int8": Quantised("int8"),
+    "mxfp4": Quantised(None, "mxfp4"),
+}
+# Endings of a checkpoint's name on the hub, and models whose own checkpoint is in a narrow type.
+ENDINGS = (
+    (("-fp8-block", "-fp8_block"), Quantised("fp8-block")),
+    (("-fp8", "-fp8-kv", "-fp8-dynamic"), Quantised("fp8")),
+    (("-nvfp4", "-fp4"), Quantised("nvfp4")),
+    (("-quantized.w8a8", "-w8a8", "-w8a8-int8"), Quantised("int8")),
+    (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
+)
+
+
+def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
+    """The types that the options of these names state."""
+    kind = keys[products] if products else None
+    if kind is not None and kind.value in PRODUCTS.words:
+        layer.facts["workload.precision"] = kind._replace(value=PRODUCTS.read(kind.value))
+    elif kind is not None and kind.value not in (None, "auto"):
+        keys.refuse("X003", f"{products} {str(kind.value)[:60]}: no engine document multiplies in it", products)
+    fill_method(keys, layer, method)
+    kept = keys[cache]
+    if kept.value in CACHES:
+        layer.facts["workload.cache"] = kept._replace(value=CACHES[kept.value])
+    elif kept.value is not None:
+        keys.refuse("X003", f"{cache} {str(kept.value)[:60]}: no workload has a cache of that type", cache)
+
+
+def fill_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
+    """What a method of quantisation comes to."""
+    stated = keys[method] if method else None
+    if stated is None or stated.value is None:
+        return
+    found = QUANTISED.get(str(stated.value).lower())
+    if found is None:
+        keys.lose("not expressible", f"{method} {str(stated.value)[:60]}: weights as the rest of the model", method)
+        return
+    if found.precision is not None:
+        layer.facts["workload.precision"] = stated._replace(value=found.precision)
+    if found.weights is not None:
+        layer.facts["workload.weights"] = stated._replace(value=found.weights)
+
+
+def of_checkpoint(name: str) -> Quantised:
+    """The types that the name of a checkpoint on the hub states.
+
+    >>> of_checkpoint("RedHatAI/Llama-3.1-8B-Instruct-FP8").precision, of_checkpoint("Qwen/Qwen3-8B").precision
+    ('fp8', None)
+    """
+    last = name.rpartition("/")[2].lower()
+    return next((types for endings, types in ENDINGS if last.endswith(endings)), Quantised())
+
+
+def types_of_checkpoint(model: Model | None, shipped: str, checkpoint: str) -> Quantised:
+    """The types that a checkpoint is in: by its name, else as its model states, else those of the shipped model.
+
+    >>> types_of_checkpoint(None, "deepseek-v3", "deepseek-ai/DeepSeek-V3").precision
+    'fp8-block'
+    """
+    named = of_checkpoint(checkpoint)
+    kept = (model.stored if model is not None else None) or STORED.get(shipped)
+    if named != Quantised() or kept is None:
+        return named
+    return Quantised(kept) if kept in RECIPES else Quantised(None, kept)
+
+
+def cache_of_checkpoint(model: Model | None, checkpoint: str, precision: str) -> tuple[str, str]:
+    """The type of the cache that an engine takes by itself, and why: of scales in the checkpoint, else 16 bits.
+
+    >>> cache_of_checkpoint(None, "nvidia/Llama-3.1-70B-Instruct-FP8", "fp8")[0]
+    'fp8'
+    """
+    if model is not None and model.stored_cache is not None:
+        return model.stored_cache, "auto: as the checkpoint has scales for"
+    if (
+        checkpoint.lower().startswith("nvidia/")
+        and precision in ("fp8", "nvfp4")
+        and of_checkpoint(checkpoint).precision
+    ):
+        return "fp8", "auto: checkpoints of NVIDIA in this type have scales for it"
+    return "fp16" if precision == "fp16" else "bf16", "auto: as the rest, in 16 bits"
+
+
+def experts_of_checkpoint(model: Model | None, shipped: str) -> str | None:
+    """The type of routed experts in a checkpoint, where it is not that of the other weights.
+
+    >>> experts_of_checkpoint(None, "gpt-oss-120b")
+    'mxfp4'
+    """
+    return (model.stored_experts if model is not None else None) or STORED_EXPERTS.get(shipped)
+
+
+def without_ending(name: str) -> str:
+    """A checkpoint's name without what states its types: the name of the shape.
+
+    >>> without_ending("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4"), without_ending("Qwen/Qwen3-8B")
+    ('hugging-quants/Meta-Llama-3.1-70B-Instruct', 'Qwen/Qwen3-8B')
+    """
+    longest = sorted((ending for endings, _ in ENDINGS for ending in endings), key=len, reverse=True)
+    found = next((ending for ending in longest if name.lower().endswith(ending)), "")
+    return name[: len(name) - len(found)]
+
+
+# --- types that a command cannot give a checkpoint: those in its files, by its name
+
+MADE = Quantised("fp8")  # what engines make of a checkpoint in 16 bits while they load it
+METHODS = {
+    MADE: "fp8",
+    Quantised("nvfp4"): "modelopt_fp4",
+    Quantised(None, "int4-g128"): "awq",
+    Quantised(None, "mxfp4"): "mxfp4",
+}
+
+
+def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, str]) -> str:
+    """The method of quantisation that the command names, empty for none; types that neither it nor the checkpoint
+    states are refused. `methods` are those that the engine has a name for.
+    """
+    workload, held = job.workload, types_of_checkpoint(job.model, job.shipped, job.checkpoint)
+    precision = workload.precision
+    weights = None if workload.weights == precision else workload.weights
+    _check_experts(job, remarks)
+    if (held.precision or job.half, held.weights) == (precision, weights) or _widened(job, held):
+        return ""
+    asked = Quantised(None if precision == job.half else precision, weights)
+    if held == Quantised() and not job.narrow_experts and asked in methods:
+        if asked != MADE:
+            remarks.note(f"yours to name: a checkpoint of {job.checkpoint} in {weights or precision}, in its place")
+        return methods[asked]
+    _refuse_types(job, remarks, held)
+    return ""
+
+
+def _widened(job: ServingJob, held: Quantised) -> bool:
+    """Whether products in 16 bits read narrow weights, as engines do where the device lacks others."""
+    return job.widens and held.precision is not None and job.workload.weights == held.precision
+
+
+def _refuse_types(job: ServingJob, remarks: Remarks, held: Quantised) -> None:
+    """The fault for types of the layers that neither the checkpoint nor an option gives."""
+    workload = job.workload
+    key, stated = "workload.precision", f"products in {workload.precision}"
+    if workload.weights not in (None, workload.precision, held.precision):
+        key, stated = "workload.weights", f"weights in {workload.weights}"
+    theirs = held.precision or held.weights or "16 bits"
+    own = held.weights if key == "workload.weights" else held.precision
+    hint = f"--set {key}={own} is what it has" if own else "name a checkpoint of those types as model"
+    if held == Quantised() and job.narrow_experts:
+        hint = f"--set {key}={job.half} is what it has beside its experts"
+    remarks.refuse(key, f"{stated} need another checkpoint: {job.checkpoint} is in {theirs}", hint)
+
+
+def _check_experts(job: ServingJob, remarks: Remarks) -> None:
+    """Faults for types of routed experts that are not those of the checkpoint: no option changes them."""
+    workload, held = job.workload, job.narrow_experts
+    others = workload.weights or workload.precision
+    if workload.expert_precision not in (None, workload.precision):
+        sentence = f"no option makes products of experts alone in {workload.expert_precision}"
+        remarks.refuse("workload.expert_precision", sentence, "leave it out")
+    stated = workload.expert_weights or others
+    if not job.model.has_experts or stated == (held or others):
+        return
+    theirs = held or "the type of its other weights"
+    hint = f"--set workload.expert_weights={held} is what it has" if held else "leave it out"
+    sentence = f"experts in {stated} need another checkpoint: {job.checkpoint} has them in {theirs}"
+    remarks.refuse("workload.expert_weights", sentence, hint)
+
+
+def check_cache(job: ServingJob, remarks: Remarks) -> str:
+    """The type of the cache where it is narrower than 16 bits."""
+    cache = job.workload.cache
+    if cache not in ("fp8", job.half):
+        remarks.refuse("workload.cache", f"{cache}: a cache in 16 bits is in {job.half}, as the rest")
+    return "fp8" if cache == "fp8" else ""

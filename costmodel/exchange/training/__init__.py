@@ -1,0 +1,1 @@
+"""Formats that start a training: each read and written by the rows of its table, with code for what hangs together."""

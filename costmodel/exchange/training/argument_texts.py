@@ -1,0 +1,99 @@
+"""Arguments of transformers outside of a YAML: words of a command, or a call such as TrainingArguments(bf16=True)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.launcher_options import launched_accelerators
+from costmodel.exchange.rows import Table
+from costmodel.exchange.serving.option_words import Spelling, option_words
+from costmodel.exchange.shell import ShellCommand, Word, read_script
+from costmodel.exchange.training.recipe_text import call_tree
+from costmodel.ground.errors import Fault, Place, fail
+
+_FEWEST = 2  # arguments that make a command one of a training
+CALLED = r"\w*TrainingArguments|SFTConfig|DPOConfig|RewardConfig"
+_CALL = re.compile(rf"\b(?:{CALLED})\(")
+_CONFIGURED = "--config_file"  # of accelerate launch
+
+
+class ArgumentText(NamedTuple):
+    """The arguments as a tree, what the launcher in front of them states, and a configuration that it names."""
+
+    tree: Mapping
+    launched: dict[str, OriginValue]
+    named: list[tuple[str, Place]]
+    faults: list[Fault]
+
+
+def is_call(text: str) -> bool:
+    """Whether a call that states the arguments of a training stands in a text.
+
+    >>> is_call("args = TrainingArguments(bf16=True)"), is_call("bf16: true")
+    (True, False)
+    """
+    return _CALL.search(text) is not None
+
+
+def is_command(text: str, table: Table) -> bool:
+    """Whether options of a training stand in a text as words of a command."""
+    names = {match.group(1) for match in re.finditer(r"(?:^|\s)--([a-z_0-9]+)(?=[=\s]|$)", text)}
+    return len(names & table.keys()) >= _FEWEST
+
+
+def arguments_of(text: str, file: str, table: Table) -> ArgumentText:
+    """The arguments that a script or a program in Python states."""
+    return _of_call(text, file, table) if is_call(text) else _of_command(text, file, table)
+
+
+def _of_call(text: str, file: str, table: Table) -> ArgumentText:
+    """The arguments of a call, with the model that is loaded beside it and the rank of its adapters."""
+    costly = frozenset(["", *(name for name, key in table.items() if key.fills)])
+    tree, others = call_tree(text, file, CALLED, costly)
+    for name, words in others:
+        if name.endswith("Trainer") and isinstance(words.get("model"), str):
+            _put(tree, "model_name_or_path", words["model"], words.place)
+        if name == "LoraConfig":
+            _put(tree, "use_peft", True, words.place)
+            _put(tree, "lora_r", words.get("r", 8), words.place)
+        if name == "BitsAndBytesConfig" and words.get("load_in_4bit"):
+            _put(tree, "load_in_4bit", True, words.place)
+    return ArgumentText(tree, {}, [], [])
+
+
+def _put(tree: Mapping, name: str, value: Any, place: Place) -> None:
+    tree.setdefault(key_at(name, place, place), value)
+
+
+def _of_command(text: str, file: str, table: Table) -> ArgumentText:
+    script = read_script(text, file)
+    scored = [(_known(command, table), command) for command in script.commands]
+    chosen = [command for score, command in scored if score >= _FEWEST]
+    if not chosen:
+        raise fail("X001", "the file has no command with arguments of a training", Place(file))
+    if len(chosen) > 1:
+        hint = f"the first stands on line {chosen[0].words[0].place.line}; keep one of the two"
+        raise fail("X004", "the script starts more than one training", chosen[1].words[0].place, hint)
+    words = chosen[0].words
+    begin = next((index + 1 for index, word in enumerate(words) if _is_program(word)), 0)
+    found = option_words(words[begin:], table, Spelling(between="_", negated=True))
+    launcher = (*script.directives, *words[:begin])
+    pairs = itertools.pairwise(launcher)
+    named = [(behind.text, behind.place) for word, behind in pairs if word.text == _CONFIGURED and behind.doubt is None]
+    unknown = (replace(fault, hint="write its value into the text") for _, fault in found.unless)
+    return ArgumentText(found.tree, launched_accelerators(launcher), named, [*found.faults, *unknown])
+
+
+def _known(command: ShellCommand, table: Table) -> int:
+    names = {word.text.lstrip("-").split("=", 1)[0] for word in command.words if word.text.startswith("--")}
+    return len(names & table.keys())
+
+
+def _is_program(word: Word) -> bool:
+    return PurePath(word.text).suffix == ".py" or word.text in ("llamafactory-cli", "trl")

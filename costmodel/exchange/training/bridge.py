@@ -1,0 +1,261 @@
+"""Overrides of Megatron-Bridge: words such as model.seq_length=4096 behind a recipe, which is not read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
+from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
+from costmodel.exchange.training.job import Job, TrainingRemarks
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
+from costmodel.exchange.values.places import Lines
+
+TITLE, VERSION = "overrides of Megatron-Bridge", "Megatron-Bridge 0.3.1"
+
+_PRECISIONS = {
+    "bf16_mixed": "bf16",
+    "fp16_mixed": "fp16",
+    "bf16_with_fp8_delayed_scaling_mixed": "fp8",
+    "bf16_with_fp8_current_scaling_mixed": "fp8-cs",
+    "bf16_with_fp8_subchannel_scaling_mixed": "fp8-block",
+    "bf16_with_mxfp8_mixed": "mxfp8",
+    "bf16_with_nvfp4_mixed": "nvfp4",
+}
+_ENDS = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")
+_SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
+_OVERLAPS = {"dp": "ddp.overlap_grad_reduce", "weights": "ddp.overlap_param_gather", "tp": "model.tp_comm_overlap"}
+_OPTIMIZER = "is no optimizer of Megatron-Bridge"
+_WORD = re.compile(
+    r"(?:^|[\s'\"])\+{0,2}((?:model|trainer|train|data|ddp|dist|optimizer|comm_overlap|mixed_precision|dataset|scheduler|"
+    r"checkpoint|logger|tokenizer|rng|profiling|exp_manager|optim)(?:\.[a-z_0-9]+)*)=(\[[^\]\n]*\]|[^\s'\"]+)"
+)
+
+_SIZES = (
+    option("model.tensor_model_parallel_size", "plan.tp", "count"),
+    option("model.pipeline_model_parallel_size", "plan.pp", "count"),
+    option("model.context_parallel_size", "plan.cp", "count"),
+    option("model.expert_model_parallel_size", "plan.ep", "count", when="with experts"),
+    option("model.expert_tensor_parallel_size", "plan.etp", "count", when="with experts"),
+    option("model.virtual_pipeline_model_parallel_size", "plan.vpp", "count", when="where it counts"),
+    option("model.num_layers_in_first_pipeline_stage", "plan.first_stage_layers", "count", when="where it counts"),
+    option("model.num_layers_in_last_pipeline_stage", "plan.last_stage_layers", "count", when="where it counts"),
+)
+
+# Names of NeMo, before Megatron-Bridge took its place, with today's.
+_OF_NEMO = {
+    **{f"trainer.strategy.{row.option.removeprefix('model.')}": row.option for row in _SIZES},
+    **{f"{section}.{name}_batch_size": f"train.{name}_batch_size" for section in ("model", "data")
+       for name in ("micro", "global")},
+    "model.encoder_seq_length": "model.seq_length",
+    "data.seq_length": "model.seq_length",
+    "trainer.max_steps": "train.train_iters",
+    "model.activations_checkpoint_num_layers": "model.recompute_num_layers",
+}  # fmt: skip
+_NEMO_PRECISIONS = {"bf16": "bf16", "bf16-mixed": "bf16", "16": "fp16", "16-mixed": "fp16", "fp16": "fp16"}
+_SHARDED_BY_NEMO = ("distributed_fused_adam", "mcore_distributed_optim")
+
+TABLE = known(
+    [option(old, kind="count", old=today) for old, today in _OF_NEMO.items()],
+    option("trainer.strategy.sequence_parallel", kind="flag", old="model.sequence_parallel"),
+    [option(f"model.activations_checkpoint_{name}", kind="word", old=f"model.recompute_{name}")
+     for name in ("granularity", "method")],
+    part("trainer.num_nodes", "plan.dp", "count", 1),
+    part("trainer.devices", "plan.dp", "count"),
+    option("trainer.precision", "workload.precision", "word", old="mixed_precision, by another name,"),
+    option("model.optim.name", "plan.zero", "word", old="ddp.use_distributed_optimizer, by another name,"),
+    _SIZES,
+    option("model.moe_token_dispatcher_type", "assume.experts.deduplicated", choice({"alltoall": False, "flex": True}),
+        when="with experts"),
+    option("model.sequence_parallel", "plan.sequence_parallel", "flag", False),
+    option("model.cp_comm_type", "plan.cp_type", choice(EXCHANGES), "p2p", when="where it counts"),
+    option("dist.use_tp_pp_dp_mapping", "plan.order", switch("tp-cp-pp-dp", "tp-cp-dp-pp"), False,
+        cannot="is no order of Megatron-Bridge", when="where it counts"),
+    [part(name, "plan.split", "flag", False) for name in _ENDS],
+    [part(f"{section}.{name}", "plan.zero", "flag", False) for section, name in (
+        ("ddp", "use_distributed_optimizer"), ("dist", "use_megatron_fsdp"), ("ddp", "use_megatron_fsdp"))],
+    part("ddp.data_parallel_sharding_strategy", "plan.zero", choice(SHARDED), "no_shard"),
+    option("ddp.num_distributed_optimizer_instances", "plan.dp_replicate", "count", when="where it counts"),
+    part("optimizer.optimizer_cpu_offload", "plan.offload", "flag", False),
+    part("model.cpu_offloading", "plan.offload", "flag", False),
+    part("model.cpu_offloading_num_layers", "plan.offload_layers", "count"),
+    option("model.recompute_granularity", "plan.recompute",
+        choice({"full": "full", "selective": "selective", "null": "none"}), "null"),
+    option("model.recompute_method", "plan.recompute_method", one_of("uniform", "block"), when="where it counts"),
+    option("model.recompute_num_layers", "plan.recompute_layers", "count", when="where it counts"),
+    part("model.recompute_modules", "plan.recompute_modules", "word"),
+    option("model.seq_length", "workload.sequence", "count"),
+    option("train.micro_batch_size", "plan.micro_batch", "count"),
+    option("train.global_batch_size", "workload.global_batch", "count"),
+    option("train.train_iters", "steps", "count"),
+    option("mixed_precision", "workload.precision", choice(_PRECISIONS, "no workload expresses it"),
+        cannot="is no recipe of Megatron-Bridge"),
+    option("optimizer.optimizer", "workload.optimizer", choice(OPTIMIZERS), "adam", cannot=_OPTIMIZER),
+    [option(name, f"assume.overlap.{key}", switch(NOTHING, 0), when="never") for key, name in _OVERLAPS.items()],
+    quiet("optimizer.lr optimizer.min_lr optimizer.weight_decay scheduler dataset checkpoint logger tokenizer rng "
+          "profiling train.eval_iters train.eval_interval optimizer.use_precision_aware_optimizer "
+          "optimizer.use_distributed_optimizer model.vocab_size exp_manager model.optim.lr model.optim.sched "
+          "model.data trainer.val_check_interval trainer.log_every_n_steps trainer.max_epochs trainer.accelerator "
+          "trainer.limit_val_batches trainer.gradient_clip_val model.mcore_gpt model.transformer_engine"),
+)  # fmt: skip
+
+
+def overrides_tree(text: str, file: str) -> Mapping:
+    """The overrides of a text as the tree that they stand for, each at its place."""
+    lines, tree = Lines(text, file), Mapping()
+    tree.place = lines.place(0)
+    for found in _WORD.finditer(text):
+        *above, last = found.group(1).split(".")
+        place, here = lines.place(found.start(1), found.group(1), len(found.group(1))), tree
+        for section in above:
+            inner = here.get(section)
+            if not isinstance(inner, Mapping):
+                inner = Mapping()
+                inner.place = place
+                here[key_at(section, place, place)] = inner
+            here = inner
+        here.pop(last, None)
+        here[key_at(last, place, place)] = None if found.group(2).lower() in ("null", "none") else found.group(2)
+    return tree
+
+
+def read_bridge(tree: Any, file: str) -> Layer:
+    """What overrides state; the recipe in front of them is Python, and its values stand in no override."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("megatron-core", "Megatron-Bridge", next(iter(keys.stated), ""))
+    keys.lose("not expressible", "what the recipe states and no override repeats: print its configuration")
+    each, nodes = keys["trainer.devices"], keys["trainer.num_nodes"]
+    if each.value:
+        layer.facts["accelerators"] = each._replace(value=each.value * nodes.value)
+        layer.fill("nodes", nodes)
+    split = _SPLITS.get((bool(keys[_ENDS[0]].value), bool(keys[_ENDS[1]].value)))
+    if split is not None:
+        layer.facts["plan.split"] = keys.derived(split, "embedding and loss count as layers", _ENDS[0])
+    _read_sharding(keys, layer)
+    _read_modules(keys, layer)
+    recipe, older = keys["mixed_precision"], keys["trainer.precision"]
+    if recipe.value:
+        layer.fill("workload.gradients", recipe._replace(value="fp16" if recipe.value == "fp16" else "fp32"))
+    if older.value in _NEMO_PRECISIONS:
+        layer.fill("workload.precision", older._replace(value=_NEMO_PRECISIONS[older.value]))
+    elif older.value:
+        keys.refuse("X003", f"trainer.precision {older.value[:40]}: no recipe has it", "trainer.precision")
+    return with_remarks(keys, layer)
+
+
+def _read_sharding(keys: ForeignKeys, layer: Layer) -> None:
+    fsdp = next((name for name in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp") if keys[name].value), "")
+    strategy, plain, older = (
+        keys[name]
+        for name in ("ddp.data_parallel_sharding_strategy", "ddp.use_distributed_optimizer", "model.optim.name")
+    )
+    if fsdp:
+        layer.fill("plan.zero", strategy)
+    elif older.value:
+        layer.fill("plan.zero", older._replace(value=int(older.value in _SHARDED_BY_NEMO)))
+    else:
+        layer.fill("plan.zero", plain._replace(value=int(bool(plain.value))))
+    parts = []
+    if keys["optimizer.optimizer_cpu_offload"].value:
+        parts.append("optimizer")
+    if keys["model.cpu_offloading"].value:
+        parts.append("activations")
+        layer.fill("plan.offload_layers", keys["model.cpu_offloading_num_layers"])
+    if parts:
+        layer.facts["plan.offload"] = keys.derived(parts, "what lives on the host", "model.cpu_offloading")
+
+
+def _read_modules(keys: ForeignKeys, layer: Layer) -> None:
+    modules = keys["model.recompute_modules"]
+    names = re.findall(r"[a-z_]+", str(modules.value or ""))
+    lost = [name for name in names if name not in MODULES]
+    if lost:
+        keys.lose("not expressible", f"recompute of {', '.join(lost)[:80]}", "model.recompute_modules")
+    if keys["model.recompute_granularity"].value == "selective" and names:
+        kept = [MODULES[name] for name in names if name in MODULES]
+        layer.fill("plan.recompute_modules", modules._replace(value=kept))
+
+
+def write_bridge(job: Job, remarks: TrainingRemarks) -> str:
+    """The overrides, one a line; what they cannot express is refused."""
+    plan = job.plan
+    beside: dict[str, Any] = {**_written_sharding(job, remarks), **_written_offload(job, remarks)}
+    if plan.pp > 1:
+        if plan.schedule not in ("1f1b", "interleaved", None):
+            remarks.refuse(
+                "plan.schedule", f"{plan.schedule} is no schedule of Megatron-Bridge", "1f1b, or interleaved"
+            )
+        if plan.split in ("spread", "full-chunks"):
+            remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written")
+        ends = next((ends for ends, split in _SPLITS.items() if split == plan.split), (False, False))
+        beside |= {name: True for name, on in zip(_ENDS, ends, strict=True) if on}
+    if plan.recompute == "selective" and plan.recompute_modules is not None:
+        lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
+        if lost:
+            remarks.refuse("plan.recompute_modules", f"no module of Megatron-Bridge is {', '.join(lost)}")
+        names = [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
+        beside["model.recompute_modules"] = f"[{','.join(names)}]"
+    usual = "fp16" if job.workload.precision == "fp16" else "fp32"
+    if job.gradients != usual:
+        sentence = f"{job.gradients}: the recipe of {job.workload.precision} has {usual}"
+        remarks.refuse("workload.gradients", sentence)
+    for key, name in _OVERLAPS.items():
+        if not (key == "tp" and (plan.tp == 1 or not plan.sequence_parallel)) and not (
+            key == "weights" and not plan.zero
+        ):
+            beside[name] = getattr(job.assume.overlap, key) != 0
+    remarks.note("the model is that of the recipe; yours to add: data, tokenizer and learning rate")
+    options = written(TABLE, job, remarks.refuse, beside)
+    return "".join(
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in options.items()
+    )
+
+
+def _written_sharding(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    plan = job.plan
+    found: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero)}
+    if plan.zero in (2, 3):
+        found["dist.use_megatron_fsdp"] = True
+        found["ddp.data_parallel_sharding_strategy"] = spelling(SHARDED, plan.zero)
+        if plan.order == "tp-cp-pp-dp" and plan.pp > 1:
+            remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
+    return found
+
+
+def _written_offload(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+    plan, found = job.plan, dict[str, Any]()
+    if "parameters" in plan.offload or (plan.offload and plan.offload_to != "cpu"):
+        sentence = "optimizer and activations are offloaded to the host's memory, parameters are not"
+        remarks.refuse("plan.offload", sentence)
+    if "optimizer" in plan.offload:
+        found["optimizer.optimizer_cpu_offload"] = True
+    if "activations" in plan.offload:
+        layers = sum(kind.count for kind in job.model.layers)
+        wanted = layers if plan.offload_layers is None else plan.offload_layers
+        if wanted >= layers:
+            remarks.refuse("plan.offload_layers", "fewer than all layers are offloaded")
+        found |= {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": round(wanted)}
+    return found
+
+
+FORMAT = TrainingFormat(
+    name="bridge",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    elsewhere={"model": "the recipe", "workload.kind": "a training program"},
+    fixed={
+        "plan.schedule": "1F1B, with chunks interleaved",
+        "plan.offload_to": "the host is the only place",
+        "workload.gradients": "the recipes reduce in fp32, that of fp16 in fp16",
+    },
+    cannot={**NOWHERE, "workload.tuning": "the recipe has the adapters"},
+    kind="overrides",
+    suffix=".txt",
+    stacks=("megatron-core",),
+    write=write_bridge,
+)

@@ -1,0 +1,220 @@
+"""DeepSpeed's JSON: batch, sharding, offload and types of a training."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import because
+from costmodel.exchange.rows import choice, known, lost, nested, one_of, option, part, quiet, written
+from costmodel.exchange.training.job import Job, TrainingRemarks
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
+from costmodel.ground.errors import Fault
+
+TITLE, VERSION = "JSON of DeepSpeed 0.19", "DeepSpeed 0.19.8"
+
+_Z = "zero_optimization"
+_GRADIENTS = {"fp32": "fp32", "float32": "fp32", "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "half": "fp16"}
+OPTIMIZERS = {
+    "AdamW": "adamw", "Adam": "adamw", "FusedAdam": "adamw", "CPUAdam": "adamw", "Lion": "lion", "Muon": "muon",
+}  # fmt: skip
+_STAGED = "zero_optimization.stage states it"
+_PLACES = one_of("none", "cpu", "nvme")
+_OF_PROGRAM = "of the program that calls deepspeed.initialize"
+
+TABLE = known(
+    option("train_batch_size", "workload.global_batch", "count"),
+    option("train_micro_batch_size_per_gpu", "plan.micro_batch", "count"),
+    option("gradient_accumulation_steps", "accumulation", "count"),
+    part(f"{_Z}.stage", "plan.zero", "count", 0),
+    part(_Z, "plan.zero", "flag", False),  # before 2020-09, with "allgather_size" beside it
+    part(f"{_Z}.overlap_comm", "assume.overlap.dp", "flag"),
+    option(f"{_Z}.cpu_offload", "plan.offload", "flag", old="zero_optimization.offload_optimizer"),
+    option(f"{_Z}.cpu_offload_params", "plan.offload", "flag", old="zero_optimization.offload_param"),
+    part(f"{_Z}.offload_optimizer.device", "plan.offload plan.offload_to", _PLACES, "none"),
+    part(f"{_Z}.offload_param.device", "plan.offload plan.offload_to", _PLACES, "none"),
+    option(f"{_Z}.mics_shard_size", "plan.dp_replicate", "whole", -1, old="nothing, as MiCS was removed,"),
+    part("bf16.enabled", "workload.precision", "flag", False),
+    option("bfloat16.enabled", "workload.precision", "flag", False, old="bf16.enabled"),
+    part("fp16.enabled", "workload.precision", "flag", False),
+    option("data_types.grad_accum_dtype", "workload.gradients", choice(_GRADIENTS),
+        cannot="is no type of gradients of DeepSpeed's"),
+    option("optimizer.type", "workload.optimizer", choice(OPTIMIZERS, fold=True),
+        cannot="is no optimizer of DeepSpeed's"),
+    quiet("optimizer.params"),
+    option("tensor_parallel.autotp_size", "plan.tp", "count", when="never"),
+    part("sequence_parallel_size", "plan.cp plan.cp_type", "count"),
+    lost("not expressible", "weights are kept a second time inside nodes", f"{_Z}.zero_hpz_partition_size", 1),
+    lost("not expressible", "weights or gradients are sent in a narrow type",
+           f"{_Z}.zero_quantized_weights {_Z}.zero_quantized_gradients {_Z}.zero_quantized_nontrainable_weights"),
+    lost("not expressible", "a part of the optimizer's states stays on the accelerator",
+           f"{_Z}.offload_optimizer.ratio {_Z}.offload_param.ratio", 1, 1.0),
+    lost("not expressible", "another amount of work", "compression_training curriculum_learning data_efficiency "
+         "sparse_attention elasticity progressive_layer_drop sparse_gradients"),
+    lost("approximated", "gradients are sent in another type", "communication_data_type"),
+    lost("approximated", "gradients are spread another way", f"{_Z}.round_robin_gradients"),
+    lost("approximated", "settings of a call that the model makes: they do not state that it recomputes",
+         "activation_checkpointing.partition_activations activation_checkpointing.cpu_checkpointing "
+         "activation_checkpointing.number_checkpoints activation_checkpointing.contiguous_memory_optimization "
+         "activation_checkpointing.synchronize_checkpoint_boundary"),
+    lost("approximated", "kernels are captured as graphs or compiled", "compile deepcompile"),
+    quiet("scheduler gradient_clipping steps_per_print wall_clock_breakdown dump_state seed "
+          "prescale_gradients gradient_predivide_factor memory_breakdown comms_logger flops_profiler tensorboard "
+          "wandb csv_monitor comet monitor_config checkpoint aio autotuning zero_allow_untested_optimizer "
+          "zero_force_ds_cpu_optimizer disable_allgather use_data_before_expert_parallelism pipeline nebula "
+          "activation_checkpointing.profile data_types.params_dtype hybrid_engine amp.opt_level "
+          "timers optimizer.legacy_fusion"),
+    quiet("loss_scale initial_scale_power loss_scale_window hysteresis min_loss_scale auto_cast consecutive_hysteresis",
+          "fp16."),
+    quiet("bf16.immediate_grad_update bf16.check_grad_overflow bf16.loss_scale"),
+    lost("not expressible", "master weights, gradients or moments in 16 bits: here in 32",
+         "bf16.bf16_master_weights_and_grads bf16.bf16_optimizer_states fp16.fp16_master_weights_and_grads"),
+    lost("not expressible", "types by autocast: weights of 32 bits", "torch_autocast amp.enabled"),
+    quiet("contiguous_gradients reduce_scatter reduce_bucket_size allgather_partitions allgather_bucket_size "
+          "sub_group_size load_from_fp32_weights elastic_checkpoint ignore_unused_parameters legacy_stage1 "
+          "stage3_max_live_parameters stage3_max_reuse_distance stage3_prefetch_bucket_size "
+          "stage3_param_persistence_threshold stage3_model_persistence_threshold "
+          "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save "
+          "stage3_use_all_reduce_for_fetch_params max_live_parameters max_reuse_distance prefetch_bucket_size "
+          "param_persistence_threshold model_persistence_threshold gather_16bit_weights_on_model_save "
+          "memory_efficient_linear use_multi_rank_bucket_allreduce stage3_module_granularity_threshold "
+          "mics_hierarchical_params_gather log_trace_cache_warnings zero_allow_untested_optimizer "
+          "save_muon_momentum_buffer_in_memory cpu_offload_use_pin_memory offload_optimizer.pin_memory "
+          "offload_optimizer.nvme_path offload_optimizer.buffer_count offload_optimizer.pipeline_read "
+          "offload_optimizer.pipeline_write offload_optimizer.fast_init offload_optimizer.super_offload "
+          "offload_optimizer.cpuadam_cores_perc offload_param.pin_memory offload_param.nvme_path "
+          "offload_param.buffer_count offload_param.buffer_size offload_param.max_in_cpu", f"{_Z}."),
+)  # fmt: skip
+
+
+def read_deepspeed(tree: Any, file: str) -> Layer:
+    """What a DeepSpeed configuration states; "auto" leaves a value to another file."""
+    keys = ForeignKeys(tree, {key: row for key, row in TABLE.items() if _is_key(key, tree)}, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
+    stage = keys[f"{_Z}.stage"]
+    if _Z in keys.table:
+        stage = keys[_Z]._replace(value=int(bool(keys[_Z].value)))
+        layer.warnings.append(Fault("X006", f"{_Z} without a stage is stage {stage.value}", stage.place, _STAGED))
+    if stage.value not in range(4):
+        keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
+        stage = stage._replace(value=0)
+    layer.fill("plan.zero", stage)
+    _offload(keys, layer, int(stage.value))
+    _overlap(keys, layer, int(stage.value))
+    wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "bfloat16", "fp16")}
+    on = [name for name, value in wide.items() if value.value]
+    if "fp16" in on and len(on) > 1:
+        keys.refuse("X005", "bf16 and fp16 exclude each other", "fp16.enabled")
+    if on:
+        layer.facts["workload.precision"] = wide[on[0]]._replace(value="fp16" if on[0] == "fp16" else "bf16")
+    if not keys.given("optimizer.type"):
+        layer.weak["workload.optimizer"] = keys.assumed("adamw", "the program's own optimizer")
+    ulysses, mics = keys["sequence_parallel_size"], keys[f"{_Z}.mics_shard_size"]
+    if ulysses.value and ulysses.value > 1:
+        layer.fill("plan.cp", ulysses)
+        layer.facts["plan.cp_type"] = ulysses._replace(value="a2a")
+    if mics.value and mics.value > 0:
+        layer.facts["mics"] = mics
+        keys.lose("approximated", "MiCS: replicas of the shards, as HSDP", f"{_Z}.mics_shard_size")
+    layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
+    return with_remarks(keys, layer)
+
+
+def _is_key(name: str, tree: Any) -> bool:
+    """Whether a key of the table is read: zero_optimization is one where it is true or false, else a section."""
+    return name != _Z or isinstance(tree.get(_Z), bool)
+
+
+def _first(keys: ForeignKeys) -> str:
+    sharded = f"{_Z}.stage"
+    return sharded if sharded in keys.stated else next(iter(keys.stated), "")
+
+
+def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+    optimizer, weights = keys[f"{_Z}.offload_optimizer.device"], keys[f"{_Z}.offload_param.device"]
+    old = {name: keys[f"{_Z}.{name}"] for name in ("cpu_offload", "cpu_offload_params")}
+    if old["cpu_offload"].value and optimizer.value == "none":
+        optimizer = old["cpu_offload"]._replace(value="cpu")
+    if old["cpu_offload_params"].value and weights.value == "none":
+        weights = old["cpu_offload_params"]._replace(value="cpu")
+    parts = {"optimizer": optimizer, "parameters": weights}
+    on = {name: value for name, value in parts.items() if value.value != "none"}
+    if "parameters" in on and stage < 3:
+        keys.refuse("X005", "offload_param needs stage 3", f"{_Z}.offload_param.device")
+    if not on:
+        return
+    places = {value.value for value in on.values()}
+    if len(places) > 1:
+        keys.lose("not expressible", "optimizer and parameters live in different places: here both on the drive")
+    first = next(iter(on.values()))
+    layer.facts["plan.offload"] = first._replace(value=list(on))
+    if "nvme" in places:
+        layer.facts["plan.offload_to"] = first._replace(value="nvme")
+
+
+def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:
+    overlap = keys[f"{_Z}.overlap_comm"]
+    hidden = stage == 3 if overlap.value is None else bool(overlap.value)
+    if not hidden and stage:
+        layer.fill("assume.overlap.dp", overlap._replace(value=0))
+
+
+def write_deepspeed(job: Job, remarks: TrainingRemarks) -> str:
+    """The JSON, with all three keys of the batch and nothing left to auto; what it cannot express is refused."""
+    plan, precision = job.plan, job.workload.precision
+    beside: dict[str, Any] = {
+        f"{_Z}.stage": plan.zero or 0,
+        f"{_Z}.overlap_comm": job.assume.overlap.dp != 0,
+        f"{'fp16' if precision == 'fp16' else 'bf16'}.enabled": True,
+        "optimizer.params": {"lr": 1e-4},
+    }
+    for what, name in (("optimizer", "offload_optimizer"), ("parameters", "offload_param")):
+        if what in plan.offload:
+            beside[f"{_Z}.{name}.device"] = plan.offload_to
+    if precision not in ("bf16", "fp16"):
+        remarks.refuse("workload.precision", f"{precision} is no type of DeepSpeed's")
+    if plan.cp > 1 and plan.cp_type == "a2a":
+        beside["sequence_parallel_size"] = job.count("cp")
+    elif plan.cp > 1:
+        remarks.refuse("plan.cp_type", f"{plan.cp_type}: DeepSpeed has a2a alone", "--set plan.cp_type=a2a")
+    remarks.note("yours to change: optimizer.params, with the learning rate")
+    return json.dumps(nested(written(TABLE, job, remarks.refuse, beside)), indent=2) + "\n"
+
+
+_STAGES = "the model is a PipelineModule with its stages"
+_CALL = "a call in the model, such as gradient_checkpointing_enable(), decides it"
+
+FORMAT = TrainingFormat(
+    name="deepspeed",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    elsewhere={
+        "model": f"the model {_OF_PROGRAM}",
+        "plan.dp": "the launcher: deepspeed --num_nodes --num_gpus",
+        "workload.kind": "a training program",
+        "workload.sequence": f"the data {_OF_PROGRAM}",
+        "workload.tokens": f"the steps {_OF_PROGRAM}",
+    },
+    cannot={
+        **NOWHERE,
+        **because(_STAGES, "pp split first_stage_layers last_stage_layers"),
+        **because(_CALL, "recompute recompute_modules recompute_layers recompute_method"),
+        **because("layers of experts state it themselves", "ep etp"),
+        **because("the model cuts itself", "tp sequence_parallel"),
+        "plan.dp_replicate": "MiCS, its replicas of shards, was removed",
+        "plan.vpp": "its pipeline has one chunk a rank",
+        "plan.schedule": "its pipeline has one schedule",
+        "plan.offload_layers": "it offloads no activations",
+        "plan.order": "the program lays out its groups",
+        "workload.tuning": "adapters are a matter of the model",
+    },
+    kind="JSON",
+    suffix=".json",
+    stacks=("deepspeed", "transformers-deepspeed"),
+    write=write_deepspeed,
+    comment="",
+)

@@ -1,0 +1,78 @@
+"""What one file states: facts by the keys of costmodel they fill, before several files become one scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.imported import Imported, Loss, OriginValue
+from costmodel.exchange.rows import NOTHING
+from costmodel.ground.errors import Fault, Place
+
+
+@dataclass
+class Layer:
+    """The facts of one file.
+
+    Keys of facts are paths of keys, such as plan.zero, or one of accelerators, nodes, accumulation, steps and shards,
+    the ranks that share one copy of the weights, copies, how often a manifest runs the command, and image, what its
+    container is made of.
+    weak: defaults that other files override. named: other files that
+    this one names, with the place of the name. unless: faults that another file, or --set, takes away where it states
+    their key. written: the model, where the file writes it out.
+    """
+
+    format: str
+    facts: dict[str, OriginValue] = field(default_factory=dict)
+    weak: dict[str, OriginValue] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+    warnings: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    unless: list[tuple[str, Fault]] = field(default_factory=list)
+    named: list[tuple[str, Place]] = field(default_factory=list)
+    written: Imported | None = None
+
+    def fill(self, path: str, value: OriginValue) -> None:
+        """A fact, unless the value is none; a default of the format gives way to what another file states."""
+        if value.value is not None and value.value != NOTHING:
+            (self.weak if value.origin.kind in ("default", "assumed") else self.facts)[path] = value
+
+
+# Keys that mean something beside a value of another alone; without that a file states them to no effect.
+_BESIDE: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "plan.cp_type": ("plan.cp", lambda value: value > 1),
+    "plan.schedule": ("plan.pp", lambda value: value > 1),
+    "plan.recompute_method": ("plan.recompute", lambda value: value == "full"),
+    "plan.recompute_layers": ("plan.recompute", lambda value: value == "full"),
+    "plan.recompute_modules": ("plan.recompute", lambda value: value == "selective"),
+}
+
+
+def layer_of_rows(keys: ForeignKeys, title: str) -> Layer:
+    """What the rows of a format state by themselves, each where it has an effect."""
+    layer = Layer(title)
+    fill_rows(keys, layer)
+    return layer
+
+
+def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
+    """Fills what rows state by themselves, those of a section alone where one is named."""
+    rows = [row for row in keys.table.values() if row.is_stated_alone and row.option.startswith(section)]
+    for row in (row for row in rows if row.key not in _BESIDE):
+        layer.fill(row.key, keys[row.option])
+    for row in (row for row in rows if row.key in _BESIDE):
+        other, has_effect = _BESIDE[row.key]
+        beside = layer.facts.get(other) or layer.weak.get(other)
+        if beside is not None and has_effect(beside.value):
+            layer.fill(row.key, keys[row.option])
+
+
+def with_remarks(keys: ForeignKeys, layer: Layer) -> Layer:
+    """A layer with what the keys of its file brought with them."""
+    layer.losses += keys.losses
+    layer.warnings += keys.warnings
+    layer.faults += keys.faults
+    layer.unless += keys.unless
+    return layer

@@ -1,0 +1,261 @@
+"""Layers to one scenario: conflicts named, degrees and batch settled, what is needed asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costmodel.documents.reader.validation_errors import validate
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.scenario import Training
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_workload import Serving
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.placed_values import placed
+from costmodel.ground.errors import CostModelError, Fault, Place
+
+_DEGREES = ("tp", "cp", "pp")
+_BATCH = "the batch"
+CONFIG_FILE = "config.json"  # the origin of a model of transformers
+_TREE = ("model", "workload", "stack", "plan", "assume")
+_DOCUMENTS = (("plan", Plan), ("plan", ServingPlan), ("workload", Training), ("workload", Serving))
+_ORDER = {f"{top}.{name}": at for top, schema in _DOCUMENTS for at, name in enumerate(schema.model_fields)}
+
+
+# Programs that train models of transformers, and their stacks over an engine.
+_TRANSFORMERS = {module.TITLE for module in (accelerate, transformers, axolotl, llama_factory)}
+UNDER_TRANSFORMERS = {"deepspeed": "transformers-deepspeed", "fsdp1": "transformers-fsdp"}
+
+
+class Settled:
+    """Facts of several layers: the last counts, and two files that differ are a fault with both places."""
+
+    def __init__(self, layers: Sequence[Layer], file: str) -> None:
+        self.file = file
+        self.facts: dict[str, OriginValue] = {}
+        self.faults: list[Fault] = [fault for layer in layers for fault in layer.faults]
+        self.missing: list[Fault] = []
+        self.unless: list[tuple[str, Fault]] = []
+        for layer in layers:
+            for path, value in layer.facts.items():
+                self._state(path, value)
+            self.unless += layer.unless
+        self.faults += [fault for path, fault in self.unless if path not in self.facts]
+        weak = [entry for layer in layers for entry in layer.weak.items()]
+        for path, value in sorted(weak, key=lambda entry: entry[1].origin.kind == "assumed"):
+            self.facts.setdefault(path, value)  # a default of one format counts more than what another assumes
+
+    def _state(self, path: str, value: OriginValue) -> None:
+        before = self.facts.get(path)
+        if before is not None and before.value != value.value and value.origin.kind != "assumed":
+            place = before.place
+            first = f"{place.file}:{place.line}" if place is not None else "another file"
+            sentence = f"{path} is {shown(value.value)} here and {shown(before.value)} in {first}"
+            self.faults.append(Fault("X004", sentence, value.place, "keep one of the two"))
+        self.facts[path] = value
+
+    def number(self, path: str, otherwise: int = 1) -> int:
+        """A count, or the default where no file states it."""
+        value = self.facts.get(path)
+        return otherwise if value is None else int(value.value)
+
+    def refuse(self, code: str, sentence: str, path: str, hint: str = "") -> None:
+        """A fault at the place of a fact."""
+        value = self.facts.get(path)
+        self.faults.append(Fault(code, sentence, (value.place if value else None) or Place(self.file), hint))
+
+    def need(self, sentence: str, hint: str) -> None:
+        """Something that no file states."""
+        self.missing.append(Fault("X002", sentence, Place(self.file), hint))
+
+
+def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
+    """One scenario from the facts of files, and of what is given beside them, in the order of their weight.
+
+    `depth` is how many layers the model has, where that is known.
+    """
+    found = Settled(layers, file)
+    _engine(found, layers)
+    _degrees(found)
+    _batch(found)
+    _chunks(found, depth)
+    _tokens(found)
+    for path, what, hint in (
+        ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
+        ("workload.sequence", "the tokens of a sequence are not stated", "--set workload.sequence=4096, for example"),
+        ("workload.precision", "the type to train in is not stated", "--set workload.precision=bf16, for example"),
+    ):
+        if path not in found.facts:
+            found.need(what, hint)
+    if found.faults:
+        raise CostModelError(*found.faults, *found.missing)
+    tree, origins = placed(_tree(found), Place(file))
+    if "plan" in tree:
+        validate(Plan, tree["plan"], file)
+    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
+    losses = tuple(loss for layer in layers for loss in layer.losses)
+    warnings = tuple(fault for layer in layers for fault in layer.warnings)
+    facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
+    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+
+
+def _engine(found: Settled, layers: Sequence[Layer]) -> None:
+    """The stack of an engine that trains a model of transformers, whose layers have fused attention."""
+    stack, models = found.facts.get("stack"), [layer.facts.get("model") for layer in layers]
+    by_config = any(model is not None and model.origin.text == CONFIG_FILE for model in models)
+    by_trainer = any(layer.format in _TRANSFORMERS for layer in layers)
+    if stack is None or stack.origin.kind == "assumed" or not (by_config or by_trainer):
+        return
+    if stack.value in UNDER_TRANSFORMERS:
+        origin = Origin("derived", f"{stack.value}, and a model of transformers", stack.place)
+        found.facts["stack"] = OriginValue(UNDER_TRANSFORMERS[stack.value], origin)
+
+
+def nested_facts(facts: Mapping[str, OriginValue], tops: Sequence[str]) -> dict[str, Any]:
+    """Facts as nested mappings, the keys of a plan and a workload in the order of their documents."""
+    own = any(path.startswith("stack.") for path in facts)  # a stack with values of its own
+    ordered = sorted(facts, key=lambda path: _ORDER.get(".".join(path.split(".")[:2]), len(_ORDER)))
+    tree: dict[str, Any] = {}
+    for top in tops:
+        for path in (path for path in ordered if path.partition(".")[0] == top):
+            parts = ["stack", "like"] if own and path == "stack" else path.split(".")
+            here = tree
+            for part in parts[:-1]:
+                here = here.setdefault(part, {})
+            here[parts[-1]] = facts[path]
+    return tree
+
+
+def _tree(found: Settled) -> dict[str, Any]:
+    tree = nested_facts(found.facts, _TREE)
+    if "workload" in tree:
+        kind = OriginValue("training", Origin("class", "a training program"))
+        tree["workload"] = {"kind": kind, **tree["workload"]}
+    return tree
+
+
+def _degrees(found: Settled) -> None:
+    """Data parallelism from the accelerators, or accelerators from a shard degree that the file states."""
+    inner = 1
+    for key in _DEGREES:
+        inner *= found.number(f"plan.{key}")
+    if inner < 1:
+        found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
+        return
+    shards, copies = found.facts.get("shards"), found.number("plan.dp_replicate")
+    if shards is not None:
+        _of_shards(found, shards, copies, inner)
+        copies = found.number("plan.dp_replicate")
+    world = found.facts.get("accelerators")
+    if world is None:
+        found.need("the number of accelerators is not stated", "--gpu h100 --nodes 4, for example")
+        return
+    if world.value % inner:
+        sentence = f"tp × pp × cp is {inner}, which does not divide {world.value} accelerators"
+        found.refuse("X005", sentence, "accelerators")
+        return
+    dp = world.value // inner
+    found.facts["plan.dp"] = OriginValue(dp, Origin("derived", "accelerators over tp, pp and cp", world.place))
+    mics = found.facts.get("mics")
+    if mics is not None and dp % mics.value == 0:
+        copies = dp // mics.value
+        found.facts["plan.dp_replicate"] = mics._replace(value=copies)
+    elif mics is not None:
+        found.refuse("X005", f"shards over {mics.value} ranks do not divide dp {dp}", "mics")
+    if copies < 1 or dp % copies:
+        found.refuse("X005", f"{copies} replicas of the shards do not divide dp {dp}", "plan.dp_replicate")
+
+
+def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> None:
+    """Accelerators as the product of all degrees, where every one of them is stated."""
+    total = shards.value * copies * inner
+    world = found.facts.get("accelerators")
+    rest = found.facts.get("open_replicas")
+    if rest is not None and world is not None and world.value % total == 0 and world.value > total:
+        origin = Origin("derived", "accelerators over those of a copy", rest.place)
+        found.facts["plan.dp_replicate"] = OriginValue(copies * world.value // total, origin)
+        return
+    if world is None:
+        origin = Origin("derived", "the product of all degrees", shards.place)
+        found.facts["accelerators"] = OriginValue(total, origin)
+    elif world.value != total:
+        sentence = f"dp {shards.value * copies} × tp × pp × cp {inner} is {total}, not {world.value} accelerators"
+        found.refuse("X005", sentence, "shards")
+
+
+def _batch(found: Settled) -> None:
+    """Global batch = micro-batch × accumulation × dp; any two give the third."""
+    dp = found.number("plan.dp", 0)
+    batch, micro, steps = (
+        found.facts.get(path) for path in ("workload.global_batch", "plan.micro_batch", "accumulation")
+    )
+    if batch is None and micro is None:
+        hint = "--set plan.micro_batch=1 --set workload.global_batch=64, for example"
+        found.need(f"{_BATCH} is not stated", hint)
+        return
+    if any(value is not None and value.value < 1 for value in (batch, micro, steps)):
+        found.refuse("X005", f"{_BATCH} is 0", "plan.micro_batch")
+        return
+    if not dp:
+        return
+    if batch is not None and micro is not None:
+        _check_batch(found, batch, micro, steps, dp)
+    elif micro is not None:
+        often = steps.value if steps is not None else 1
+        origin = Origin("derived", f"micro-batch × {often} × dp {dp}", micro.place)
+        found.facts["workload.global_batch"] = OriginValue(micro.value * often * dp, origin)
+    elif batch is not None:
+        often = steps.value if steps is not None else 1
+        size, left = divmod(batch.value, often * dp)
+        if left or not size:
+            sentence = f"the batch {batch.value} is no multiple of accumulation {often} × dp {dp}"
+            found.refuse("X005", sentence, "workload.global_batch")
+            return
+        origin = Origin("derived", f"batch over accumulation {often} and dp {dp}", batch.place)
+        found.facts["plan.micro_batch"] = OriginValue(size, origin)
+
+
+def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int) -> None:
+    if steps is not None and batch.value != micro.value * steps.value * dp:
+        product = micro.value * steps.value * dp
+        sentence = (
+            f"batch {batch.value} is not micro-batch {micro.value} × accumulation {steps.value} × dp {dp}, {product}"
+        )
+        unit = micro.value * steps.value
+        fits = f"at dp {batch.value // unit} it would be" if batch.value % unit == 0 else "at no dp is it"
+        found.refuse("X005", sentence, "workload.global_batch", f"leave one of the three out; {fits}")
+    elif batch.value % (micro.value * dp):
+        sentence = f"batch {batch.value} is no multiple of micro-batch {micro.value} × dp {dp}"
+        found.refuse("X005", sentence, "workload.global_batch")
+
+
+def _chunks(found: Settled, depth: int | None) -> None:
+    """Chunks of a pipeline rank from the layers in each, of which both ends may have one fewer."""
+    each, stages = found.facts.pop("layers_per_stage", None), found.number("plan.pp")
+    if each is None:
+        return
+    if depth is None:
+        found.need("the layers of the model are not known, and how many chunks they make", "add its config.json")
+        return
+    split = found.facts.get("plan.split")
+    fewer = {"lighter-ends": 2, "lighter-first": 1, "lighter-last": 1}.get(split.value if split else "", 0)
+    chunks = -(-(depth + fewer) // max(1, each.value))
+    if chunks % stages:
+        sentence = f"{depth} layers make {chunks} stages of {each.value}, which {stages} ranks do not share evenly"
+        found.faults.append(Fault("X005", sentence, each.place or Place(found.file)))
+        return
+    origin = Origin("derived", f"{chunks} stages over {stages} ranks", each.place)
+    found.facts["plan.vpp"] = OriginValue(chunks // stages, origin)
+
+
+def _tokens(found: Settled) -> None:
+    steps = found.facts.pop("steps", None)
+    batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")
+    if steps is None or steps.value < 1 or batch is None or sequence is None:
+        return
+    origin = Origin("derived", "steps × global batch × sequence", steps.place)
+    value = OriginValue(steps.value * batch.value * sequence.value, origin)
+    found.facts.setdefault("workload.tokens", value)

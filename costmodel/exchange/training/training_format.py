@@ -1,0 +1,85 @@
+"""Formats that start a training: keys that none of them states, and what is checked of a job that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from costmodel.exchange.format import Format, because
+from costmodel.exchange.training.job import Job, TrainingRemarks
+from costmodel.ground.record import record
+
+# Keys that no training software states in a file of its own.
+NOWHERE = {
+    "plan.compression": "a communication hook in the program compresses gradients",
+    "plan.shares": "all replicas take equal shares",
+    "plan.sites": "a program that averages sites decides it",
+    "plan.sync": "replicas agree at every step",
+    "workload.images": "a property of the data, which no launch states",
+    "workload.critical_batch": "a property of the loss, not of a launch",
+    "workload.learning_rate": "decides the loss, not the time of a step",
+}
+ON_HOST = "FSDP offloads to the host's memory alone"
+
+
+# Keys of formats that are read alone, with their reasons.
+FLAT = because("it has no pipeline", "pp vpp schedule split first_stage_layers last_stage_layers")
+WHOLE_LAYERS = because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules")
+ON_HOST_ALONE = because("the host is the only place, for all of a part", "offload_to offload_layers")
+
+
+@record
+class TrainingFormat(Format):
+    """A format that starts a training. stacks: the software that files of it start, where it is written."""
+
+    suffix: str = ""
+    stacks: tuple[str, ...] = ()
+    write: Callable[[Job, TrainingRemarks], str] | None = None
+
+
+def check_stack(target: TrainingFormat, remarks: TrainingRemarks) -> None:
+    """A fault where the scenario's software is not started by files of the format."""
+    stack = remarks.job.stack
+    if stack not in target.stacks:
+        hint = f"--set stack={target.stacks[0]} makes it the scenario's, with its costs"
+        remarks.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
+
+
+def check_plan(target: TrainingFormat, remarks: TrainingRemarks) -> None:
+    """A fault for every key of the plan that does something and that the format does not express."""
+    for key, value in remarks.job.effective.items():
+        path = f"plan.{key}"
+        if not target.expresses(path):
+            reason = target.cannot.get(path, "no option states it")
+            remarks.refuse(path, f"{_worded(value)} cannot be written: {reason}")
+
+
+def check_workload(target: TrainingFormat, remarks: TrainingRemarks) -> None:
+    """A fault for what is trained and how, where the format does not state it."""
+    if remarks.job.workload.tuning != "full" and target.write is not None:
+        reason = {**target.elsewhere, **target.cannot}.get("workload.tuning", "no option states it")
+        remarks.refuse("workload.tuning", f"adapters cannot be written: {reason}")
+
+
+def check_whole_layers(remarks: TrainingRemarks) -> None:
+    """A fault where full recompute reaches some layers, in a format that recomputes all of them or none."""
+    plan = remarks.job.plan
+    uniform = plan.recompute_method == "uniform" and plan.recompute_layers == 1
+    if plan.recompute == "full" and plan.recompute_layers is not None and not uniform:
+        remarks.refuse("plan.recompute_layers", f"{plan.recompute_layers:g}: all layers are recomputed, one at a time")
+
+
+def check_offload(remarks: TrainingRemarks, hint: str = "") -> bool:
+    """Whether a shard lives on the host, which FSDP offloads with its optimizer; a fault for any other part."""
+    plan = remarks.job.plan
+    offloaded = sorted(plan.offload)
+    if offloaded not in ([], ["optimizer", "parameters"]):
+        remarks.refuse("plan.offload", f"[{', '.join(offloaded)}]: FSDP offloads a shard with its optimizer", hint)
+    if offloaded and plan.offload_to != "cpu":
+        remarks.refuse("plan.offload_to", ON_HOST)
+    return bool(offloaded)
+
+
+def _worded(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,148 @@
+"""quantization_config of a config.json: every method that engines serve, and what the weights then take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estimate.serving.cases import one
+
+from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.exchange.huggingface import read_config
+
+DENSE = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "max_position_embeddings": 8192, "tie_word_embeddings": False,
+}  # fmt: skip
+MIXTURE = {
+    **DENSE, "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+}  # fmt: skip
+FP8 = {"num_bits": 8, "type": "float", "strategy": "channel"}
+INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
+
+
+def packed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Settings of compressed-tensors."""
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8-block"),
+        ({"quant_method": "fbgemm_fp8"}, "fp8"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4-g128"),
+        ({"quant_method": "gptq", "bits": 8, "group_size": 128}, "int8"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+        (packed(FP8), "fp8"),
+        (packed({**FP8, "strategy": "block"}), "fp8-block"),
+        (packed(INT4), "int4-g128"),
+        (packed({"num_bits": 8, "type": "int", "strategy": "channel"}), "int8"),
+        (packed({"num_bits": 4, "type": "float", "group_size": 16}), "nvfp4"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8"}}, "fp8"),
+    ],
+)
+def test_a_method_names_the_type(settings: dict[str, Any], kept: str) -> None:
+    found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
+    assert found.document["stored"] == kept
+    assert found.losses == read_config(json.dumps(DENSE), "config.json").losses
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: no type of weights"),
+        ({"quant_method": "aqlm"}, "aqlm: no type of weights"),
+        ("fp8", "no quant_method"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": [1e999]}}, "no type of weights"),
+        ({"quant_method": "gptq", "bits": [4], "group_size": {}}, "gptq: no type of weights"),
+    ],
+)
+def test_what_no_type_stands_for_is_listed(settings: Any, words: str) -> None:
+    found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
+    assert "stored" not in found.document
+    assert any(words in loss.sentence for loss in found.losses)
+
+
+def test_other_groups_are_stated_and_experts_alone_have_a_key() -> None:
+    wide = packed({**INT4, "group_size": 32}, ignore=["re:.*self_attn.*", "lm_head"])
+    found = read_config(json.dumps({**MIXTURE, "quantization_config": wide}), "config.json")
+    assert found.document["stored_experts"] == "int4-g128"
+    assert "stored" not in found.document
+    assert any("scales of 32 weights" in loss.sentence for loss in found.losses)
+
+
+def test_serving_takes_the_type_and_a_stated_one_counts_more(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**DENSE, "quantization_config": packed(INT4)}), "utf-8")
+
+    def weights(*more: str) -> float:
+        answer = predict(serving(load_any("serve-llama-3.1-70b", [f"model={file}", "plan.tp=1", *more])))
+        assert any(item.path == "workload.weights" for item in answer.assumed) == (not more)
+        return one(answer.evaluation.memory.weights)
+
+    linear, tables = 32 * (2 * 4096 * (4096 + 1024) + 3 * 4096 * 14336), 2 * 128256 * 4096 * 2
+    assert weights() == pytest.approx(linear * (0.5 + 2.5 / 128) + tables, rel=2e-3)
+    assert weights("workload.weights=bf16") == pytest.approx(linear * 2 + tables, rel=2e-3)
+
+
+SCALED = {"num_bits": 8, "type": "float", "dynamic": False}  # of a cache
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"],
+         "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float", "group_size": 16},
+                                       "targets": ["Linear"]}}}  # fmt: skip
+LARGE = {**DENSE, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
+         "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (packed(FP8, kv_cache_scheme=SCALED), ""),
+        ({**NVFP4, "kv_cache_scheme": SCALED}, ""),
+        ({**NVFP4, "kv_cache_quant_algo": "FP8"}, ""),
+        ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, ""),
+        (packed(FP8, kv_cache_scheme=None), "none"),
+        (packed(FP8, kv_cache_scheme={"num_bits": 8, "type": "int"}), "quantization_config.kv_cache_scheme int8"),
+        ({**NVFP4, "kv_cache_quant_algo": "NVFP4"}, "quantization_config.kv_cache_quant_algo nvfp4"),
+    ],
+)
+def test_a_cache_with_scales_of_the_checkpoint_is_read(settings: dict[str, Any], words: str) -> None:
+    """Eight bits in floating point are the model's stored_cache; another type is listed as not expressible."""
+    found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
+    assert found.document.get("stored_cache") == (None if words else "fp8")
+    sentences = [loss.sentence for loss in found.losses if "cache" in loss.sentence]
+    assert [sentence.partition(":")[0] for sentence in sentences] == ([words] if words.startswith("quant") else [])
+
+
+def test_the_type_of_the_cache_is_of_the_user_the_checkpoint_the_engine_or_16_bits(tmp_path: Path) -> None:
+    """A token has a key and a value of 8 heads by 128 in 80 layers: 160 KiB with a byte each, 320 KiB with two."""
+    file, other = tmp_path / "config.json", tmp_path / "without" / "config.json"
+    scaled = {**NVFP4, "kv_cache_scheme": SCALED}
+    other.parent.mkdir()
+    for path, settings in ((file, scaled), (other, NVFP4)):
+        path.write_text(json.dumps({**LARGE, "quantization_config": settings}), "utf-8")
+    load = "workload={{kind: serving, prompt: 2048, output: 512, concurrency: 64{}}}"
+
+    def of_token(path: Path, stack: str, more: str = "") -> tuple[float, list[str]]:
+        keys = [f"model={path}", "cluster.node=dgx-b200", f"stack={stack}", load.format(more), "limits={}"]
+        answer = predict(serving(load_any("serve-llama-3.1-70b", keys)), bands=False)
+        origins = [item.origin for item in answer.assumed if item.path == "workload.cache"]
+        return answer.costs["kv_bytes_per_token"] / 1024, origins
+
+    scales = ["the checkpoint, as the model states"]
+    assert of_token(file, "vllm", ", cache: bf16") == (320, [])
+    assert of_token(file, "vllm") == of_token(file, "trt-llm") == (160, scales)
+    assert of_token(other, "trt-llm", ", precision: nvfp4") == (
+        160,
+        ["stacks/trt-llm, of checkpoints in nvfp4"],
+    )
+    assert of_token(other, "trt-llm", ", precision: nvfp4, cache: bf16") == (320, [])
+    assert of_token(other, "vllm") == (320, [])

@@ -1,0 +1,124 @@
+"""Exports read back: the plan that a file was made from, or a key that its format cannot say.
+
+The suite takes the best plans of each search; `pytest tests/exchange/training -k comes_back --fuzz 100000` takes all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import pytest
+from estimate.cases import case, mixed, model
+
+from costmodel.documents.reader.library import DocumentReader, read
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, load_any, training
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.text.yaml_tree import copied
+from costmodel.estimate.evaluate.predict import answer, predict
+from costmodel.exchange.megatron.scenario import read_options
+from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
+from costmodel.exchange.training.job import Job
+from costmodel.explore.compare.select_plan import plan_of
+from costmodel.explore.export_plan import job_of
+from costmodel.explore.search.search import search
+
+EVERY = {
+    "tp": [1, 2, 4], "pp": [1, 2, 4], "vpp": [1, 2], "cp": [1, 2], "zero": [0, 1, 2, 3],
+    "recompute": ["none", "selective", "full"], "sequence_parallel": [True, False],
+}  # fmt: skip
+SEARCHES: dict[str, dict[str, Any]] = {
+    "dense": {"shape": model(gated=True), "nodes": 4, "search": EVERY},
+    "uneven": {"shape": model(layers=14), "nodes": 2, "search": {"pp": [2, 4, 8], "split": ["lighter-ends", "even"]}},
+    "experts": {"shape": mixed(count=8), "nodes": 2, "search": {"ep": [1, 2, 4, 8], "etp": [1, 2], "zero": [1]}},
+    "sharded": {"shape": model(gated=True), "nodes": 2, "stack": "fsdp2", "search": EVERY | {"dp_replicate": [1, 2]}},
+    "host": {"shape": model(), "stack": "deepspeed", "search": {"zero": [1, 2, 3], "offload": [[], ["optimizer"]]}},
+}
+STACKS = {
+    "megatron": ("dense", "uneven", "experts"), "bridge": ("dense", "experts"), "torchtitan": ("sharded",),
+    "accelerate": ("sharded",), "hf": ("sharded",), "deepspeed": ("host",),
+}  # fmt: skip
+
+
+@functools.cache
+def jobs(name: str, most: int = 48) -> list[Job]:
+    """A job for each of the best plans of a search."""
+    asked = case(**SEARCHES[name])
+    found = search(asked, most, workers=1)
+    return [job_of(answer(found.inputs_of(row.variant), plan_of(row))) for row in found.best]
+
+
+def document(found: Exported, job: Job) -> dict[str, Any]:
+    """The scenario that a Megatron-LM script says, on the job's machine."""
+    read_again = read_options(found.text, "train.sh")
+    assert not read_again.missing
+    cluster = {"node": "dgx-h100", "nodes": job.nodes}
+    return {"schema": "costmodel/scenario/v1", "title": "back", "cluster": cluster, **copied(read_again.document)}
+
+
+@pytest.mark.parametrize(("target", "name"), [(target, name) for target, names in STACKS.items() for name in names])
+def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
+    target: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    refused: Counter[str] = Counter()
+    plans = jobs(name, request.config.getoption("--fuzz") or 48)
+    for job in plans:
+        found = exported(TARGETS[target], job)
+        for fault in found.faults:
+            assert fault.code == "X009"
+            assert fault.place is not None
+            assert "comes back" not in fault.sentence, fault.sentence  # read back, and not what a table names
+            assert "break a rule" not in fault.sentence, fault.sentence
+            refused[fault.place.path] += 1
+    assert len(plans) > 20
+    assert request.config.getoption("--fuzz") or sum(refused.values()) < len(plans), refused
+
+
+@pytest.mark.parametrize("name", ["dense", "uneven", "experts"])
+def test_a_script_that_is_imported_costs_what_the_plan_costs(name: str) -> None:
+    """Not the keys are compared here but what the equations make of them."""
+    for job in jobs(name)[::17]:
+        found = exported(TARGETS["megatron"], job)
+        if found.faults or any("assume.overlap" in note for note in found.notes):
+            continue  # with tensor parallelism that nothing hides, as the note says
+        back = case_from(DocumentReader(), document(found, job), "back", ())
+        ours = predict_job(name, job)
+        for column in ("step_time", "memory_peak"):
+            assert predict(back).evaluation.costs.row()[column] == pytest.approx(ours[column], rel=1e-9), found.text
+
+
+def predict_job(name: str, job: Job) -> dict[str, float]:
+    asked: ResolvedScenario = case(**{**SEARCHES[name], "plan": job.plan.model_dump(exclude_none=True)})
+    return predict(asked).evaluation.costs.row()
+
+
+@pytest.mark.parametrize("shape", ["llama-3-70b", "mixtral-8x7b", "deepseek-v3", "gpt-3-175b", "gpt-oss-120b"])
+def test_models_of_the_library_come_back_from_options_of_megatron(shape: str) -> None:
+    layers = sum(kind.count for kind in read("model", shape).layers)
+    asked = case(shape, nodes=8 * round(layers), sequence=2048, plan={"zero": 1}, global_batch=64 * round(layers))
+    job = job_of(answer(predict(asked).inputs, Plan(zero=1, recompute="none")))
+    found = exported(TARGETS["megatron"], job)
+    assert not [fault.sentence for fault in found.faults]
+    corrected = "--moe-router-enable-expert-bias" in found.text  # Megatron-LM has it beside sigmoid scores alone
+    assert corrected == ("--moe-router-score-function sigmoid" in found.text) == (shape == "deepseek-v3")
+    assert any("router's bias" in note for note in found.notes) == (shape == "gpt-oss-120b")
+    own = " ".join(note for note in found.notes if "of the model" in note)
+    assert ("--rotary-base" in own, "--norm-epsilon" in own) == (shape != "gpt-3-175b", True)
+    assert not {"--rotary-base", "--norm-epsilon"} & {*found.text.split()}
+
+
+@pytest.mark.parametrize(("shape", "flavor"), [("llama-3-70b", "70B"), ("llama-3.1-70b", "70B"), ("gpt-3-175b", "")])
+def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: str, flavor: str) -> None:
+    asked = case(shape, nodes=64, sequence=2048, plan={"zero": 3}, global_batch=512, stack="fsdp2")
+    job = job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
+    found = exported(TARGETS["torchtitan"], job)
+    assert (f'flavor = "{flavor}"' in found.text) == bool(flavor)
+    assert any("no flavor of torchtitan" in note for note in found.notes) != bool(flavor)
+
+
+def test_a_shipped_scenario_is_exported() -> None:
+    found = training(load_any("llama-3-70b-512", ()))
+    text = exported(TARGETS["megatron"], job_of(predict(found))).text
+    assert "--nproc-per-node 8 --nnodes 64" in text
+    assert "--tensor-model-parallel-size 8" in text

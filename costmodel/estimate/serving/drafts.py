@@ -1,49 +1,17 @@
-"""The draft model of speculative decoding, with its own inputs."""
+"""The draft model of speculative decoding."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.serving.serving_plan import Speculation
-from costmodel.equations.serving.speculation import accepted_tokens
-from costmodel.estimate.shared.assumptions import AssumptionLog
-from costmodel.ground.equation import term
 from costmodel.ground.errors import fail
-
-if TYPE_CHECKING:
-    from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
-
-OF_ONE_LAYER = ("eagle", "mtp")  # they share the model's embedding and head
 
 
 def speculation_of(case: ServingCase) -> Speculation | None:
     """How the scenario's plan speculates, if it does."""
     plan = case.scenario.plan
     return None if plan is None else plan.speculation
-
-
-def verifying(load: Load, wanted: Speculation) -> Load:
-    """A load whose steps verify drafts."""
-    with term("speculation"):
-        accepted = accepted_tokens(wanted.acceptance, wanted.tokens)
-    return replace(load, verified=1.0 + wanted.tokens, accepted=accepted)
-
-
-def draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog) -> ServingInputs | None:
-    """The numbers of the draft; nothing where text that repeats is copied."""
-    if wanted.draft == "ngram":
-        log.note("plan.speculation.draft", "ngram", "looking up repeated text takes no time of the accelerator")
-        return None
-    model = draft_model(inputs.case, wanted)
-    launched = "its launches take no host time of their own" if inputs.engine.graphs else "launched without graphs"
-    log.note("draft", model.title, f"in the types of the model; {launched}")
-    host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
-    engine = inputs.engine.model_copy(update={"host": host})
-    load = replace(inputs.load, verified=1.0, accepted=1.0)
-    return replace(inputs, model=model, engine=engine, load=load, draft=None)
 
 
 def draft_model(case: ServingCase, wanted: Speculation) -> Model:

@@ -14,16 +14,17 @@ from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.memory.prefix_reuse import hit_tokens
+from costmodel.equations.serving.speculation import accepted_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
-from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
+from costmodel.estimate.serving.drafts import draft_model, speculation_of
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
@@ -231,8 +232,29 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
         log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
-        inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
+        inputs = replace(inputs, draft=_draft_inputs(inputs, wanted, log), load=_verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
+
+
+def _verifying(load: Load, wanted: Speculation) -> Load:
+    """A load whose steps verify drafts."""
+    with term("speculation"):
+        accepted = accepted_tokens(wanted.acceptance, wanted.tokens)
+    return replace(load, verified=1.0 + wanted.tokens, accepted=accepted)
+
+
+def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog) -> ServingInputs | None:
+    """The numbers of the draft; nothing where text that repeats is copied."""
+    if wanted.draft == "ngram":
+        log.note("plan.speculation.draft", "ngram", "looking up repeated text takes no time of the accelerator")
+        return None
+    model = draft_model(inputs.case, wanted)
+    launched = "its launches take no host time of their own" if inputs.engine.graphs else "launched without graphs"
+    log.note("draft", model.title, f"in the types of the model; {launched}")
+    host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
+    engine = inputs.engine.model_copy(update={"host": host})
+    load = replace(inputs.load, verified=1.0, accepted=1.0)
+    return replace(inputs, model=model, engine=engine, load=load, draft=None)
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

@@ -17,7 +17,8 @@ from costmodel.exchange.importers.huggingface import knows
 from costmodel.exchange.importers.huggingface.families import FAMILIES
 from costmodel.exchange.importers.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.importers.huggingface.families.refused import REFUSED
-from costmodel.exchange.importers.huggingface.family import FIELDS, UNSAID, Family
+from costmodel.exchange.importers.huggingface.family import Family
+from costmodel.exchange.importers.huggingface.fields import FIELDS, UNSAID
 from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
 from costmodel.ground.errors import CostModelError
 from exchange.published import model, parameters, read

@@ -20,7 +20,7 @@ from costmodel.exchange.formats import (
     NANOTRON,
 )
 from costmodel.exchange.importers.huggingface.families import FAMILIES
-from costmodel.exchange.importers.huggingface.family import FIELDS, UNSAID
+from costmodel.exchange.importers.huggingface.fields import FIELDS, UNSAID
 from costmodel.exchange.importers.launch import maxtext, nanotron, torchtitan_keys
 from costmodel.exchange.importers.launch.not_stated import NOT_STATED
 from costmodel.exchange.importers.launch.read import LAYERED

@@ -7,7 +7,7 @@ import pytest
 from each import each
 
 from costmodel.documents.reader.library import bibliography, serving_words
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.load.batch_decay import static_batch_use
 from costmodel.equations.serving.speculation import accepted_tokens, dense_verify_ratio, speculation_speedup

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.explore.rl.search_splits import search
 from costmodel.explore.search.ranges import axes

@@ -11,7 +11,8 @@ import pytest
 from estimate.cases import document, mixed
 
 from costmodel.documents.keys.overrides import value_text
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.explore.search.search import SearchResult, search
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.exchange.importers.huggingface.families import FAMILIES
-from costmodel.exchange.importers.huggingface.family import FIELDS, Family
+from costmodel.exchange.importers.huggingface.family import Family
+from costmodel.exchange.importers.huggingface.fields import FIELDS
 
 Changes = dict[str, Any]
 

@@ -15,9 +15,8 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.importers.huggingface.choose import FamilyChoice, choose
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.document import least_parameters, lone_routers, model
-from costmodel.exchange.importers.huggingface.family import Family, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Family, Refusal
 from costmodel.exchange.importers.huggingface.ignored import (
     APPROXIMATED,
     CANNOT_BE_SAID,

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.family import Half
+from costmodel.exchange.importers.huggingface.family import Config, Half
 from costmodel.exchange.values.layer_kinds import gathered
 
 _OF_HEAD = {"head_transform": "head_transform", "head_bias": "head_has_bias"}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
-from costmodel.exchange.importers.huggingface.family import Half
+from costmodel.exchange.importers.huggingface.family import Config, Half
 
 Mixer = Literal["full", "window", "latent", "state", "linear", "scan", "both", ""]
 Feed = Literal["mlp", "experts", ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.importers.huggingface.family import Config
 from costmodel.exchange.importers.huggingface.halves import Feed, LayerHalves, Mixer
 from costmodel.exchange.values.foreign_values import shown
 

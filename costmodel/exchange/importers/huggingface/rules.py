@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.importers.huggingface.family import Config
 from costmodel.exchange.values.option_table import DerivedValue
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
+from costmodel.exchange.importers.huggingface.family import Config
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
-from costmodel.exchange.importers.huggingface.family import Half, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import compressed_attention, experts
 from costmodel.exchange.importers.huggingface.patterns import as_many, layer_count
 from costmodel.exchange.importers.huggingface.rules import assumed, same

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.gemma import GEMMA
-from costmodel.exchange.importers.huggingface.family import Half, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import attention, experts, mlp
 from costmodel.exchange.importers.huggingface.patterns import (
     by_type,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
-from costmodel.exchange.importers.huggingface.family import Family, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Family, Refusal
 from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     dense,

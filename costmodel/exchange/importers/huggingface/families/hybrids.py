@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
-from costmodel.exchange.importers.huggingface.family import Half, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     MOST_LAYERS,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.remote import REMOTE
 from costmodel.exchange.importers.huggingface.families.selective import INNER, RANK
-from costmodel.exchange.importers.huggingface.family import Half, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import attention, mlp, selective_scan
 from costmodel.exchange.importers.huggingface.patterns import layer_count
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS

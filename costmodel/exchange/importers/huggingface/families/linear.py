@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.latent import DEEPSEEK_V3
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.importers.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.importers.huggingface.family import Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Refusal
 from costmodel.exchange.importers.huggingface.halves import Mixer
 from costmodel.exchange.importers.huggingface.patterns import (
     by_mlp_type,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
 from costmodel.exchange.importers.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.importers.huggingface.family import Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Refusal
 from costmodel.exchange.importers.huggingface.halves import Feed, Mixer
 from costmodel.exchange.importers.huggingface.patterns import (
     by_mlp_type,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import EVEN_HEADS, LLAMA, PLAIN
-from costmodel.exchange.importers.huggingface.family import Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Refusal
 from costmodel.exchange.importers.huggingface.halves import Mixer
 from costmodel.exchange.importers.huggingface.patterns import (
     by_mlp_type,

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA, PLAIN
-from costmodel.exchange.importers.huggingface.family import Family, Half, Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.importers.huggingface.halves import LayerHalves, standard_layer
 from costmodel.exchange.importers.huggingface.patterns import (
     dense,

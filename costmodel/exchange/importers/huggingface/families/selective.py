@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.importers.huggingface.config import Config
 from costmodel.exchange.importers.huggingface.families.llama import LLAMA
-from costmodel.exchange.importers.huggingface.family import Refusal
+from costmodel.exchange.importers.huggingface.family import Config, Refusal
 from costmodel.exchange.importers.huggingface.halves import LayerHalves, single_half
 from costmodel.exchange.importers.huggingface.patterns import layer_count
 from costmodel.exchange.importers.huggingface.rules import HIDDEN_BY_HEADS, assumed

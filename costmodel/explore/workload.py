@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -13,8 +13,6 @@ from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from costmodel.documents.schemas.baseline import EquationFingerprint
     from costmodel.documents.schemas.default_values import Assumption
     from costmodel.estimate.evaluate.answer_facts import Subject
@@ -22,6 +20,9 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.safety import Safety
     from costmodel.explore.search.progress import Watcher
+
+RANKS = "ranks"  # what sizes are of, where no key states them
+_NO_RESULTS: Mapping[str, float] = {}
 
 
 class PlanAnswer(Protocol):
@@ -46,10 +47,6 @@ class PlanAnswer(Protocol):
     @property
     def assumed(self) -> tuple[Assumption, ...]:
         """What was not stated."""
-
-
-_NO_RESULTS: Mapping[str, float] = {}
-RANKS = "ranks"  # what sizes are of, where no key states them
 
 
 @record

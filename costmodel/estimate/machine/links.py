@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit
 from costmodel.equations.network.collectives import Operation
 from costmodel.equations.network.topology import (
@@ -18,12 +17,6 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number, term
-
-
-def nvls_at(case: LoadedScenario) -> bool:
-    """Whether the switches of the domain add up, at a measured rate."""
-    switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
-    return switched and "nvls" in case.efficiency.alone
 
 
 def network_rate(inputs: Machine, share: float, group: Group, operation: Operation) -> Number:

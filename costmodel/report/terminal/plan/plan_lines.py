@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from costmodel.documents.keys.overrides import value_text
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
 from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.ground.quoting import value_text
 from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from costmodel.commands.command_table import COMMANDS
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, load_any, load_text
+from costmodel.documents.reader.load_scenario import load_any, load_text
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.explore.safety import preferring
 from costmodel.ground.errors import CostModelError as CostModelError
@@ -152,8 +153,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     """
     from costmodel.documents.reader.override_case import vary_any
 
-    changes = _assignments("load", settings)
-    named = _scenario("load", scenario)
+    changes, named = _assignments("load", settings), _scenario("load", scenario)
     if isinstance(named, str):
         return load_any(named, changes)
     if isinstance(named, Mapping):

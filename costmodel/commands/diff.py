@@ -74,7 +74,7 @@ def diff(
 
     Next: costmodel check SCENARIO --against BASELINE
     """
-    from costmodel.documents.reader.resolved_scenario import load_any
+    from costmodel.documents.reader.load_scenario import load_any
     from costmodel.explore.safety import preferring
 
     ranks, stated = ranks_of(plans), bool(plans)

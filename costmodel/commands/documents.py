@@ -144,7 +144,8 @@ def list_documents(
 
     Next: costmodel show NAME
     """
-    from costmodel.documents.reader.find_documents import by_maker, held_against, title_of
+    from costmodel.documents.reader.find_documents import by_maker, title_of
+    from costmodel.documents.reader.library import held_against
     from costmodel.report.terminal.documents import documents as report
 
     asked = None if shelf is None else _shelf(shelf)

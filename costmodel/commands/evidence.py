@@ -15,8 +15,8 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.evidence.validate.compared_figures import Validated
     from costmodel.evidence.validate.outcomes import Quantity
-    from costmodel.evidence.validate.validate import Validated
 
 
 class ValidateQuestion(StrEnum):

@@ -203,7 +203,7 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
     >>> option_hint("--requests", ["estimate", "--requests", "20000"])
     '--set workload.requests=20000'
     >>> option_hint("--isl", ["search", "--isl=2000"]), option_hint("--max-num-seqs", [])
-    ('--prompt 2000', '--set stack.sequences=…')
+    ('--prompt 2000', "--set 'stack.sequences=…'")
     """
     name, value = option.removeprefix("--").replace("-", "_"), _value(option, words)
     workload = _workload(words)

@@ -148,7 +148,7 @@ class Question:
 
     def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
-        from costmodel.documents.reader.resolved_scenario import load_any
+        from costmodel.documents.reader.load_scenario import load_any
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.safety import preferring
         from costmodel.explore.workload_flags import OFF

@@ -9,10 +9,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, names, read
-from costmodel.documents.reader.resolved_scenario import any_from
+from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.hardware import Node
 from costmodel.documents.schemas.model import Model

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import case_from
+from costmodel.documents.reader.load_scenario import case_from
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from costmodel.documents.keys.overrides import value_text
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.explore.workload import KeptAnswer
 from costmodel.ground.plan_sizes import OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.quoting import value_text
 from costmodel.ground.units import counted, significant
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.equations.network.collectives import Operation, bus_bandwidth

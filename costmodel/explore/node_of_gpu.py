@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from costmodel.documents.keys.overrides import Assignment
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.proxy_node import own_keys, proxy_node

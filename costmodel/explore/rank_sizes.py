@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.explore.scaling import RANKS, SizedTrial
 from costmodel.explore.search.progress import Watcher
-from costmodel.explore.trial import Trial, trial_of
-from costmodel.explore.workload import PlanAnswer, Workload
-from costmodel.ground.errors import CostModelError, Fault
+from costmodel.explore.search.ranges import doubled, values_of
+from costmodel.explore.trial import trial_of
+from costmodel.explore.workload import RANKS, PlanAnswer, SizedTrial, Trial, Workload
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 from costmodel.ground.units import counted
 
@@ -129,3 +130,18 @@ def part_of_node(each: float, ranks: float) -> Fault | None:
         return None
     sentence = f"{counted(ranks)} accelerators are no whole number of nodes of {counted(each)}"
     return Fault("C010", sentence, None, f"try --ranks {below:.0f} or {below + each:.0f}")
+
+
+def ranks_of(text: str) -> list[float]:
+    """Numbers of accelerators: 64..4096 doubles; lists and other steps as --over has them."""
+    if not text:
+        raise fail("C010", "--ranks is missing", None, "--ranks 64..4096")
+    place = Place("command line", 0, 9, "", f"--ranks {text}", max(1, len(text)))
+    try:
+        values = [parse(value, "GPU") for value in values_of(doubled(text), "--ranks", text)]
+    except UnitError as error:
+        sentence = str(error) if error.exact else f"'{text}' is not numbers of accelerators"
+        raise fail("C010", sentence, place, "for example --ranks 64..4096") from None
+    if not all(value >= 1 and value.is_integer() for value in values):
+        raise fail("C010", f"'{text}' is not numbers of accelerators", place, "for example --ranks 64..4096")
+    return sorted(set(values))

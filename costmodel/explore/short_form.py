@@ -16,13 +16,8 @@ from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.counted_gpus import NODES, PART, nodes_of
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import (
-    LoadedScenario,
-    ResolvedScenario,
-    any_from,
-    scenario_tree,
-    training,
-)
+from costmodel.documents.reader.load_scenario import any_from, scenario_tree
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.results import ResultColumn
+from costmodel.documents.schemas.results import ResultColumn, without_money
+from costmodel.ground.errors import Fault
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.safety import Safety
-    from costmodel.explore.scaling import Scaling
+    from costmodel.explore.search.progress import Watcher
+
+RANKS = "ranks"  # what sizes are of, where no key states them
+_NO_RESULTS: Mapping[str, float] = {}
 
 
 class PlanAnswer(Protocol):
@@ -68,6 +73,121 @@ class ChosenFigure:
     value: float
     step: float
     kind: Literal["workload", "plan"]
+
+
+@record
+class Trial:
+    """One variant: the settings that make it, and what came of them: an answer, or why there is none."""
+
+    settings: tuple[str, ...]
+    fault: Fault | None = None
+    refused: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    remarked: tuple[str, ...] = ()
+    kept: KeptAnswer | None = None
+    about: Subject | None = None  # what was computed, where it could be
+    values: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # of the keys asked for
+
+    @property
+    def costs(self) -> Mapping[str, float]:
+        """Its results, to compare; nothing of a plan that is not valid, and no rent of one that fails."""
+        if self.kept is None or self.refused:
+            return _NO_RESULTS
+        return without_money(self.kept.costs) if self.broken else self.kept.costs
+
+    @property
+    def works(self) -> bool:
+        """Whether it is a plan one could run."""
+        return not (self.fault or self.refused or self.broken)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """What speaks against it."""
+        return (self.fault.code,) if self.fault is not None else self.refused or self.broken
+
+    @property
+    def verdict(self) -> str:
+        """Whether it fits; the code of what is wrong where that is not known."""
+        return self.codes[0] if self.kept is None or self.refused else self.kept.verdict
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The values that were set, as they were written."""
+        return tuple(setting.partition("=")[2] for setting in self.settings)
+
+    def result(self, name: str) -> float:
+        """A result of a plan that works; not a number where it does not."""
+        return self.costs.get(name, math.nan) if self.works else math.nan
+
+
+@record
+class SizedTrial:
+    """One size, and what came of it.
+
+    waves: micro-batches of a replica for each pipeline stage. steps: steps over the least that a loss takes
+    more: what one workload alone has to state of a size
+    """
+
+    size: float
+    point: Trial
+    text: str = ""  # the size as it was written
+    assumed: tuple[Assumption, ...] = ()
+    waves: float = float("nan")
+    steps: float = float("nan")
+    more: object = None
+
+
+class Scaling(Protocol):
+    """How a scenario is made larger."""
+
+    @property
+    def asked(self) -> Workload:
+        """The scenario, stated so that it has a size."""
+
+    @property
+    def name(self) -> str:
+        """What the sizes are of: accelerators, or a key."""
+
+    @property
+    def varied(self) -> Sequence[str]:
+        """The keys that differ from size to size."""
+
+    @property
+    def words(self) -> str:
+        """What grows, and what stays."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The results in a table of sizes."""
+
+    @property
+    def figure(self) -> str:
+        """The result that is drawn over the sizes."""
+
+    @property
+    def work(self) -> str:
+        """The result that states what gets done in a second."""
+
+    @property
+    def time(self) -> str:
+        """The time of which terms are shares; empty where none are looked at."""
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """The parts of that time."""
+
+    @property
+    def count(self) -> int:
+        """How many sizes there are."""
+
+    def each(self, costs: Mapping[str, float], size: float) -> float:
+        """What each accelerator gets done in a second; not a number where that does not compare."""
+
+    def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
+        """The sizes one after the other, until the user asks to stop."""
+
+    def more(self, rows: Sequence[SizedTrial]) -> object:
+        """What one workload alone has to state of all sizes."""
 
 
 class Workload(Protocol):

@@ -18,7 +18,7 @@ from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, tr
 from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
 from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, Workload
-from costmodel.ground.errors import CostModelError
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
-    from costmodel.explore.scaling import Scaling
+    from costmodel.explore.workload import Scaling
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
@@ -206,11 +206,10 @@ class TrainingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
-        from costmodel.explore.rank_sizes import RankSizes
-        from costmodel.explore.scaling import ranks_of, without
+        from costmodel.explore.rank_sizes import RankSizes, ranks_of
         from costmodel.explore.vary.training_sizes import growth_of
 
-        without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
+        _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
         return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak, best=best), weak, best)
 
     def missing(self, result: str) -> str:
@@ -351,10 +350,9 @@ class ServingWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By the rate of requests, with as many replicas as its limits need."""
-        from costmodel.explore.scaling import without
         from costmodel.explore.serving.rate_sizes import rate_sizes
 
-        without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
+        _without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
         return rate_sizes(self, rate, best=best)
 
     def missing(self, result: str) -> str:
@@ -463,11 +461,10 @@ class RlWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
-        from costmodel.explore.rank_sizes import RankSizes
+        from costmodel.explore.rank_sizes import RankSizes, ranks_of
         from costmodel.explore.rl.rl_sizes import growth_of
-        from costmodel.explore.scaling import ranks_of, without
 
-        without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
+        _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak), weak, best)
 
     def missing(self, result: str) -> str:
@@ -500,6 +497,13 @@ def _trained(answer: PlanAnswer) -> Answer:
 
 def _missing_price(case: LoadedScenario, result: str) -> str:
     return "set assume.price, e.g. 2.50 USD/GPU/h" if is_money(result) and not price_of(case).known else ""
+
+
+def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:
+    """A fault for options that scale a workload of another kind."""
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise fail("C030", f"scale of {kind} has no {', '.join(names)}", None, instead)
 
 
 def _serving(case: LoadedScenario) -> Workload:

@@ -22,3 +22,18 @@ def quoted_value(value: Any) -> str:
     text = str(value) if isinstance(value, str) or abs(value) < HUGE else "a number of hundreds of digits"
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return f"'{text}'" if isinstance(value, str) else text
+
+
+def value_text(value: Any) -> str:
+    """A value of a key as an assignment writes it.
+
+    >>> value_text(None), value_text(True), value_text(4.0), value_text(["optimizer", "parameters"])
+    ('null', 'true', '4', '[optimizer, parameters]')
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {value_text(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

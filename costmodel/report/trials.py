@@ -10,8 +10,7 @@ from typing import Any
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import BANDS_BESIDE, HEADS, OF_WHOLE_RUN, is_money, is_of_run, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
-from costmodel.explore.trial import Trial
-from costmodel.explore.workload import Workload
+from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.units import rounded_percent, significant
 from costmodel.report.document import Cell, Column, Value, Verdict, chance_verdict
 from costmodel.report.machine.answer_fields import known

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.keys.overrides import value_text
 from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.explore.workload import PlanAnswer, Workload
+from costmodel.ground.quoting import value_text
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
 from costmodel.report.terminal.style.head import fact_fields, origin_lines, price_lines, price_varies, title
@@ -91,6 +91,7 @@ def _training() -> WorkloadWords:
     from costmodel.estimate.evaluate.answer_facts import facts_of
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.kept_answers import brief_words
+    from costmodel.report.terminal.plan.plan_lines import conclusion
     from costmodel.report.terminal.search.refusals import reason
     from costmodel.report.terminal.style.formatting import TIME_TERMS, result
     from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
@@ -108,8 +109,6 @@ def _training() -> WorkloadWords:
         return reason(answer, code)
 
     def concluded(answer: PlanAnswer) -> str:
-        from costmodel.report.page.plan_page import conclusion
-
         assert isinstance(answer, Answer)
         return conclusion(answer)
 
@@ -169,6 +168,7 @@ def _serving() -> WorkloadWords:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.terminal.serving import serving_sizes as sizes
     from costmodel.report.terminal.serving.overload_words import at_most_lines
+    from costmodel.report.terminal.serving.serving_estimate import conclusion
     from costmodel.report.terminal.serving.serving_formatting import band, plan_words, result
     from costmodel.report.terminal.serving.serving_reasons import reason
 
@@ -184,24 +184,12 @@ def _serving() -> WorkloadWords:
         result,
         band,
         lambda answer: [*at_most_lines(of(answer))],
-        lambda answer: _serving_conclusion(of(answer)),
+        lambda answer: conclusion(of(answer)),
         lambda answer, limit: _beside_limit(of(answer), limit),
         {"cost_per_mtoken": "rent/M out"},
         sized=sizes.lines,
         more=sizes.more,
     )
-
-
-def _serving_conclusion(answer: ServingAnswer) -> str:
-    from costmodel.report.page.serving_page import serving_conclusion
-
-    return serving_conclusion(answer)
-
-
-def _rl_conclusion(answer: RlAnswer) -> str:
-    from costmodel.report.page.rl_page import rl_conclusion
-
-    return rl_conclusion(answer)
 
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
@@ -216,6 +204,7 @@ def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.kept_answers import both_words
+    from costmodel.report.terminal.rl.rl_estimate import conclusion
     from costmodel.report.terminal.rl.rl_formatting import NAMES, band, iteration_words, reason, result
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
@@ -233,7 +222,7 @@ def _rl() -> WorkloadWords:
         lambda answer, code: reason(of(answer), code),
         result,
         band,
-        conclusion=lambda answer: _rl_conclusion(of(answer)),
+        conclusion=lambda answer: conclusion(of(answer)),
         terms=NAMES,
     )
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.training.time import layer_kernels
 from costmodel.estimate.training.time import step as training

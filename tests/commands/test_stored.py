@@ -18,7 +18,7 @@ from hypothesis import strategies as some
 
 import costmodel
 from costmodel.documents.reader import folders
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.baseline import Baseline, Entry
 from costmodel.documents.text.digest import digest_of, is_sealed, sealed
 

@@ -16,7 +16,7 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import choices_of, examples_of, key_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader.folders import names
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.evaluate import predict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl import predict_rl

@@ -6,7 +6,7 @@ import pytest
 from each import each
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import answer, own_plan
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError

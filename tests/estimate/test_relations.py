@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.evaluate.predict import predict as predict_training
 from costmodel.estimate.serving.predict_serving import predict as predict_serving
 from costmodel.ground.errors import CostModelError

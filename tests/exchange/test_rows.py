@@ -18,7 +18,7 @@ from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
 from costmodel.exchange.huggingface.families import FAMILIES
-from costmodel.exchange.huggingface.family import FIELDS, UNSAID
+from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
 from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES

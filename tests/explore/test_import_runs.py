@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.skip_reasons import CannotModel

@@ -50,11 +50,11 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(870, slack=10, target=200),
-    "files under 60 lines with one importer": Ceiling(44, slack=5),
-    "imports in the longest chain": Ceiling(74, slack=2, target=25),
-    "import circles": Ceiling(7, slack=0),
-    "modules in import circles": Ceiling(23, slack=0),
+    "files": Ceiling(867, slack=10, target=200),
+    "files under 60 lines with one importer": Ceiling(33, slack=5),
+    "imports in the longest chain": Ceiling(52, slack=2, target=25),
+    "import circles": Ceiling(0, slack=0),
+    "modules in import circles": Ceiling(0, slack=0),
 }
 RAISED = "Raise this limit only in a commit whose message gives the reason"
 

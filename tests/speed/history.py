@@ -20,7 +20,7 @@ import serving
 import start
 
 import costmodel
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.serving.search_layouts import search
 
 FILE = Path(__file__).with_name("history.csv")

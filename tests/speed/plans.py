@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate import evaluate_plans as evaluation
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.training_inputs import TrainingInputs

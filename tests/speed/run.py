@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.explore.search.search import search
 from costmodel.report.terminal.plan import estimate, run

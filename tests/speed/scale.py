@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search.checkpoint import MANIFEST, written_tally
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import search

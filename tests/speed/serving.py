@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.serving.found_plans import ServiceSearch

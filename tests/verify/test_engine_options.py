@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.exchange.serving import sglang, vllm
 from costmodel.exchange.serving.option_words import OptionWords, option_words
 from costmodel.exchange.shell import read_script

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
-from costmodel.documents.keys.overrides import full, value_text
+from costmodel.documents.keys.overrides import full
 from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.ground.quoting import value_text
 from costmodel.ground.record import record
 
 _PRECISION = "workload.precision"

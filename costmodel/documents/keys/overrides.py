@@ -49,21 +49,6 @@ def short(path: str) -> str:
     return path
 
 
-def value_text(value: Any) -> str:
-    """A value of a key as an assignment writes it.
-
-    >>> value_text(None), value_text(True), value_text(4.0), value_text(["optimizer", "parameters"])
-    ('null', 'true', '4', '[optimizer, parameters]')
-    """
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(value_text, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {value_text(inner)}' for key, inner in value.items())}}}"
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 @record
 class Assignment:
     """A value for a path, and where each of the two was written."""

@@ -1,14 +1,13 @@
-"""Spellings of accelerators in tables and drivers, resolved to documents."""
+"""Spellings of accelerators in tables and drivers, resolved to the names of documents."""
 
 from __future__ import annotations
 
 import functools
 import math
 import re
+from collections.abc import Callable
 
-from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.hub_names import squeezed
-from costmodel.documents.schemas.hardware import Accelerator
 
 # Names that match no document.
 OTHER = {
@@ -49,23 +48,20 @@ _FORM = re.compile(r"sxm|pcie|nvl(?!\d)|gcd")
 _MEMORY = re.compile(r"(?<!\d)(\d+) ?g(?:i?b)?\b")
 
 
-def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
-    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
-    shelf = shelf or CachedReader()
-    if (spelling, memory) not in shelf.spelled:
-        shelf.spelled[spelling, memory] = _meant(spelling, memory, shelf)
-    return shelf.spelled[spelling, memory]
+def accelerator_meant(
+    spelling: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]
+) -> str:
+    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none.
 
-
-def _meant(spelling: str, memory: float | None, shelf: CachedReader) -> str:
-    """The accelerator that a spelling means, compared with the names of all accelerators."""
+    known: the names of all. capacity: the memory of one [B], which a size in the spelling is compared with
+    """
     stated = _DROPPED.sub(" ", spelling.lower().replace("_", " ")).strip(_BETWEEN)
     stated = f"rtx{stated}" if _BARE.match(stated) else stated
     key = squeezed(stated)
-    exact = _squeezed(shelf.names("accelerator")).get(key) or OTHER.get(key, "")
-    if exact and (memory is None or _apart(memory, exact, shelf) < _AS_SOLD):
+    exact = _squeezed(known).get(key) or OTHER.get(key, "")
+    if exact and (memory is None or _apart(memory, capacity(exact)) < _AS_SOLD):
         return exact
-    return _nearest(stated, memory, shelf) or exact
+    return _nearest(stated, memory, known, capacity) or exact
 
 
 @functools.lru_cache(maxsize=8)
@@ -73,9 +69,9 @@ def _squeezed(known: frozenset[str]) -> dict[str, str]:
     return {squeezed(name): name for name in sorted(known)}
 
 
-def _nearest(stated: str, memory: float | None, shelf: CachedReader) -> str:
+def _nearest(stated: str, memory: float | None, known: frozenset[str], capacity: Callable[[str], float]) -> str:
     """The accelerator that a spelling names, in the stated form and memory; else in its most common variant."""
-    parts = {name: found for name in sorted(shelf.names("accelerator")) if (found := _NAME.fullmatch(name))}
+    parts = {name: found for name in sorted(known) if (found := _NAME.fullmatch(name))}
     matches = [found["part"] for found in parts.values() if re.match(_begins(found["part"]), stated)]
     if not matches:
         return ""
@@ -92,15 +88,14 @@ def _nearest(stated: str, memory: float | None, shelf: CachedReader) -> str:
         fitting = {name: found for name, found in fitting.items() if found["memory"] in (None, str(USUAL[part]))}
     if size is None:
         return min(fitting, default="")
-    apart = {name: _apart(size, name, shelf) for name in fitting}
+    apart = {name: _apart(size, capacity(name)) for name in fitting}
     nearest = min(apart, key=lambda name: apart[name], default="")
     return nearest if nearest and apart[nearest] < _AS_SOLD else ""
 
 
-def _apart(gigabytes: float, name: str, shelf: CachedReader) -> float:
-    """How far so many GB lie from an accelerator's memory, as a logarithm."""
-    accelerator: Accelerator = shelf.document("accelerator", name)
-    return abs(math.log(gigabytes * 1e9 / accelerator.memory.capacity))
+def _apart(gigabytes: float, capacity: float) -> float:
+    """How far so many GB lie from a memory, as a logarithm."""
+    return abs(math.log(gigabytes * 1e9 / capacity))
 
 
 def _begins(part: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from costmodel.documents.reader.accelerator_aliases import accelerator_meant
 from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.ground.errors import Place
 
@@ -35,3 +36,15 @@ class CachedReader(DocumentReader):
         if kind not in self.known:
             self.known[kind] = frozenset(names(kind))
         return self.known[kind]
+
+
+def accelerator_named(spelling: str, memory: float | None = None, shelf: CachedReader | None = None) -> str:
+    """The accelerator that a spelling of its name means, by its GB where it names none; empty when there is none."""
+    shelf = shelf or CachedReader()
+
+    def capacity(name: str) -> float:
+        return float(shelf.document("accelerator", name).memory.capacity)
+
+    if (spelling, memory) not in shelf.spelled:
+        shelf.spelled[spelling, memory] = accelerator_meant(spelling, memory, shelf.names("accelerator"), capacity)
+    return shelf.spelled[spelling, memory]

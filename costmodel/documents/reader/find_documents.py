@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
+from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.suggestions import alike, holds, nearest
+from costmodel.documents.reader.accelerator_aliases import accelerator_meant
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
@@ -24,11 +26,10 @@ from costmodel.documents.reader.folders import (
 from costmodel.documents.reader.foreign_readers import file_in
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of, squeezed
 from costmodel.documents.text.files import file_text
+from costmodel.documents.text.yaml_tree import read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.quoting import quoted_value
-
-if TYPE_CHECKING:
-    from costmodel.documents.schemas.hardware import Accelerator, HeldAgainst
 
 
 def is_path(name: str) -> bool:
@@ -129,16 +130,20 @@ def _meant(kind: str, name: str, known: Sequence[str]) -> str:
 
 def _part(kind: str, name: str) -> str:
     """The accelerator that a spelling of its name means, or the node that stands for its own."""
-    from costmodel.documents.reader.accelerator_aliases import accelerator_named  # both read documents
-    from costmodel.documents.reader.library import read
-
-    with contextlib.suppress(CostModelError):  # of documents that are not asked about
-        part = accelerator_named(re.sub(r"^\d+ ?[x×] ?", "", name))
-        if kind == "accelerator" or not part:
-            return part
-        found: Accelerator = read("accelerator", part)
-        return found.found_in.node if found.found_in is not None else ""
+    with contextlib.suppress(CostModelError, UnitError):  # of documents that are not asked about
+        spelling = re.sub(r"^\d+ ?[x×] ?", "", name)
+        part = accelerator_meant(spelling, None, frozenset(names("accelerator")), _capacity)
+        return part if kind == "accelerator" or not part else str(at(_tree_of(part), "found_in.node") or "")
     return ""
+
+
+def _tree_of(accelerator: str) -> Any:
+    """What the document of an accelerator states, unchecked."""
+    return read_tree(file_text(str(find("accelerator", accelerator))), accelerator)[0]
+
+
+def _capacity(accelerator: str) -> float:
+    return parse(str(at(_tree_of(accelerator), "memory.capacity")), "B")
 
 
 def title_of(kind: str, name: str) -> str:
@@ -162,19 +167,6 @@ def by_maker(kind: str) -> list[str]:
         return said_first(text, makers[kind]).casefold(), year, name
 
     return sorted(names(kind), key=maker_and_year)
-
-
-def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
-    """The published runs that accelerators were compared with, of those with any; faulty documents are left out."""
-    from costmodel.documents.reader.library import read  # it reads documents
-
-    found: dict[str, HeldAgainst] = {}
-    for name in accelerators:
-        with contextlib.suppress(CostModelError):
-            chip: Accelerator = read("accelerator", name)
-            if chip.held_against is not None:
-                found[name] = chip.held_against
-    return found
 
 
 def _text_or_nothing(kind: str, name: str) -> str:

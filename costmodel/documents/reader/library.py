@@ -6,9 +6,10 @@ among the shipped documents.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -38,7 +39,7 @@ from costmodel.documents.text.yaml_tree import WORTH_KEEPING, Mapping, copied, r
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.hardware import Accelerator, Fabric
+    from costmodel.documents.schemas.hardware import Accelerator, Fabric, HeldAgainst
 
 
 TextOf = Callable[[str, Place | None], tuple[str, str]]
@@ -321,3 +322,14 @@ def accelerator_of(node: str) -> str:
     except CostModelError:
         return ""
     return held if isinstance(held, str) else held.name
+
+
+def held_against(accelerators: Iterable[str]) -> dict[str, HeldAgainst]:
+    """The published runs that accelerators were compared with, of those with any; faulty documents are left out."""
+    found: dict[str, HeldAgainst] = {}
+    for name in accelerators:
+        with contextlib.suppress(CostModelError):
+            chip: Accelerator = read("accelerator", name)
+            if chip.held_against is not None:
+                found[name] = chip.held_against
+    return found

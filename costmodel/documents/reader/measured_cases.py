@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from costmodel.documents.keys.overrides import listed
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, any_from
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable, Results, Run
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.ground.errors import CostModelError, Fault, Place, fail

@@ -16,7 +16,8 @@ from costmodel.documents.reader.counted_gpus import (
     nodes_of,
 )
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, any_from, training
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.text.yaml_tree import copied
 
 

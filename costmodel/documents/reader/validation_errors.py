@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from costmodel.documents.keys.field_aliases import key_hint, value_meant
-from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.keys.schema_paths import (
     Location,
@@ -26,7 +25,7 @@ from costmodel.documents.keys.schema_paths import (
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
-from costmodel.ground.quoting import quoted_value
+from costmodel.ground.quoting import quoted_value, value_text
 
 D = TypeVar("D", bound=BaseModel)
 

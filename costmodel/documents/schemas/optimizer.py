@@ -1,10 +1,10 @@
 """State bytes of an optimizer for each parameter, without the master copy."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Bytes, Count, Document, Name, ParameterBytes, Source, Sourced
+from costmodel.documents.schemas.base import Bytes, Count, Document, Name, ParameterBytes, Source, Sourced, as_written
 
 
 class Projection(Document):
@@ -34,3 +34,8 @@ class Optimizer(Sourced):
         default=None, description="The subspace in which the states of a layer's matrices live; left out, all of it"
     )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+
+OptimizerReference = Annotated[
+    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(as_written)
+]

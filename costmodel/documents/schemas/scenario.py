@@ -16,7 +16,6 @@ from costmodel.documents.schemas.base import (
     Quantity,
     Seconds,
     Share,
-    as_written,
 )
 from costmodel.documents.schemas.compression import CompressionAssumption
 from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
@@ -25,19 +24,13 @@ from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.images import TrainingImages
 from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.model import ModelReference
-from costmodel.documents.schemas.optimizer import Optimizer
+from costmodel.documents.schemas.optimizer import OptimizerReference
 from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.documents.schemas.precision import DispatchType, Precision
 from costmodel.documents.schemas.run import WholeRun
-from costmodel.documents.schemas.stack import GradientType, Stack
+from costmodel.documents.schemas.stack import GradientType, StackReference
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.tuning import Tuning
-
-StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]
-
-OptimizerReference = Annotated[
-    Annotated[str, Tag("name")] | Annotated[Optimizer, Tag("inline")], Discriminator(as_written)
-]
 
 
 def _trained(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Defaults and features of training software, neither hardware nor plan; the source of much of the error."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from costmodel.documents.schemas.base import (
     Bytes,
@@ -19,6 +19,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Width,
     ZeroStage,
+    as_written,
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
@@ -302,3 +303,6 @@ class Stack(Document):
     def zero_with(self, pp: float) -> list[ZeroStage]:
         """Sharding stages it offers with so many pipeline stages, its default first."""
         return self.zero if pp == 1 else self.pipelined_zero or self.zero
+
+
+StackReference = Annotated[Annotated[str, Tag("name")] | Annotated[Stack, Tag("inline")], Discriminator(as_written)]

@@ -77,8 +77,11 @@ class Facts(Subject):
     @property
     def choices(self) -> dict[str, tuple[str, NamedDocument | str]]:
         """Precision, optimizer and tuning."""
-        held: dict[str, NamedDocument | str]
-        held = {"precision": self.precision, "optimizer": self.optimizer, "tuning": self.tuning}
+        held: dict[str, NamedDocument | str] = {
+            "precision": self.precision,
+            "optimizer": self.optimizer,
+            "tuning": self.tuning,
+        }
         return {name: (f"workload.{name}", value) for name, value in held.items()}
 
 

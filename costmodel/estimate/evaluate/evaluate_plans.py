@@ -34,8 +34,9 @@ from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
-from costmodel.estimate.training.time.unequal_groups import mean_of_groups, micro_batches_of_groups, of_slowest
+from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
+from costmodel.estimate.training.training_inputs import mean_of_groups
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.record import record

@@ -18,8 +18,9 @@ from costmodel.equations.network.collectives import (
     tree_all_reduce_time,
     wire_bytes,
 )
-from costmodel.estimate.machine.links import inside_bandwidth, network_rate, nvls_at
+from costmodel.estimate.machine.links import inside_bandwidth, network_rate
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.node_in_use import nvls_at
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number
 from costmodel.ground.record import record

@@ -17,8 +17,8 @@ from costmodel.estimate.machine.algorithm_table import (
     part_of,
     ring_inside_time,
 )
-from costmodel.estimate.machine.links import nvls_at
 from costmodel.estimate.machine.machine import Machine
+from costmodel.estimate.machine.node_in_use import nvls_at
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from costmodel.equations.network.collectives import Operation, line_rate_time
-from costmodel.estimate.machine.links import link_of, nvls_at
+from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.machine.node_in_use import interface_rate
+from costmodel.estimate.machine.node_in_use import interface_rate, nvls_at
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.estimate.shared.results import number
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit
 from costmodel.equations.network.collectives import Operation
 from costmodel.equations.network.topology import carried_over, link_bandwidth, off_rail, rail_bandwidth, spine_bandwidth
@@ -14,12 +13,6 @@ from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.machine.process_groups import Group
 from costmodel.ground.equation import Number, term
-
-
-def nvls_at(case: LoadedScenario) -> bool:
-    """Whether the switches of the domain add up, at a measured rate."""
-    switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
-    return switched and "nvls" in case.efficiency.alone
 
 
 def network_rate(inputs: Machine, share: float, group: Group, operation: Operation) -> Number:

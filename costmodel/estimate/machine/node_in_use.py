@@ -103,3 +103,9 @@ def slowest_link(case: ResolvedScenario, share: float) -> float:
 def with_port(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
     """The same with interfaces of another rate."""
     return replace(case, scale_out=case.scale_out.model_copy(update={"bandwidth": bandwidth}))
+
+
+def nvls_at(case: LoadedScenario) -> bool:
+    """Whether the switches of the domain add up, at a measured rate."""
+    switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
+    return switched and "nvls" in case.efficiency.alone

@@ -30,8 +30,7 @@ from costmodel.estimate.run.goodput import Cycle, Ends, between_failures, cycle,
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.run_inputs import RunInputs
 from costmodel.estimate.training.time.straggler_time import used_share
-from costmodel.estimate.training.time.unequal_groups import mean_of_groups
-from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
 

@@ -11,19 +11,19 @@ from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.efficiency import FusedExpertsFit, ServingFit
-from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.schemas.precision import Recipe
 from costmodel.documents.schemas.serving.engine import Engine
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
+from costmodel.equations.serving.engine_step import accepted_tokens
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power
 from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
-from costmodel.estimate.serving.drafts import draft_inputs, speculation_of, verifying
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
@@ -215,7 +215,7 @@ def never_fitted(inputs: ServingInputs) -> bool:
 def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     """The same with what the scenario's plan adds: drafts, and what is assumed of a plan in two halves."""
     case = inputs.case
-    wanted, plan = speculation_of(case), case.scenario.plan
+    wanted, plan = _speculation_of(case), case.scenario.plan
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
         log.note("assume.cache_transfer", "whole", "behind the prompt; layer hides most of it")
     if plan is not None and _spans(inputs, plan):
@@ -231,8 +231,61 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
     if case.scenario.assume.availability is not None and case.scenario.assume.enough_up is None:
         log.note("assume.enough_up", show(ENOUGH_UP, "1"), "of the time")
     if wanted is not None:
-        inputs = replace(inputs, draft=draft_inputs(inputs, wanted, log), load=verifying(inputs.load, wanted))
+        inputs = replace(inputs, draft=_draft_inputs(inputs, wanted, log), load=_verifying(inputs.load, wanted))
     return replace(inputs, assumed=(*_converted(case), *log.assumed))
+
+
+def _verifying(load: Load, wanted: Speculation) -> Load:
+    """A load whose steps verify drafts."""
+    with term("speculation"):
+        accepted = accepted_tokens(wanted.acceptance, wanted.tokens)
+    return replace(load, verified=1.0 + wanted.tokens, accepted=accepted)
+
+
+def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog) -> ServingInputs | None:
+    """The numbers of the draft; nothing where text that repeats is copied."""
+    if wanted.draft == "ngram":
+        log.note("plan.speculation.draft", "ngram", "looking up repeated text takes no time of the accelerator")
+        return None
+    model = _draft_model(inputs.case, wanted)
+    launched = "its launches take no host time of their own" if inputs.engine.graphs else "launched without graphs"
+    log.note("draft", model.title, f"in the types of the model; {launched}")
+    host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
+    engine = inputs.engine.model_copy(update={"host": host})
+    load = replace(inputs.load, verified=1.0, accepted=1.0)
+    return replace(inputs, model=model, engine=engine, load=load, draft=None)
+
+
+def _speculation_of(case: ServingCase) -> Speculation | None:
+    """How the scenario's plan speculates, if it does."""
+    plan = case.scenario.plan
+    return None if plan is None else plan.speculation
+
+
+def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
+    """The draft as a model: of one layer, or the one that is named."""
+    model, place = case.model, case.place("plan.speculation.draft")
+    if wanted.draft == "mtp":
+        if model.prediction is None:
+            sentence = f"{model.title} predicts one token: it has no layer for mtp"
+            raise fail("D016", sentence, place, "draft: eagle, a layer trained for that, or a small model")
+        return _of_one_layer(model, model.prediction.layer, "its layer of multi-token prediction")
+    if wanted.draft == "eagle":
+        return _of_one_layer(model, model.layers[-1], "one layer as the last, and the head")
+    found = case.draft
+    assert found is not None  # read with the scenario
+    if found.vocab > model.vocab or found.has_experts:
+        fault = (
+            "has experts" if found.has_experts else f"has {found.vocab:,.0f} tokens, {model.title} {model.vocab:,.0f}"
+        )
+        hint = "a dense model of the same family and vocabulary"
+        raise fail("D016", f"{found.title} cannot draft: it {fault}", place, hint)
+    return found
+
+
+def _of_one_layer(model: Model, kind: Layers, title: str) -> Model:
+    layer = kind.model_copy(update={"count": 1.0, "leading": False})
+    return model.model_copy(update={"title": title, "layers": [layer], "prediction": None})
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:

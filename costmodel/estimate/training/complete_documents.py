@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.precision import Recipe
-from costmodel.estimate.machine.links import nvls_at
+from costmodel.estimate.machine.node_in_use import nvls_at
 from costmodel.estimate.machine.number_formats import possible
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.model.lora_support import tunable

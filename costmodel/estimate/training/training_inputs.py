@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -369,3 +370,14 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
         attention=attention_fit(case),
         variation=log.choose("assume.variation", case.scenario.assume.variation, sustained.variation, origin),
     )
+
+
+def mean_of_groups(inputs: TrainingInputs, figure: Callable[[TrainingInputs], Number]) -> Number:
+    """A figure of an accelerator, in the mean over the kinds by their nodes."""
+    if not inputs.groups:
+        return figure(inputs)
+    with term("mean of the groups"):
+        found: Number = 0.0
+        for nodes, kind in inputs.groups:
+            found = found + nodes / inputs.case.cluster.nodes * figure(kind)
+    return found

@@ -17,7 +17,7 @@ from costmodel.evidence.calibrate.fit_from_runs import StepFit, step_fit
 from costmodel.evidence.calibrate.priors import priors_for, shipped_priors
 from costmodel.evidence.calibrate.regression_problem import Errors, Scores, TimedRun, timed, within
 from costmodel.evidence.calibrate.widths import EXPERTS, STEP, UNSEEN, spreads
-from costmodel.evidence.validate.validate import chosen_rows
+from costmodel.evidence.validate.compared_figures import chosen_rows
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_runs
 

@@ -23,12 +23,12 @@ from costmodel.evidence.calibrate.engine_constants import (
 from costmodel.evidence.calibrate.fit_from_runs import is_identified
 from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
+from costmodel.evidence.validate.compared_figures import Where, chosen_rows, groups_of_row, meant, nothing_chosen
 from costmodel.evidence.validate.outcomes import ServingQuantity
 from costmodel.evidence.validate.serving.benchmarks import Figures, Predicted, case_of_group, groups, of_group
 from costmodel.evidence.validate.serving.serving_rows import ServingRow, serving_row
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, measured, plausible
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
-from costmodel.evidence.validate.validate import Where, chosen_rows, groups_of_row, meant, nothing_chosen
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail

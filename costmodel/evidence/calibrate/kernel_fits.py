@@ -10,7 +10,7 @@ import numpy as np
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import efficiency_of, names
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES

@@ -19,8 +19,8 @@ from costmodel.evidence.calibrate.fit_from_runs import Posterior, StepFit, step_
 from costmodel.evidence.calibrate.priors import before, own, own_source, priors_for
 from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
+from costmodel.evidence.validate.compared_figures import Where, chosen_rows, meant, nothing_chosen
 from costmodel.evidence.validate.skip_reasons import SkippedRow
-from costmodel.evidence.validate.validate import Where, chosen_rows, meant, nothing_chosen
 from costmodel.exchange.tables.kernel_table import read_runs, stem
 from costmodel.exchange.tables.run_table import Table
 from costmodel.ground.errors import Place, fail

@@ -20,10 +20,10 @@ from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.calibrate.priors import off_scale, on_scale, uses, with_values
+from costmodel.evidence.validate.compared_figures import UNKNOWN
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import stated, step_time
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
-from costmodel.evidence.validate.validate import UNKNOWN
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 

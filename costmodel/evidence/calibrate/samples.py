@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.equations.kernels.roofline import attention_backward_time

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.hardware import Node
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import shard

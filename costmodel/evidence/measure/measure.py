@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
+from costmodel.documents.reader.cached_reader import accelerator_named
 from costmodel.evidence.measure.operators import OperatorTrial, Session, Timing, attentions, blocks, products, streams
 from costmodel.evidence.measure.stopwatch import (
     Device,

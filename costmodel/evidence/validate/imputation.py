@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.hub_names import squeezed
 from costmodel.documents.schemas.release import ReleaseLaunch, Releases
 from costmodel.documents.schemas.stack import Stack

@@ -11,7 +11,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.equations.run.economics import share
 from costmodel.estimate.shared.results import number
-from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
+from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 

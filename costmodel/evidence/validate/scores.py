@@ -11,9 +11,9 @@ import numpy as np
 
 from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared, Validated
 from costmodel.evidence.validate.left_out import left_out_by_kind
 from costmodel.evidence.validate.outcomes import FITS
-from costmodel.evidence.validate.validate import GROUPINGS, Compared, Validated
 from costmodel.ground.record import record
 
 

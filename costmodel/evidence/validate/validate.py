@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.model import Model
-from costmodel.equations.run.economics import share
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.model.mixers.table import mixer_kinds
 from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
+from costmodel.evidence.validate.compared_figures import (
+    GROUPINGS,
+    Compared,
+    Validated,
+    Where,
+    chosen,
+    chosen_rows,
+    groups_of_row,
+    meant,
+    nothing_chosen,
+)
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.modelled_rows import Modelled, RowCount, modelled_rows, uncounted
 from costmodel.evidence.validate.outcomes import (
-    FITS,
     TOTALS,
     Quantity,
     ServingQuantity,
@@ -36,10 +44,9 @@ from costmodel.exchange.tables.kernel_table import read_measured
 from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from costmodel.evidence.validate.serving.documented_runs import Ends
+    from costmodel.evidence.validate.serving.compare_rows import Ends
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents, by what they are about
     "time": ("step_time", "flop_rate"),
@@ -48,56 +55,6 @@ DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents
     "cache": ("cache_pool_tokens",),
 }
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
-GROUPINGS = (
-    *("source", "source_family", "gpu", "accelerator", "model", "precision", "framework", "arch", "reason"),
-    *("maker", "stack", "layer_kind"),
-)
-UNKNOWN = "unknown"
-_SHOWN = 8
-Where = Mapping[str, Sequence[str]]
-
-
-@record
-class Compared:
-    """One measured figure with its prediction, or the reason why there is none."""
-
-    run: str
-    quantity: str
-    measured: float | None
-    predicted: float | None
-    tolerance: float | None = None
-    low: float | None = None
-    high: float | None = None
-    called_fit: bool | None = None
-    fit_chance: float | None = None
-    refused: str | None = None
-    why: str = ""
-    filled: Mapping[str, str] = field(default_factory=dict)
-    groups: Mapping[str, str] = field(default_factory=dict)
-    subject: CsvRow | LoadedScenario | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def error(self) -> float | None:
-        """Predicted over measured, less one; for yes or no, the difference. None for a row that is not modelled."""
-        if self.measured is None or self.predicted is None:
-            return None
-        if self.quantity == FITS:
-            return self.predicted - self.measured
-        return float(share(self.predicted, self.measured)) - 1
-
-    @property
-    def within(self) -> bool:
-        """Whether the error is within the document's tolerance; never for a refused run."""
-        return self.tolerance is None or (self.error is not None and abs(self.error) <= self.tolerance)
-
-
-@record
-class Validated:
-    """The figures of one table: a document, or a CSV file, with the rules that fill its cells."""
-
-    table: MeasuredTable | Table
-    figures: list[Compared]
-    rules: Mapping[str, str] = field(default_factory=dict)
 
 
 def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
@@ -132,7 +89,7 @@ def _states(table: MeasuredTable, quantity: Quantity) -> bool:
 def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
     """The results of a run with their P10 and P90, or why there are none."""
     if not isinstance(case, ResolvedScenario):
-        from costmodel.evidence.validate.serving.documented_runs import predicted_figures
+        from costmodel.evidence.validate.serving.compare_rows import predicted_figures
 
         return predicted_figures(case, names)
     found = predict(case)
@@ -216,22 +173,6 @@ def _compared(
     )
 
 
-def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, str]:
-    """What a row can be gathered by."""
-    named = {
-        "model": row.text("model_name") or row.text("model"),
-        "gpu": row.text("gpu"),
-        "accelerator": row.text("accelerator"),
-    }
-    named["gpu"] = named["gpu"] or named["accelerator"]
-    named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
-    named["source_family"] = row.text("source_family") or row.text("source")
-    named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
-    named["framework"] = row.text("framework") or row.text("engine")
-    named["reason"] = reason
-    return {grouping: named.get(grouping, row.text(grouping)) or UNKNOWN for grouping in GROUPINGS}
-
-
 def validated(
     tables: Sequence[str] | None = None,
     *,
@@ -270,33 +211,6 @@ def _of(served: bool) -> str:
     return ", ".join(name for name in DOCUMENTED if (name in get_args(ServingQuantity)) == served)
 
 
-def meant(where: Where, tables: Sequence[MeasuredTable | Table]) -> Where:
-    """The columns of a selection, as the tables spell them; a fault where no table has one."""
-    known = sorted({column for table in tables for column in _columns(table)})
-    found = {column: column if column in known else column.lower() for column in where}
-    for column, name in found.items():
-        if name not in known:
-            raise fail("C005", f"no table has a column '{column}'", Place("command line"), f"known: {', '.join(known)}")
-    return {found[column]: values for column, values in where.items()}
-
-
-def nothing_chosen(where: Where, tables: Sequence[MeasuredTable | Table], shelf: CachedReader) -> CostModelError:
-    """The fault for a selection without runs, with the values that the first unmatched column does hold."""
-    chosen = ", ".join(f"{column}={value}" for column, values in where.items() for value in values)
-    rows = [row for table in tables if isinstance(table, Table) for row in table.rows]
-    hint = "validate --by shows what a column holds"
-    for column, values in where.items() if rows else ():
-        held = list(dict.fromkeys(_cells(row, shelf)(column) or "nothing" for row in rows))
-        if not any(_same(cell, value) for cell in held for value in values):
-            hint = f"{column} is {', '.join(held[:_SHOWN])}{' and more' if len(held) > _SHOWN else ''}"
-            break
-    return fail("C005", f"no run has {chosen}", Place("command line"), hint)
-
-
-def _columns(table: MeasuredTable | Table) -> Sequence[str]:
-    return (*table.columns, *GROUPINGS[:-1]) if isinstance(table, Table) else GROUPINGS[:-1]
-
-
 def _validated(
     table: MeasuredTable | Table, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
 ) -> Validated:
@@ -320,34 +234,8 @@ def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -
         raise _of_other_kind(table.name, kind, quantity, hint)
     found: list[Quantity] = [name for name in DOCUMENTED if _states(table, name)]
     asked = quantity or (found[0] if found else "memory")
-    return Validated(table, [figure for figure in compared(table, asked) if _chosen(figure.groups.get, where)])
+    return Validated(table, [figure for figure in compared(table, asked) if chosen(figure.groups.get, where)])
 
 
 def _of_other_kind(name: str, kind: str, quantity: str | None, hint: str) -> CostModelError:
     return fail("C005", f"{name} is about {kind}, and has no {quantity}", Place("command line"), hint)
-
-
-def chosen_rows(table: Table, where: Where, shelf: CachedReader) -> list[CsvRow]:
-    """The rows of a table that match the selection in every column."""
-    if not where:
-        return list(table.rows)
-    return [row for row in table.rows if _chosen(_cells(row, shelf), where)]
-
-
-def _cells(row: CsvRow, shelf: CachedReader) -> Callable[[str], str | None]:
-    groups = groups_of_row(row, "", shelf)
-    return lambda column: groups.get(column, row.written.get(column))
-
-
-def _chosen(cell: Callable[[str], str | None], where: Where) -> bool:
-    """Whether every column holds one of the requested values, as text or as a number."""
-    return all(any(_same(cell(column), value) for value in values) for column, values in where.items())
-
-
-def _same(cell: str | None, value: str) -> bool:
-    if cell == value or cell is None:
-        return cell == value
-    try:
-        return float(cell) == float(value)
-    except ValueError:
-        return False

@@ -14,9 +14,8 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.huggingface.choose import FamilyChoice, choose
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.document import least_parameters, lone_routers, model
-from costmodel.exchange.huggingface.family import Family, Refusal
+from costmodel.exchange.huggingface.family import Config, Family, Refusal
 from costmodel.exchange.huggingface.ignored import (
     APPROXIMATED,
     CANNOT_BE_SAID,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.exchange.huggingface.config import Config
-from costmodel.exchange.huggingface.family import Half
+from costmodel.exchange.huggingface.family import Config, Half
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.values.layer_kinds import gathered
 

@@ -1,202 +1,40 @@
-"""Table of model families in transformers: which option of a configuration class fills which field of a model.
+"""A family of models in transformers, and one config.json under its rules.
 
 A field is one fact about a model. A family names for each field the place of its value: an option
 of the configuration class, a fact of the class' code, or a rule over other fields. Families build on one another
-(`like`), so that a family lists only where it differs. Adding a family is adding an entry to families/.
+(`like`), so that a family lists only where it differs. Adding a family is adding an entry to families/. A config.json
+is read field by field, each with its origin, and with every fault on the way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from costmodel.exchange.imported import Loss
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
+from costmodel.documents.text.yaml_tree import Mapping
+from costmodel.exchange.huggingface.fields import FIELDS, Kind
+from costmodel.exchange.imported import Loss, Origin, OriginValue
+from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, version
+from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
-if TYPE_CHECKING:
-    from costmodel.exchange.huggingface.config import Config
-
 TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
-Kind = Literal["count", "flag", "word", "list", "figure", "width"]
 Source = ForeignOption | Fact | DerivedValue
 Half = dict[str, Any]
 
-
-class Field(NamedTuple):
-    """What a field holds, and the key of the model document that it fills; none where only rules read it."""
-
-    kind: Kind
-    key: str = ""
-    optional: bool = False
-
-    @property
-    def of_each_layer(self) -> bool:
-        """Whether a file may list one value for every layer."""
-        return self.key.startswith("layers.") and self.key.count(".") > 1
-
-
-_ATTENTION, _LATENT, _STATE = "layers.attention", "layers.latent", "layers.state_space"
-_LINEAR, _INDEXER, _SCAN = "layers.linear", f"{_LATENT}.indexer", "layers.selective_scan"
-_COMPRESSED = "layers.compressed"
-_MLP, _EXPERTS = "layers.mlp", "layers.experts"
-
-FIELDS: dict[str, Field] = {
-    # the model
-    "vocab": Field("count", "vocab"),
-    "hidden": Field("count", "hidden"),
-    "layer_count": Field("count", "layers.count"),
-    "max_sequence": Field("count", "max_sequence"),
-    "position_rows": Field("count", "position_rows", optional=True),
-    "positions": Field("word", "positions"),
-    "norm": Field("word", "norm"),
-    "norms": Field("count", "layers.norms"),
-    "tied": Field("flag", "tied"),
-    "embedding_norm": Field("flag", "embedding_norm"),
-    "meta_tokens": Field("count", "meta_tokens", optional=True),
-    "token_types": Field("count", "token_types", optional=True),
-    "head_transform": Field("flag", "head_transform"),
-    "head_has_bias": Field("flag", "head_bias"),
-    "bidirectional": Field("flag", f"{_ATTENTION}.bidirectional"),
-    "parallel": Field("flag", "layers.parallel"),
-    "shared_output": Field("flag", "layers.shared_output"),
-    "streams": Field("count", "residual_streams", optional=True),
-    "stream_rule": Field("word", "stream_rule", optional=True),
-    "side_rank": Field("count", "layers.side_rank", optional=True),
-    "prediction_depth": Field("count", "prediction.depth", optional=True),
-    # attention
-    "heads": Field("count", f"{_ATTENTION}.heads"),
-    "kv_heads": Field("count", f"{_ATTENTION}.kv_heads"),
-    "head_dim": Field("count", f"{_ATTENTION}.head_dim"),
-    "attention_value_dim": Field("count", f"{_ATTENTION}.value_dim", optional=True),
-    "window": Field("count", f"{_ATTENTION}.window", optional=True),
-    "biases": Field("flag", f"{_ATTENTION}.biases"),
-    "output_bias": Field("flag", f"{_ATTENTION}.output_bias"),
-    "qk_norm": Field("flag", f"{_ATTENTION}.qk_norm"),
-    "qk_norm_whole": Field("flag", f"{_ATTENTION}.qk_norm_whole"),
-    "sinks": Field("flag", f"{_ATTENTION}.sinks"),
-    "output_gate": Field("flag", f"{_ATTENTION}.output_gate"),
-    "keys_as_values": Field("flag", f"{_ATTENTION}.keys_as_values"),
-    "value_norm": Field("flag", f"{_ATTENTION}.value_norm"),
-    "query_rank": Field("count", f"{_LATENT}.query_rank", optional=True),
-    "kv_rank": Field("count", f"{_LATENT}.kv_rank"),
-    "nope_dim": Field("count", f"{_LATENT}.nope_dim"),
-    "rope_dim": Field("count", f"{_LATENT}.rope_dim"),
-    "value_dim": Field("count", f"{_LATENT}.value_dim"),
-    "index_heads": Field("count", f"{_INDEXER}.heads"),
-    "index_dim": Field("count", f"{_INDEXER}.head_dim"),
-    "index_top_k": Field("count", f"{_INDEXER}.top_k"),
-    # compressed attention
-    "output_groups": Field("count", f"{_COMPRESSED}.output_groups"),
-    "output_rank": Field("count", f"{_COMPRESSED}.output_rank"),
-    "sparse_rate": Field("count", f"{_COMPRESSED}.entries.rate"),
-    "heavy_rate": Field("count", f"{_COMPRESSED}.entries.rate"),
-    # state space
-    "state_heads": Field("count", f"{_STATE}.heads"),
-    "state_head_dim": Field("count", f"{_STATE}.head_dim"),
-    "state_groups": Field("count", f"{_STATE}.groups"),
-    "state_size": Field("count", f"{_STATE}.state"),
-    "state_conv": Field("count", f"{_STATE}.conv"),
-    "state_chunk": Field("count", f"{_STATE}.chunk"),
-    "state_norm": Field("flag", f"{_STATE}.norm"),
-    # linear attention
-    "linear_rule": Field("word", f"{_LINEAR}.rule"),
-    "linear_heads": Field("count", f"{_LINEAR}.heads"),
-    "linear_value_dim": Field("count", f"{_LINEAR}.value_dim"),
-    "linear_key_heads": Field("count", f"{_LINEAR}.key_heads"),
-    "linear_key_dim": Field("count", f"{_LINEAR}.key_dim"),
-    "linear_conv": Field("count", f"{_LINEAR}.conv", optional=True),
-    "linear_chunk": Field("count", f"{_LINEAR}.chunk"),
-    # selective scan
-    "scan_inner": Field("count", f"{_SCAN}.inner"),
-    "scan_state": Field("count", f"{_SCAN}.state"),
-    "scan_rank": Field("count", f"{_SCAN}.rank"),
-    "scan_conv": Field("count", f"{_SCAN}.conv"),
-    "scan_norms": Field("flag", f"{_SCAN}.norms"),
-    "scan_biases": Field("flag", f"{_SCAN}.biases"),
-    # feed-forward
-    "ffn_hidden": Field("count", f"{_MLP}.ffn_hidden"),
-    "gated": Field("flag", f"{_MLP}.gated"),
-    "mlp_biases": Field("flag", f"{_MLP}.biases"),
-    "experts": Field("count", f"{_EXPERTS}.count", optional=True),
-    "top_k": Field("count", f"{_EXPERTS}.top_k"),
-    "expert_hidden": Field("count", f"{_EXPERTS}.ffn_hidden"),
-    "expert_biases": Field("flag", f"{_EXPERTS}.biases"),
-    "router_bias": Field("flag", f"{_EXPERTS}.router_bias"),
-    "shared_hidden": Field("count", f"{_EXPERTS}.shared.ffn_hidden", optional=True),
-    "shared_gate": Field("flag", f"{_EXPERTS}.shared_gate"),
-    "module_runs": Field("word", f"{_EXPERTS}.module_runs", optional=True),
-    "groups": Field("count", f"{_EXPERTS}.groups", optional=True),
-    "group_limit": Field("count", f"{_EXPERTS}.group_limit", optional=True),
-    "expert_latent": Field("count", f"{_EXPERTS}.latent_dim", optional=True),
-    # tables beside the embedding
-    "entry_rows": Field("count", "layer_embedding.rows"),
-    "entry_width": Field("count", "layer_embedding.width", optional=True),
-    # read by rules alone: which layers are of which kind
-    "layer_types": Field("list", optional=True),
-    "mlp_types": Field("list", optional=True),
-    "entry_ratios": Field("list", optional=True),
-    "hash_layers": Field("figure", optional=True),
-    "numbered_layers": Field("list", optional=True),
-    "leading_dense": Field("figure", optional=True),
-    "sparse_step": Field("count"),
-    "window_pattern": Field("figure", optional=True),
-    "expert_offset": Field("figure", optional=True),
-    "leading_pattern": Field("count"),
-    "window_from": Field("figure", optional=True),
-    "windowed": Field("flag"),
-    # read by rules alone: other ways to state the above
-    "shared_experts": Field("figure", optional=True),
-    "written_rope": Field("count"),
-    "rotary_share": Field("figure", optional=True),
-    "expansion": Field("figure", optional=True),
-    "global_head_dim": Field("count", optional=True),
-    "global_kv_heads": Field("count", optional=True),
-    "shared_layers": Field("figure", optional=True),
-    "wide_when_shared": Field("flag"),
-    "expert_blocks": Field("flag"),
-    "written_experts": Field("count", optional=True),
-    "mixer_width": Field("figure", optional=True),
-    "routing_method": Field("word", optional=True),
-    "written_head_dim": Field("width", optional=True),
-    "written_rank": Field("width", optional=True),
-    "pattern": Field("word", optional=True),
-    "prediction_types": Field("list", optional=True),
-    "prediction_pattern": Field("word", optional=True),
-    "both_halves": Field("count"),
-    "query_groups": Field("count"),
-    "block_types": Field("list", optional=True),
-    "alibi": Field("flag"),
-    "falcon_kv_heads": Field("count"),
-    "falcon_norms": Field("count", optional=True),
-    "last_norm": Field("flag"),
-    "head_bias": Field("flag"),
-    "last_sparse": Field("figure", optional=True),
-    "rms_epsilon": Field("figure", optional=True),
-    "post_norms": Field("flag"),
-    "multi_query": Field("flag"),
-    "new_decoder": Field("flag"),
-    "parallel_attention": Field("flag"),
+LARGEST = 10**12  # of any count
+_ABSENT = object()
+_WANTED: dict[Kind, str] = {
+    "count": "a whole number above 0",
+    "flag": "true or false",
+    "word": "text",
+    "list": "a list",
+    "figure": "a number",
+    "width": "a whole number above 0, or auto,",
 }
-# Keys of the model document that no option of a family states.
-UNSAID = {
-    "schema": "fixed", "name": "from the file", "title": "from the file", "source": "the file itself",
-    "sources": "the file itself", "check": "the file was read", "note": "free text", "published": "not in the file",
-    "layers.leading": "from the order of the layers", "layers.attention.shared_kv": "from the order of the layers",
-    "vision": "from the configuration of the tower",
-    "layers.latent.heads": "as of attention",
-    **dict.fromkeys((f"{_COMPRESSED}.{key}" for key in ("heads", "head_dim", "window", "sinks")), "as of attention"),
-    **dict.fromkeys((f"{_COMPRESSED}.{key}" for key in ("query_rank", "rope_dim")), "as of latent attention"),
-    f"{_COMPRESSED}.entries.overlap": "of entries that an indexer picks",
-    **dict.fromkeys((f"{_COMPRESSED}.entries.indexer.{key}" for key in ("heads", "head_dim", "top_k")),
-                    "as of latent attention"),
-    "layers.experts.hashed": "from the order of the layers",
-    "layers.experts.gated": "as of the MLP",
-    "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
-    "prediction.layer": "as the last layer",
-    **dict.fromkeys(("stored", "stored_experts", "stored_cache"), "from quantization_config"),
-}  # fmt: skip
+_HARMLESS: dict[Kind, Any] = {"count": 1, "flag": False, "word": "", "list": [], "figure": 0, "width": "auto"}
 
 
 class Refusal(NamedTuple):
@@ -254,3 +92,172 @@ def _changed(source: Source | None, given: Any) -> Source:
     if isinstance(given, ForeignOption | Fact | DerivedValue):
         return given
     return replace(source, default=given) if isinstance(source, ForeignOption) else Fact(given)
+
+
+class Config:
+    """The values of one file, as its family reads them.
+
+    A fault is kept and a harmless value continues in its place, so that all faults of a file are found at once.
+    """
+
+    def __init__(self, tree: Mapping, family: Family, file: str) -> None:
+        self.tree, self.family, self.file = tree, family, file
+        self.faults: list[Fault] = []
+        self.warnings: list[Fault] = []
+        self.losses: list[Loss] = []
+        self.version = version(tree.get("transformers_version", ""))
+        self._values: dict[str, OriginValue] = {}
+        self._unsound: set[str] = set()
+
+    def __getitem__(self, name: str) -> OriginValue:
+        """The value of a field; of an optional one that is absent, None."""
+        if name not in self._values:
+            self._values[name] = self._resolved(name, self.family.fields.get(name))
+        return self._values[name]
+
+    def number(self, name: str) -> int:
+        """The count of a field; 0 where an optional one is absent."""
+        return int(self[name].value or 0)
+
+    def flag(self, name: str) -> bool:
+        """Whether a field is true."""
+        return bool(self[name].value)
+
+    def derived(self, value: Any, text: str, *names: str) -> OriginValue:
+        """A value computed from fields, with the place of the first that the file states."""
+        places = (self[name].place for name in names)
+        return OriginValue(value, Origin("derived", text, next((place for place in places if place is not None), None)))
+
+    def sound(self, *names: str) -> bool:
+        """Whether the file states these fields without a fault, so that rules over them can be checked."""
+        for name in names:
+            self[name]  # reading it finds its faults
+        return self._unsound.isdisjoint(names)
+
+    def refuse(self, code: str, sentence: str, place: Place | None = None, hint: str = "") -> None:
+        """A fault; without a place of its own it is the file's."""
+        fault = Fault(code, sentence, place or self.place, hint)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    @property
+    def place(self) -> Place:
+        """The place of the whole file, for values that no key holds."""
+        return Place(self.file)
+
+    def written(self, name: str) -> tuple[Any, Place | None]:
+        """What stands at a key, one in another mapping by its path with dots, and where; _ABSENT where it does not."""
+        here: Any = self.tree
+        place: Place | None = None
+        for part in name.split("."):
+            if not isinstance(here, dict) or part not in here:
+                return _ABSENT, None
+            place = next(key.at for key in here if key == part)
+            here = here[part]
+        return here, place
+
+    def _resolved(self, name: str, source: Source | None) -> OriginValue:
+        field = FIELDS[name]
+        if source is None:
+            assert field.optional or field.kind == "flag", f"{self.family.name} does not state {name}"
+            return OriginValue(None if field.optional else False, self._of_class())
+        if isinstance(source, Fact):
+            return OriginValue(source.value, self._of_class())
+        value = self._ruled(source) if isinstance(source, DerivedValue) else self._of_option(name, source)
+        if value is not None and (field.optional or value.value is not None):
+            return value
+        if not field.optional:
+            spelling = source.names[0] if isinstance(source, ForeignOption) else name
+            hint = f"{spelling} in the file states it"
+            self.refuse("X002", f"{self.family.classes[0]} needs {spelling}, which has no default", None, hint)
+            self._unsound.add(name)
+        return OriginValue(None if field.optional else _HARMLESS[field.kind], self._of_class())
+
+    def _of_class(self) -> Origin:
+        return Origin("class", f"{self.family.classes[0]}, {self.family.code}")
+
+    def _ruled(self, rule: DerivedValue) -> OriginValue | None:
+        value = rule.apply(self)
+        assert value is None or isinstance(value, OriginValue)
+        return value
+
+    def _of_option(self, name: str, option: ForeignOption) -> OriginValue | None:
+        """What the file states of an option, else its default."""
+        found = [(spelling, *self.written(spelling)) for spelling in option.names]
+        found = [(spelling, value, place) for spelling, value, place in found if value is not _ABSENT]
+        if not found:
+            return self._by_default(name, option)
+        spelling, value, place = found[0]
+        for other, another, where in found[1:]:
+            if another != value:
+                sentence = f"{spelling} {shown(value)} and {other} {shown(another)} are two names of one option"
+                self.refuse("X004", sentence, where, f"{spelling} stands on line {place.line if place else 0}")
+        self._of_its_age(spelling, option, place)
+        if value is None:
+            return None if option.null is None else self._ruled(option.null)
+        return OriginValue(self._checked(name, spelling, value, place), Origin("file", spelling, place))
+
+    def _by_default(self, name: str, option: ForeignOption) -> OriginValue | None:
+        spelling = option.names[0]
+        for before, earlier in option.was:
+            if self.version and self.version < version(before):
+                sentence = f"{spelling} is absent: {shown(option.default)} today, {shown(earlier)} before {before}"
+                self.warnings.append(Fault("X006", sentence, self.place, f"write {spelling} into the file"))
+                break
+        if option.default is None:
+            return None if option.null is None else self._ruled(option.null)
+        text = f"default of {self.family.configuration}, {self.family.code}"
+        absent = FIELDS[name].optional and option.default == 0  # a width or number of 0: there is none
+        return OriginValue(None if absent else option.default, Origin("default", f"{spelling}: {text}"))
+
+    def _of_its_age(self, spelling: str, option: ForeignOption, place: Place | None) -> None:
+        """A warning where a spelling is of old, or younger than the version that the file is of."""
+        if spelling in option.old:
+            sentence = f"{spelling} was an option until transformers {option.old[spelling]}"
+            self.warnings.append(Fault("X006", sentence, place, f"today {option.names[0]} states it"))
+        elif option.since and self.version and self.version < version(option.since):
+            sentence = f"{spelling} counts since transformers {option.since}, and the file is of an older one"
+            self.warnings.append(Fault("X006", sentence, place, "it is read as it is today"))
+
+    def _checked(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
+        """The value, if it is of the kind of its field; else a fault, and a harmless one."""
+        field = FIELDS[name]
+        kind = field.kind
+        if isinstance(value, list) and kind == "count" and field.of_each_layer:
+            value = self._one_of_all(name, spelling, value, place)
+        if kind == "width" and value == "auto":
+            return value
+        if kind in ("count", "figure", "width"):
+            return self._number(name, spelling, value, place)
+        wanted = {"flag": bool, "word": str, "list": list}[kind]
+        if isinstance(value, wanted):
+            return value
+        self.refuse("D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}", place)
+        self._unsound.add(name)
+        return _HARMLESS[kind]
+
+    def _one_of_all(self, name: str, spelling: str, listed: list[Any], place: Place | None) -> Any:
+        """The one value of a list with an entry for every layer; the list itself where entries differ."""
+        layers = self.number("layer_count")
+        if len(listed) != layers and self.sound("layer_count"):
+            sentence = f"{spelling} has {len(listed)} entries, and the model has {layers} layers"
+            self.refuse("X005", sentence, place, "one entry for every layer, or the number itself")
+            self._unsound.add(name)
+            return 1
+        return listed[0] if listed and all(entry == listed[0] for entry in listed) else listed
+
+    def _number(self, name: str, spelling: str, value: Any, place: Place | None) -> Any:
+        """A number in its range; 0 of an optional count means none."""
+        kind, optional = FIELDS[name].kind, FIELDS[name].optional
+        least = -LARGEST if kind == "figure" else 0 if optional else 1
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            fault = "D006", f"{_WANTED[kind]} is expected for {spelling}, not {shown(value)}"
+        elif not least <= value <= LARGEST:
+            fault = "D008", f"{spelling} {shown(value)} is out of range: {least:g} to {LARGEST:g}"
+        elif kind != "figure" and value != int(value):
+            fault = "D008", f"a whole number is expected for {spelling}, not {shown(value)}"
+        else:
+            return value if kind == "figure" else int(value) or None
+        self.refuse(*fault, place)
+        self._unsound.add(name)
+        return _HARMLESS[kind]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from costmodel.exchange.huggingface.config import Config
-from costmodel.exchange.huggingface.family import Half
+from costmodel.exchange.huggingface.family import Config, Half
 from costmodel.exchange.imported import OriginValue
 
 Mixer = Literal["full", "window", "latent", "state", "linear", "scan", "both", ""]

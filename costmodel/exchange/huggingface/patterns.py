@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.family import Config
 from costmodel.exchange.huggingface.halves import Feed, LayerHalves, Mixer
 from costmodel.exchange.values.foreign_values import shown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.family import Config
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.values.option_table import DerivedValue
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.exchange.huggingface.config import Config
+from costmodel.exchange.huggingface.family import Config
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Place

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.keys.paths import changed
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary
@@ -31,6 +30,7 @@ from costmodel.explore.search.changes import Remedy, has_chance, of_quality, of_
 from costmodel.ground.choices import ContextParallel, Recompute, Schedule, Split, Zero
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.quoting import value_text
 from costmodel.ground.units import show
 
 if TYPE_CHECKING:

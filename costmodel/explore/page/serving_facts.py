@@ -16,9 +16,10 @@ from costmodel.explore.serving.explain_serving import explain_all, traced_evalua
 from costmodel.explore.serving.found_plans import ServiceSearch
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.serving.search_remedies import with_search_remedies
-from costmodel.explore.trial import Trial, tried
+from costmodel.explore.trial import tried
 from costmodel.explore.vary.scale import Scaled, scale
 from costmodel.explore.vary.sensitivity import Sensitivity, sensitivity
+from costmodel.explore.workload import Trial
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.equation import trace
 from costmodel.ground.errors import CostModelError

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from costmodel.documents.keys.overrides import value_text
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
@@ -22,6 +21,7 @@ from costmodel.explore.search.search_space import SubSpace, grids, stem
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally, stretch
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.quoting import value_text
 from costmodel.ground.record import record
 
 _KEYS = tuple(key for key in Plan.model_fields if key in Space.model_fields)  # that a search can list

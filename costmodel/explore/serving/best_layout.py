@@ -10,8 +10,9 @@ import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, any_from
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.text.yaml_tree import copied

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from costmodel.documents.keys.overrides import short
 from costmodel.ground.record import record
 
 TENTH = 0.10
@@ -26,6 +27,11 @@ class Knob:
     def swing(self) -> float:
         """How far the result moves in all."""
         return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
+
+    @property
+    def settable(self) -> str:
+        """The path that --set takes; of what was fitted, what the fit calls it."""
+        return f"fit.{self.path.partition('.efficiency.')[2]}" if self.kind == "fitted" else short(self.path)
 
 
 def scaled(text: str, factor: float) -> str:

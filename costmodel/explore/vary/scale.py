@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel.explore.scaling import Scaling, SizedTrial
 from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.workload import Workload
+from costmodel.explore.workload import Scaling, SizedTrial, Workload
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 

@@ -28,8 +28,8 @@ from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, target_of
-from costmodel.explore.trial import Trial, trial_of, tried
-from costmodel.explore.workload import KeptAnswer, PlanAnswer, Workload
+from costmodel.explore.trial import trial_of, tried
+from costmodel.explore.workload import KeptAnswer, PlanAnswer, Trial, Workload
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record

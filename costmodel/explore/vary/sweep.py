@@ -9,8 +9,8 @@ from costmodel.explore.search.combinations import combinations, count_combinatio
 from costmodel.explore.search.named_result import shown_results
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.trial import Trial, tried
-from costmodel.explore.workload import Workload
+from costmodel.explore.trial import tried
+from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.record import record
 
 MOST_POINTS = 100_000

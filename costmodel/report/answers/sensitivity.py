@@ -34,7 +34,7 @@ def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> AnswerDocument
     """A tornado, and which figure of the hardware is the bottleneck."""
     asked, gains = found.asked, bottleneck(found)
     value = words_of(asked.case.kind).result(found.result, found.value)
-    first = f" {settable(found.knobs[0])} moves it most." if found.knobs else ""
+    first = f" {found.knobs[0].settable} moves it most." if found.knobs else ""
     return AnswerDocument(
         asked.case,
         title(asked.case),
@@ -58,7 +58,7 @@ def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
             Value(words := percent_words(share), share, opens=partial(_turned, found, written, knob, place, words))
             for place, share in enumerate((knob.low, knob.high))
         )
-        row: list[Cell] = [settable(knob), knob.text, turned_words(knob)]
+        row: list[Cell] = [knob.settable, knob.text, turned_words(knob)]
         rows.append([*row, down, two_sided(knob.low, knob.high, widest), up])
     cut, beneath = list[Line](), list[Line]()
     if len(found.knobs) > shown:
@@ -101,13 +101,13 @@ def _turned(
         base = traces.add(found.result, say(found.result, found.value), f"{line} prints how it was made")
     place = written[knob.path].place if knob.path in written else None
     source = "" if place is None else written_words(provenance(asked.case.trees, place))
-    leaf = traces.add(settable(knob), knob.text, place=source)
+    leaf = traces.add(knob.settable, knob.text, place=source)
     figure = knob.turned[side]
     line = "the same equations with this constant, which the fit holds and --set does not reach"
     if knob.kind != "fitted":
         line = command(asked.case, "explain", found.result, settings={**plan, short(knob.path): figure})
     text = say(found.result, found.value * (1 + (knob.low, knob.high)[side]))
-    turned = traces.add(f"{found.result} with {settable(knob)} {figure}", text, line, [leaf])
+    turned = traces.add(f"{found.result} with {knob.settable} {figure}", text, line, [leaf])
     return traces.add("change", words, ("= ", " / ", " − 1"), [turned, base])
 
 
@@ -115,11 +115,6 @@ def turned_words(knob: Knob) -> str:
     """How far a figure is turned: to either side, or up to the whole, where a share of it ends."""
     whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
     return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
-
-
-def settable(knob: Knob) -> str:
-    """The path that --set takes; of what was fitted, what the fit calls it."""
-    return f"fit.{knob.path.partition('.efficiency.')[2]}" if knob.kind == "fitted" else short(knob.path)
 
 
 def percent_words(share: float) -> str:

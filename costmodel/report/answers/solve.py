@@ -13,9 +13,8 @@ from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.search.target import Target
-from costmodel.explore.trial import Trial
 from costmodel.explore.vary.solve import ExplainedTrial, ReachableRange, SolveResult
-from costmodel.explore.workload import Workload
+from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Fault
 from costmodel.ground.units import percent

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.explore.trial import Trial
 from costmodel.explore.vary.sweep import Swept
+from costmodel.explore.workload import Trial
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.ground.units import percent

@@ -10,9 +10,9 @@ from typing import Any
 from costmodel.documents.reader.measured_cases import OF_SERVING
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.evidence.validate.compared_figures import Compared
 from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
-from costmodel.evidence.validate.validate import Compared
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
 from costmodel.report.document import Cell, Value
 from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP
-from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
+from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.communication import is_sent
@@ -26,9 +26,10 @@ from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import TERM_WORDS, Figures, memory_role, seconds, term_role
 from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.plan.memory_breakdown import ledger_label, ledger_note
+from costmodel.report.terminal.plan.plan_lines import conclusion
 from costmodel.report.terminal.plan.plan_words import plan_words, verdict_words
 from costmodel.report.terminal.search.refusals import reason
-from costmodel.report.terminal.style.formatting import BAND, TIME_TERMS, between, result
+from costmodel.report.terminal.style.formatting import BAND, between, result
 from costmodel.report.terminal.style.head import head_of, title
 
 COMPARED_BY = ScenarioKind(
@@ -198,28 +199,6 @@ def plan_sections(facts: PlanFacts, figures: Figures) -> list[Part]:
 def subtitle(answer: Answer) -> list[str]:
     """What was computed, and the plan."""
     return [*(line.plain for line in head_of(answer.inputs.case)), plan_words(answer)]
-
-
-def conclusion(answer: Answer) -> str:
-    """The answer in a sentence or two."""
-    inputs = answer.inputs
-    if answer.refused:
-        code = answer.refused[0]
-        return f"This plan is not valid: {REFUSALS[code].title}, {reason(answer, code)}. Nothing was computed."
-    costs = answer.evaluation.costs.row()
-    step = f"a step takes {seconds(costs['step_time'])} at {percent(costs['mfu'])} MFU"
-    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
-    if costs["memory_share"] > 1:
-        return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
-    longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])
-    room = "the plan just fits" if verdict(costs["memory_share"]) == "tight" else "the plan fits"
-    room += "" if fits_at_p90(costs) else f" with a chance of {percent(costs['fit_chance'])}"
-    stated = f"{step[0].upper()}{step[1:]}, and {room} ({memory}). "
-    stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
-    if not answer.broken:
-        return stated
-    words = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {words}. {stated}"
 
 
 def standing(answer: Answer) -> Verdict:

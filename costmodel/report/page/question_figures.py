@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from costmodel.explore.compare.check import CheckedScenario
-from costmodel.explore.scaling import RANKS
-from costmodel.explore.trial import Trial
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.scale import Scaled
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.explore.vary.sweep import Swept
+from costmodel.explore.workload import RANKS, Trial
 from costmodel.ground.record import record
 from costmodel.ground.units import percent, significant
-from costmodel.report.answers.sensitivity import settable
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.values import round_unit
@@ -150,13 +148,13 @@ def tornado_figure(found: Sensitivity) -> Bars:
     """Figures turned down and up, the one that moves the result most first."""
     rows = [
         BarRow(
-            settable(knob),
+            knob.settable,
             [_turned(knob, "lower", knob.low), _turned(knob, "higher", knob.high)],
             f"{_signed(knob.low)}, {_signed(knob.high)}",
         )
         for knob in found.knobs[:_KNOBS]
     ]
-    first = f"{settable(found.knobs[0])} moves it most." if found.knobs else "Nothing moves it."
+    first = f"{found.knobs[0].settable} moves it most." if found.knobs else "Nothing moves it."
     legend = (("lower", "figure turned down"), ("higher", "figure turned up"))
     return Bars("sensitivity", f"What moves {found.result}", first, rows, f"change of {found.result}", _signed,
                 legend=legend, unit=0.01)  # fmt: skip

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from costmodel.documents.reader.rl_scenario import RlCase
-from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
-from costmodel.ground.units import gib, percent, rounded_percent, significant
+from costmodel.ground.units import gib, percent
 from costmodel.report.answers.rl_search import splits, why_section
 from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.document import Value, Verdict, chance_verdict
@@ -30,7 +29,7 @@ from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.scenarios_page import ScenarioEntry, ScenarioKind
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.rl.rl_estimate import bound_by
+from costmodel.report.terminal.rl.rl_estimate import conclusion
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
@@ -51,7 +50,7 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
     about = [subject_words(subject_of(case)), iteration_words(case), both_words(answer)]
     held = inputs_part(case, answer.assumed)
     if answer.refused:
-        return HtmlPage(title(case), about, rl_conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
+        return HtmlPage(title(case), about, conclusion(answer), "bad", [], [held], list(findings(answer)), commands)
     traces = known or traces_of(facts)
     cell_of = partial(value_of, answer.costs, traces)
     run = run_shares(answer)
@@ -65,7 +64,7 @@ def rl_page(facts: RlFacts, commands: Sequence[str], known: Traces | None = None
     parts.append(held)
     fits: Verdict = chance_verdict(answer.costs["fit_chance"])
     verdict: Verdict = "bad" if answer.broken else "warn" if answer.remarked else fits
-    return HtmlPage(title(case), about, rl_conclusion(answer), verdict, _headlines(answer, cell_of), parts,
+    return HtmlPage(title(case), about, conclusion(answer), verdict, _headlines(answer, cell_of), parts,
                     list(findings(answer)), commands, {"trace": traces.data()})  # fmt: skip
 
 
@@ -118,29 +117,6 @@ def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
     return Value(result(name, value), known, machine_name(name), traces.of(name) if known is not None else None)
 
 
-def rl_conclusion(answer: RlAnswer) -> str:
-    """The answer in a sentence or two."""
-    if answer.refused:
-        return f"This plan is not valid: {reason(answer, answer.refused[0]).rstrip('.')}. Nothing was computed."
-    costs = answer.costs
-    time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
-    if "M001" in answer.broken:
-        return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
-    ahead = ""
-    if answer.run is not None and not math.isnan(costs["goodput"]):
-        share, lasts = percent(costs["goodput"]), costs["run_time"]
-        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
-        ahead = f"{taken}{share} of its time are iterations that count. "
-    rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
-    chance = costs["fit_chance"]
-    sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
-    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits{sure} ({gib(costs['memory_peak'])} of "
-    stated += f"{gib(answer.memory.usable)} GiB)."
-    stated = f"{stated} Bound by {bound_by(answer)}."
-    broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"
-
-
 def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:
     """What speaks against a plan, the limits that it keeps, and what there is to remark."""
     for code in answer.refused or answer.broken:
@@ -190,7 +166,7 @@ def scenario_entry(facts: RlFacts) -> ScenarioEntry:
         return [phases_part(answer, cell_of, traces), memory_part(answer, cell_of, traces)]
 
     return ScenarioEntry(
-        COMPARED_BY, title(facts.case), both_words(answer), rl_conclusion(answer), not answer.refused,
+        COMPARED_BY, title(facts.case), both_words(answer), conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(value_of, answer.costs, traces), sections,
         lambda: findings(answer), lambda: rl_json.estimate(answer)["plans"],

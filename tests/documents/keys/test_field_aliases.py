@@ -20,7 +20,7 @@ from costmodel.documents.reader import hub_names
 from costmodel.documents.reader.folders import names
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.ground.errors import CostModelError
 
 Faults = Callable[[Any], list[Any]]

@@ -11,7 +11,7 @@ from each import each
 from costmodel.commands import completion
 from costmodel.documents.keys.key_list import all_keys, keys_of, values_of
 from costmodel.documents.keys.paths import at
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 
 KEYS = {key.path: key for key in all_keys()}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from each import each
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 
 Faults = Callable[[Any], list[Any]]
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from costmodel.documents.keys.paths import at, changed
 from costmodel.documents.keys.references import LEVELS, REFERENCES
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.explore.compare.input_paths import holding, leaves

@@ -11,7 +11,7 @@ import pytest
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.folders import FOLDER_OF, plural
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.text.yaml_tree import parse
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.ground.errors import CostModelError

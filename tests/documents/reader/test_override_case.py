@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from costmodel.documents.reader.folders import shipped_file
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import load
 from costmodel.ground.errors import CostModelError
 
 

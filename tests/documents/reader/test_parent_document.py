@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVICE, JOB = "serve-llama-3.1-70b", "quickstart"

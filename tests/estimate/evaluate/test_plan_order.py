@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.plan_order import chance_faster, spread_apart
 from costmodel.estimate.training.training_inputs import training_inputs
 from costmodel.explore.search.bands import SURE, first_faster, unsure

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import costmodel as cm
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.ground.errors import CostModelError
 from tests.each import each

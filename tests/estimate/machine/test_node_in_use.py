@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.hardware import Fabric, Node
 from costmodel.equations.network.topology import domain_in_use, interfaces_in_use
 from costmodel.estimate.evaluate.predict import predict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 
 NAME = "ddp-llama-3.2-1b-32"

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.rl.generation import TAIL_BEGINS, RolloutEngines, generation
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.estimate.serving.engine_step import step_time

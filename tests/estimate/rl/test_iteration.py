@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks

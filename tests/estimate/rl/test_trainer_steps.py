@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.estimate.rl.predict_rl import predict
 from costmodel.estimate.rl.trainer_steps import TrainerSteps

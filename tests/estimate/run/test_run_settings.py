@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import spares_of
 from costmodel.explore.explain.explained_answer import explained_plan

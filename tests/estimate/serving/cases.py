@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.figure_bands import is_of_bands
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict

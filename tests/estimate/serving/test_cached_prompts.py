@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.serving.engine_placement import engine_group, filled_with, prefill_beside, with_straddling

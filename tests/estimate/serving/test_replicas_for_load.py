@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load

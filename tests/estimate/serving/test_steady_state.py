@@ -9,7 +9,7 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve
 from equations.serving.steady import saturation
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.shared.critical_batch import critical_batch, is_fitted
 from costmodel.ground.errors import CostModelError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.schemas.efficiency import CollectiveFit, Efficiency, Fitted
 from costmodel.equations.run.uncertainty import TENTH

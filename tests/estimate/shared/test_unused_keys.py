@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.estimate.evaluate import predict
 from costmodel.estimate.rl import predict_rl
 from costmodel.estimate.serving import predict_serving

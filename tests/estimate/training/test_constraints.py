@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.estimate.shared.plan_batch import Block, Structure

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.rl.predict_rl import predict as predict_rl

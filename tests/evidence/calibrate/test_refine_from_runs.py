@@ -11,7 +11,7 @@ from each import each
 from estimate.cases import TRAINING_STACKS
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.evidence.calibrate.priors import own
 from costmodel.evidence.calibrate.refine_from_runs import refine
 from costmodel.evidence.calibrate.regression_problem import timed

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.evidence.validate.validate import Compared, validated
+from costmodel.evidence.validate.compared_figures import Compared
+from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 
 # Korthikanti et al. 2022 (arXiv 2205.05198), table 5: Megatron-LM 22B on 8 A100 of 80 GB, batch 4, tensor parallel 8:

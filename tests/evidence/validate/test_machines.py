@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from each import each
 
-from costmodel.documents.reader import accelerator_aliases
-from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_named
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader import cached_reader
+from costmodel.documents.reader.accelerator_aliases import OTHER, accelerator_meant
+from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.proxy_node import proxy_node
 from costmodel.evidence.validate.imputation import Filling
@@ -40,13 +41,12 @@ def test_a_table_compares_each_spelling_once(tmp_path: Path, monkeypatch: pytest
     path.write_text(
         "\n".join(["gpu,gpus,layers,hidden,heads,seq_len,global_batch,fsdp,year,step_time_s", *rows]), "utf-8"
     )
-    compare = accelerator_aliases._meant
 
-    def counted(spelling: str, memory: float | None, shelf: CachedReader) -> str:
+    def counted(spelling: str, memory: float | None, *known: Any) -> str:
         compared.append(spelling)
-        return compare(spelling, memory, shelf)
+        return accelerator_meant(spelling, memory, *known)
 
-    monkeypatch.setattr(accelerator_aliases, "_meant", counted)
+    monkeypatch.setattr(cached_reader, "accelerator_meant", counted)
     (part,) = validated([str(path)])
     assert [figure.groups["accelerator"] for figure in part.figures] == ["h100-sxm", "a100-sxm-80"] * 30
     assert [figure.refused for figure in part.figures] == [None, "V010"] * 30

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared
 from costmodel.evidence.validate.imputation import RULES
 from costmodel.evidence.validate.scores import gathered, score, worst
-from costmodel.evidence.validate.validate import GROUPINGS, Compared, validated
+from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from evidence.validate.runs_of_22b import BASE, EMPTY, NAMES, figure, table

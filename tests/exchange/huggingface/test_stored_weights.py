@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from estimate.serving.cases import one
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.exchange.huggingface import read_config

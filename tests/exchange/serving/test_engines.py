@@ -12,7 +12,7 @@ import pytest
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.reader.library import DocumentReader, names
-from costmodel.documents.reader.resolved_scenario import any_from, load_any
+from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict

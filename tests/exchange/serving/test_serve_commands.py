@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import any_from
+from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.exchange.imported import Imported
 from costmodel.explore.import_file import GivenBesideFile, import_files

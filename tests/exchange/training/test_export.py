@@ -13,7 +13,8 @@ import pytest
 from estimate.cases import case, mixed, model
 
 from costmodel.documents.reader.library import DocumentReader, read
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, case_from, load_any, training
+from costmodel.documents.reader.load_scenario import case_from, load_any
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario, training
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import answer, predict

@@ -10,7 +10,7 @@ import pytest
 
 from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.library import read as document
-from costmodel.documents.reader.resolved_scenario import any_from
+from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.exchange.detect import detected
 from costmodel.exchange.imported import Imported, Origin, OriginValue

@@ -17,7 +17,7 @@ from unittest.mock import ANY
 import pytest
 
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.resolved_scenario import case_from
+from costmodel.documents.reader.load_scenario import case_from
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.exchange.logs.measured_run import measured_run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.exchange.imported import Imported
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.compare.plan_figures import _of_inputs, figures, marks

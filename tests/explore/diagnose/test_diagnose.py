@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.diagnose.causes import causes
 from costmodel.explore.diagnose.diagnose import diagnose

@@ -14,7 +14,7 @@ from each import each
 from estimate.cases import costs, inputs, mixed
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation

@@ -13,7 +13,8 @@ import pytest
 from estimate.cases import document, model
 
 from costmodel.documents.reader.library import names, read
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.explore.explain import fixes
 from costmodel.explore.explain.fixes import remedies

@@ -7,7 +7,7 @@ import pytest
 from each import each
 
 from costmodel.documents.reader.library import bibliography, serving_words
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.equations.serving.engine_step import (
     accepted_tokens,

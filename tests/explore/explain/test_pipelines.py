@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import predict
 from costmodel.explore.explain.pipelines import SCHEDULES, Pipelines, named, pipelines
 from costmodel.explore.explain.timeline import events

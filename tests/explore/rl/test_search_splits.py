@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.explore.rl import search_splits

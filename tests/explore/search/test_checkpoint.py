@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.predict import answer
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.search import TrainingSearch, search

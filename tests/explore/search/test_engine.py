@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.search import engine as engines
 from costmodel.explore.search.engine import SearchEngine, SearchStopped, engine, shared_out
 from costmodel.explore.search.ranges import axis

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.serving_inputs import inputs_of

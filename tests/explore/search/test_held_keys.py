@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from estimate.cases import document, mixed
 
-from costmodel.documents.keys.overrides import value_text
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.load_scenario import load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.explore.search.search import TrainingSearch, search
+from costmodel.ground.quoting import value_text
 
 NAME = "llama-3-70b-512"
 ON_HOST = ("stack=deepspeed", "cluster.nodes=4", "plan.zero=3", "plan.offload=[optimizer]")

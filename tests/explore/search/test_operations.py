@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search.search import search
 from costmodel.ground.shared_columns import Factored
 

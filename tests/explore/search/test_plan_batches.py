@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.constraints.plan_constraints import Mask

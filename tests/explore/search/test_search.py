@@ -15,8 +15,9 @@ from estimate.cases import ask, case, inputs, mixed, model, one
 from rich.text import Text
 from ruamel.yaml import YAML
 
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.override_case import vary
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario, load
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
 from costmodel.estimate.evaluate.predict import Answer, answer, predict

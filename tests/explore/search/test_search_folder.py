@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import costmodel
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.explore.search import lock
 from costmodel.explore.search.lock import locked
 from costmodel.explore.search.ranges import axis

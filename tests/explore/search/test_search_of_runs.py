@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load
+from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.schemas.plan import Plan
 from costmodel.estimate.evaluate.predict import answer, plan_to_mapping
 from costmodel.explore.search.search import search

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.explore.search.target import Target
 from costmodel.explore.vary.solve import solve
 from costmodel.explore.workloads import workload_of

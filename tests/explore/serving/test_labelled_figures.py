@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation

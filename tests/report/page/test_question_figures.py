@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.documents.reader.resolved_scenario import load_any
+from costmodel.documents.reader.load_scenario import load_any
 from costmodel.explore.search.ranges import axes
 from costmodel.explore.vary.sweep import sweep
 from costmodel.explore.workloads import workload_of

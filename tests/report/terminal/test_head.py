@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from costmodel.documents.reader.library import names
-from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.report.terminal.style.head import fact_fields, head_lines, head_of, title
 

@@ -14,7 +14,7 @@ import pytest
 from estimate.cases import document, model
 from estimate.training.test_constraints import CASES
 
-from costmodel.documents.reader.resolved_scenario import load, load_any
+from costmodel.documents.reader.load_scenario import load, load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.serving.predict_serving import predict as predict_serving

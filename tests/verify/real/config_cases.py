@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.exchange.huggingface.families import FAMILIES
-from costmodel.exchange.huggingface.family import FIELDS, Family
+from costmodel.exchange.huggingface.family import Family
+from costmodel.exchange.huggingface.fields import FIELDS
 
 Changes = dict[str, Any]
 

@@ -7,8 +7,8 @@ from pydantic import Discriminator, Field, Tag
 from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Share, Source, Sourced
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
-from costmodel.documents.schemas.scenario import StackReference
 from costmodel.documents.schemas.serving.engine import Engine
+from costmodel.documents.schemas.stack import StackReference
 
 EngineReference = Annotated[Annotated[str, Tag("name")] | Annotated[Engine, Tag("inline")], Discriminator(_as_written)]
 CopyRate = Annotated[float, Quantity("B/s", 1)]

@@ -8,8 +8,8 @@ from pydantic_core import PydanticCustomError
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds
 from costmodel.documents.schemas.count_kinds import Sequences, Tokens
+from costmodel.documents.schemas.optimizer import OptimizerReference
 from costmodel.documents.schemas.precision import Precision
-from costmodel.documents.schemas.scenario import OptimizerReference
 from costmodel.documents.schemas.stack import GradientType
 
 Algorithm = Literal["ppo", "grpo", "dpo"]

@@ -6,7 +6,7 @@ kinds differ in their micro-batches alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -86,15 +86,4 @@ def of_slowest(each: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
         found = {
             name: np.where(fuller if name in FULLEST else later, other[name], value) for name, value in found.items()
         }
-    return found
-
-
-def mean_of_groups(inputs: TrainingInputs, figure: Callable[[TrainingInputs], Number]) -> Number:
-    """A figure of an accelerator, in the mean over the kinds by their nodes."""
-    if not inputs.groups:
-        return figure(inputs)
-    with term("mean of the groups"):
-        found: Number = 0.0
-        for nodes, kind in inputs.groups:
-            found = found + nodes / inputs.case.cluster.nodes * figure(kind)
     return found

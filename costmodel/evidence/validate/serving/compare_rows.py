@@ -1,19 +1,26 @@
-"""Rows of tables of serving as figures that validate reports."""
+"""Rows of tables and runs of documents that serve, as figures that validate reports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast, get_args
 
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.predict_serving import predict
+from costmodel.evidence.validate.compared_figures import Compared, Validated, Where, chosen_rows, groups_of_row
 from costmodel.evidence.validate.modelled_rows import RowCount
 from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
 from costmodel.evidence.validate.serving.serving_rows import RULES
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
-from costmodel.evidence.validate.validate import Compared, Validated, Where, chosen_rows, groups_of_row
+from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
 from costmodel.ground.errors import Place, fail
+
+Ends = tuple[float, float | None, float | None]
 
 
 def compared_serving(
@@ -46,3 +53,14 @@ def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQ
         what = "start-up logs, which have cache alone" if logs else "runs; cache is of start-up logs, with log_kv_gib"
         raise fail("C005", f"{table.file} holds {what}", Place("command line"), "leave --quantity out")
     return cast(ServingQuantity, asked)
+
+
+def predicted_figures(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
+    """Results of the plan of a scenario with their P10 and P90, where they have a band; or why there are none."""
+    found = predict(serving(case))
+    if found.refused:
+        return invalid(found.refused[0])
+    if "M001" in found.broken:
+        return CannotModel("V007", "M001: no memory is left for a cache")
+    costs = found.costs
+    return {name: (costs[name], costs.get(f"{name}_low"), costs.get(f"{name}_high")) for name in names}

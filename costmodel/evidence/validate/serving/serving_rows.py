@@ -7,8 +7,7 @@ import re
 from dataclasses import field
 from typing import Any
 
-from costmodel.documents.reader.accelerator_aliases import accelerator_named
-from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.engine_releases import stack_of_release
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.reader.proxy_node import proxy_node, proxy_tree

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.huggingface.halves import compressed_attention, experts
 from costmodel.exchange.huggingface.patterns import as_many, layer_count
 from costmodel.exchange.huggingface.rules import assumed, same

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.gemma import GEMMA
-from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.huggingface.halves import attention, experts, mlp
 from costmodel.exchange.huggingface.patterns import (
     by_type,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     MOST_LAYERS,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.remote import REMOTE
 from costmodel.exchange.huggingface.families.selective import INNER, RANK
-from costmodel.exchange.huggingface.family import Half, Refusal
+from costmodel.exchange.huggingface.family import Config, Half, Refusal
 from costmodel.exchange.huggingface.halves import attention, mlp, selective_scan
 from costmodel.exchange.huggingface.patterns import layer_count
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.latent import DEEPSEEK_V3
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Config, Refusal
 from costmodel.exchange.huggingface.halves import Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Config, Refusal
 from costmodel.exchange.huggingface.halves import Feed, Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import EVEN_HEADS, LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Config, Refusal
 from costmodel.exchange.huggingface.halves import Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,

@@ -9,9 +9,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Family, Half, Refusal
+from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.halves import LayerHalves, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     dense,

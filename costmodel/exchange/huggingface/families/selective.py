@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Config, Refusal
 from costmodel.exchange.huggingface.halves import LayerHalves, single_half
 from costmodel.exchange.huggingface.patterns import layer_count
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed

@@ -16,11 +16,11 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.scores import GroupScore, Scoreboard
 from costmodel.evidence.validate.skip_reasons import SkippedRow
-from costmodel.evidence.validate.validate import Compared, Validated
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table
 from costmodel.explore.workloads import workload_of

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from costmodel.documents.keys.overrides import value_text
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
 from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.ground.quoting import value_text
+from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
+from costmodel.report.terminal.style.formatting import TIME_TERMS
 from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import Line, WidthDrawing, typed
 from costmodel.report.terminal.style.next_command import command
@@ -84,3 +86,25 @@ def _unknown(answer: Answer) -> str:
     """What to set where a limit is on a result that is not known."""
     limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
+
+
+def conclusion(answer: Answer) -> str:
+    """The answer in a sentence or two."""
+    inputs = answer.inputs
+    if answer.refused:
+        code = answer.refused[0]
+        return f"This plan is not valid: {REFUSALS[code].title}, {reason(answer, code)}. Nothing was computed."
+    costs = answer.evaluation.costs.row()
+    step = f"a step takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+    if costs["memory_share"] > 1:
+        return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
+    longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])
+    room = "the plan just fits" if verdict(costs["memory_share"]) == "tight" else "the plan fits"
+    room += "" if fits_at_p90(costs) else f" with a chance of {percent(costs['fit_chance'])}"
+    stated = f"{step[0].upper()}{step[1:]}, and {room} ({memory}). "
+    stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
+    if not answer.broken:
+        return stated
+    words = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"This plan breaks a limit: {words}. {stated}"

@@ -1,0 +1,149 @@
+"""Loads a scenario of any workload with everything it names, and with what is set in it.
+
+Every reference may also be written out in place; `--set` uses that to reach any leaf: a path that goes through a name
+writes the named document out first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from costmodel.documents.keys.overrides import Assignment, assign, memory_in_whole, overruled, path_of
+from costmodel.documents.keys.paths import at, place_at
+from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
+from costmodel.documents.reader.foreign_prices import ForeignPrice, left_out
+from costmodel.documents.reader.library import DocumentReader, accelerator_of
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, case_of, training
+from costmodel.documents.schemas.default_values import FlagQuestion
+from costmodel.documents.text.digest import check_seal, written_by_another
+from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
+
+_RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
+
+
+def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
+    """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
+    tree, shown = reader.tree("scenario", name, piped=True)
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, str) or not schema.startswith(_RESULT):
+        return tree, shown
+    if schema != f"{_RESULT}v1":
+        place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
+        raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
+    check_seal(tree, "result", shown, "write it again with --json")
+    reader.another = written_by_another(tree, "result", shown)
+    inner = tree.get("scenario")
+    document = inner.get("document") if isinstance(inner, dict) else None
+    if not isinstance(document, dict):
+        place = tree.place if isinstance(tree, Mapping) else Place(shown)
+        raise fail("D004", "this result holds no scenario", place, "write it again with --json")
+    return document, shown
+
+
+def load(name: str, assignments: Iterable[str] = ()) -> ResolvedScenario:
+    """A training scenario by name, path or '-', with overrides, and every document it names.
+
+    Args:
+        name: as a command takes it
+        assignments: each path=value, as --set takes it
+
+    Raises:
+        CostModelError: with every fault that was found
+        TypeError: name is no text, or assignments are one
+
+    Example:
+        >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
+        4.0
+    """
+    return training(load_any(name, assignments))
+
+
+def load_any(name: str, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for a scenario of any workload, selected by its `kind`."""
+    if not isinstance(name, str) or isinstance(assignments, str):
+        raise TypeError("load takes the name of a scenario and a list of assignments: 'quickstart', ['plan.tp=4']")
+    reader, assignments = DocumentReader(), tuple(assignments)
+    tree, shown = scenario_tree(reader, name)
+    asked = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name=name, assignments=assignments, asked=asked)
+
+
+def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for the text of a scenario of any workload, as if it were piped in; faults name it as it is shown."""
+    reader, assignments = DocumentReader(), tuple(assignments)
+    reader.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
+    tree, faults = read_tree(text, shown)
+    reader.found += faults
+    reader.trees[shown] = reader.origin["scenario", shown] = tree
+    asked = FlagQuestion(remarks=overruled(assignments))
+    return replace(any_from(reader, tree, shown, assignments), name="-", assignments=assignments, asked=asked)
+
+
+def case_from(
+    reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+) -> ResolvedScenario:
+    """The same as any_from, of a training scenario."""
+    return training(any_from(reader, tree, shown, assignments))
+
+
+def any_from(
+    reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
+) -> LoadedScenario:
+    """The case of a scenario's tree, with assignments put into it; else every fault of these, of the tree's keys and
+    of the documents that it names.
+    """
+    faults: list[Fault] = []
+    changes, original = tuple(assignments), copied(tree)
+    foreign: tuple[ForeignPrice, ...] = ()
+    try:
+        if isinstance(tree, dict):
+            assign(tree, changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
+            foreign = left_out(original, tree, map(path_of, changes), accelerator_of)
+    except CostModelError as error:
+        faults += error.faults
+    case: LoadedScenario | None = None
+    try:
+        case = _loaded(reader.checked("scenario", tree, shown), reader, tree)
+    except CostModelError as error:
+        faults += error.faults
+    if case is not None and not faults:
+        return replace(case, original=original, changes=memory_in_whole(changes), foreign_prices=foreign)
+    strange = not isinstance(tree, dict) or any(fault.code == "D011" for fault in faults)
+    named = [] if strange else _of_names(reader, tree)
+    faults = [reader.another, *faults] if reader.another else faults
+    known = {(fault.code, fault.sentence, fault.place) for fault in faults}
+    faults += [fault for fault in named if (fault.code, fault.sentence, fault.place) not in known]
+    raise CostModelError(*dict.fromkeys(faults))
+
+
+def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:
+    """A checked scenario of any workload with every document it names; what one needs is imported for it alone."""
+    if scenario.workload.kind == "training":
+        return case_of(scenario, reader, tree)
+    if scenario.workload.kind == "rl":
+        from costmodel.documents.reader.rl_scenario import rl_case_of
+
+        return rl_case_of(scenario, reader, tree)
+    from costmodel.documents.reader.serving_scenario import serving_case_of
+
+    return serving_case_of(scenario, reader, tree)
+
+
+def _of_names(reader: DocumentReader, tree: dict[Any, Any]) -> Iterator[Fault]:
+    """The faults of all documents that a tree names, though it has faults of its own, and of those that these name."""
+    trees: dict[str, Any] = {"": tree}
+    for path in itertools.chain(*LEVELS):
+        (above, key), kind = holder(path), REFERENCES[path].kind
+        named = at(trees.get(above), key)
+        if isinstance(named, str):
+            try:
+                reader.document(kind, named, place_at(trees[above], key))
+            except CostModelError as error:
+                yield from error.faults
+            named = reader.origin.get((kind, named))
+        trees[path] = named

@@ -144,7 +144,7 @@ def slower_spread(spread: Number, part: Number, slower: Number) -> Number:
     >>> round(float(slower_spread(0.1, 0.2, 1.0)), 3)
     0.487
     """
-    later = np.log1p(part * np.expm1(TWENTIETH * slower)) / TENTH
+    later = np.log1p(part * np.expm1(np.minimum(TWENTIETH * slower, 700.0))) / TENTH
     return np.sqrt(spread**2 + later**2)
 
 

@@ -26,7 +26,7 @@ BUDGETS = {
     "exchange": 4_550,
     "exchange/exporters": 2_550,
     "exchange/importers": 11_050,
-    "explore": 14_150,  # searches of reinforcement learning over values, and their front
+    "explore": 14_250,  # searches of reinforcement learning over values, and their front
     "explore/serving": 3_700,
     "ground": 1_900,
     "report": 1_700,  # with the document that all faces draw

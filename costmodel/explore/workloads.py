@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.serving.replica_capacity import KnownCapacities
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
@@ -154,7 +155,7 @@ class TrainingWorkload(_Usual):
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
         """Rows of one evaluation, unless bands are looked at."""
-        from costmodel.explore.vary.variant_rows import results_in_rows
+        from costmodel.explore.compare.select_plan import results_in_rows
 
         bands = _with_bands(self, [result])
         rows = [None] * len(variants) if bands else results_in_rows(self.case, variants, result)
@@ -222,9 +223,10 @@ class TrainingWorkload(_Usual):
 
 @record
 class ServingWorkload(_Usual):
-    """A scenario that serves."""
+    """A scenario that serves; its variants share capacities of replicas that are known."""
 
     case: ServingCase
+    capacities: KnownCapacities
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
     watched: ClassVar[tuple[str, ...]] = (
         "ttft_p99",
@@ -292,7 +294,8 @@ class ServingWorkload(_Usual):
         looked_at = (*results, *(limit.column for limit in stated_limits(held.scenario.limits) if limit.column != OWN))
         limited = not results or any(name.removesuffix("_low").removesuffix("_high") in self.within_limits
                                      for name in looked_at)  # fmt: skip
-        return predict(held, bands=not results or any(map(is_of_bands, results)), limited=limited)
+        bands = not results or any(map(is_of_bands, results))
+        return predict(held, bands=bands, limited=limited, known=self.capacities)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -508,8 +511,9 @@ def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:
 
 def _serving(case: LoadedScenario) -> Workload:
     from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.estimate.serving.replica_capacity import KnownCapacities
 
-    return ServingWorkload(serving(case))
+    return ServingWorkload(serving(case), KnownCapacities())
 
 
 def _rl(case: LoadedScenario) -> Workload:

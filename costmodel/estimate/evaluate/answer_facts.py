@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.counted_gpus import counted_by_gpus, gpus_of_flags
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.folders import has
+from costmodel.documents.reader.library import read
 from costmodel.equations.parallelism.counts import world_size
 from costmodel.estimate.machine.price import Price, price_of
 from costmodel.ground.record import record
@@ -159,7 +160,7 @@ def _named(case: LoadedScenario, path: str) -> NamedDocument:
 
 def _differs(kind: str, document: Any) -> bool:
     """Whether an inline document differs from the document of its name."""
-    if document.name not in names(kind):
+    if not has(kind, document.name):
         return False
     return _figures(document) != _figures(read(kind, document.name))
 

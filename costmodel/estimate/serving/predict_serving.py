@@ -25,6 +25,7 @@ from costmodel.estimate.serving.figure_bands import banded, with_ends
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
+from costmodel.estimate.serving.replica_capacity import KnownCapacities
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
@@ -183,19 +184,22 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
-def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
+def evaluated(
+    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, known: KnownCapacities | None = None
+) -> AnyEvaluation:
     """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
 
     compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
     """
     if len(columns) == 1:
-        return evaluate(inputs, columns[0], counted=compared)
+        capacity = None if known is None else known.of(inputs, columns[0])
+        return evaluate(inputs, columns[0], capacity, counted=compared)
     prefill, decode = columns
     return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
 
 
 def evaluated_with_bands(
-    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True
+    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, known: KnownCapacities | None = None
 ) -> tuple[AnyEvaluation, Costs]:
     """The same with their chance to keep the limits, and their results with both ends of every band.
 
@@ -203,7 +207,8 @@ def evaluated_with_bands(
     """
     count = len(columns[0])
     with np.errstate(all="ignore"):
-        every = evaluated(asking_chance(inputs), *(with_ends(inputs, each) for each in columns), compared=compared)
+        ends = (with_ends(inputs, each) for each in columns)
+        every = evaluated(asking_chance(inputs), *ends, compared=compared, known=known)
     found, fast, slow = (part_of(every, np.arange(count) + part * count) for part in range(3))
     return found, banded(inputs, found, fast, slow)
 
@@ -258,10 +263,13 @@ def known_costs(costs: dict[str, float]) -> dict[str, float]:
     }
 
 
-def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
+def answer(
+    inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True, known: KnownCapacities | None = None
+) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
 
     bands: whether figures get the ends of their bands too, which takes two more evaluations
+    known: capacities of replicas, for several answers to share
     """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
@@ -280,9 +288,9 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             steps, first = spreads_beyond(inputs, columns, costs)
             inputs = replace(inputs, beyond=steps, beyond_first=first)
         if bands:
-            evaluation, results = evaluated_with_bands(inputs, *columns)
+            evaluation, results = evaluated_with_bands(inputs, *columns, known=known)
         else:
-            evaluation = evaluated(inputs, *columns)
+            evaluation = evaluated(inputs, *columns, known=known)
             results = evaluation.results
         costs = known_costs(results.row())
     if inputs.case.scenario.workload.single_token:
@@ -323,7 +331,9 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N050"
 
 
-def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
+def predict(
+    case: ServingCase, *, bands: bool = True, limited: bool = True, known: KnownCapacities | None = None
+) -> ServingAnswer:
     """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
 
     limited: whether it is looked at how much the plan answers within the limits
@@ -332,4 +342,4 @@ def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> S
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = inputs_of(case)
-    return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands)
+    return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands, known=known)

@@ -93,3 +93,17 @@ def test_other_chances_follow_from_the_spread_of_that_end() -> None:
 
 def test_a_band_without_end_reaches_nothing() -> None:
     assert not Target("tpot", False, 25.0, has_band=True, share=0.9).reached(Banded(15.0, 20.0, math.inf))
+
+
+@pytest.mark.parametrize(("chance", "reached"), [(0.95, True), (0.9, True), (0.89, False), (math.nan, False)])
+def test_a_plan_that_is_less_likely_to_work_than_asked_reaches_nothing(chance: float, reached: bool) -> None:
+    """Of 512 tokens a second 400 are asked for; only the chance to fit decides."""
+
+    @record
+    class Likely:
+        def result(self, column: str) -> float:
+            return {"tokens_per_s": 512.0, "fit_chance": chance}[column]
+
+    goal = Target("tokens_per_s", True, 400.0, share=0.9, chance="fit_chance")
+    assert goal.reached(Likely()) is reached
+    assert replace(goal, chance="").reached(Likely())

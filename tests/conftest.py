@@ -10,9 +10,11 @@ import re
 import signal
 import sys
 import tempfile
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer.main
@@ -51,8 +53,49 @@ Run = Callable[..., Ran]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The flag that rewrites what transcripts expect, and how much to try."""
     parser.addoption("--update-transcripts", action="store_true", help="write what the commands print into transcripts")
-    parser.addoption("--whole", action="store_true", help="every model with every stack, instead of a share of them")
+    parser.addoption("--whole", action="store_true", help="every case of large products, instead of a share of them")
     parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases test_fuzz tries in all, instead of a few")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marks of large products and of slow cases."""
+    config.addinivalue_line("markers", "share(n): of these cases one in n is tried, unless --whole asks for all")
+    config.addinivalue_line("markers", "whole: a slow case like others, which only --whole asks for")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of large products a share, and no slow cases, unless all are asked for or one is named."""
+    if config.getoption("--whole") or any("[" in word for word in config.args):
+        return
+    left, products = set[pytest.Item](), dict[tuple[str, int], list[pytest.Function]]()
+    for item in items:
+        if item.get_closest_marker("whole"):
+            left.add(item)
+        elif isinstance(item, pytest.Function) and (mark := item.get_closest_marker("share")):
+            products.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
+    for (_, share), cases in products.items():
+        left |= {*cases}.difference(some_of(cases, share))
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = [item for item in items if item not in left]
+
+
+def some_of(cases: list[pytest.Function], share: int) -> list[pytest.Function]:
+    """One in so many cases, always the same ones, in which each value of each parameter is as frequent as others."""
+    rest, taken = sorted(cases, key=lambda case: zlib.crc32(case.name.encode())), Counter[tuple[str, int]]()
+    kept: list[pytest.Function] = []
+    while len(kept) * share < len(cases):
+        kept.append(min(rest, key=lambda case: sum(taken[value] for value in case.callspec.indices.items())))
+        rest.remove(kept[-1])
+        taken.update(kept[-1].callspec.indices.items())
+    return kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of a file look at the same answers, so one worker runs them all, unless --dist says otherwise."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,7 +140,7 @@ def run_here(
     """The command line in this process, as a pipe or a terminal would see it; what gets out of it is a traceback."""
     out, err = _stream(kind=_Screen if screen else io.TextIOWrapper), _stream()
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    REPLIES.open = not (given or screen or set(env or {}) - {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM"})
+    REPLIES.open = not (given or set(env or {}) - {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM"})
     interrupt, hook, folder = signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()
     try:
         with pytest.MonkeyPatch.context() as patch:

@@ -1,8 +1,8 @@
 """Commands that are run again answer without computing again.
 
 Many tests ask the same of the command line: as a table and as JSON, in a transcript and for its labels. A command
-computes a `Reply`, and then writes it in the form asked for. Replies are cached here: every form is still written anew,
-and a reply is computed anew wherever more than the question decides on it.
+computes a `Reply`, and then writes it in the form asked for. Replies are cached here, and so is what pages show of a
+scenario: every form is still written anew, and a reply is computed anew wherever more than the question decides on it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from costmodel.commands import shared
+from costmodel.commands import rl, shared
+from costmodel.commands.short_form import Question
+from costmodel.evidence.validate import validate
+from costmodel.explore.page import report_facts, rl_facts, serving_facts
+from costmodel.explore.serving import search_remedies
+from costmodel.explore.vary import sensitivity
 from costmodel.report.terminal.style.answer import Reply
 
 ROOT = Path(__file__).resolve().parents[1]
 PURE = (
     *("estimate", "memory", "comm", "pipeline", "run", "explain", "search", "sweep", "scale", "sensitivity", "solve"),
-    *("diff", "check", "diagnose", "validate", "list_documents"),
+    *("diff", "check", "diagnose", "validate", "list_documents", "report"),
 )
-MOST = 400  # replies of a process
+MOST = 1000  # replies of a process, and cases, and what was computed of these
 
 
 class Replies:
     """Replies of this process by what was asked; `open` while nothing but the question decides on the answer."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], Reply] = {}
+        self.kept: dict[tuple[Any, ...], Any] = {}
         self.open = self.unpatched = False
+
+    def answers(self, given: dict[str, Any]) -> bool:
+        """Whether the same was answered, or will be, wherever it is asked again."""
+        return self.open and self.unpatched and _is_of_the_checkout(given)
+
+    def keep(self, key: tuple[Any, ...], value: Any) -> None:
+        """Keep what was computed; what was asked for longest ago goes."""
+        if len(self.kept) >= MOST:
+            del self.kept[next(iter(self.kept))]
+        self.kept[key] = value
+
+    def found(self, key: tuple[Any, ...]) -> Any:
+        """What was kept."""
+        self.kept[key] = self.kept.pop(key)
+        return self.kept[key]
 
     def of(self, command: Callable[..., Reply]) -> Callable[..., Reply]:
         """The command, whose reply is kept unless it printed anything on the way."""
@@ -38,17 +58,45 @@ class Replies:
         @functools.wraps(command)
         def asked(**given: Any) -> Reply:
             key = command.__name__, repr(sorted(given.items()))
-            if not (self.open and self.unpatched and command.__name__ in PURE and _is_of_the_checkout(given)):
+            if command.__name__ not in PURE or not self.answers(given):
                 return command(**given)
             if key in self.kept:
-                return self.kept[key]
+                return self.found(key)
             before = sys.stdout.tell(), sys.stderr.tell()
             reply = command(**given)
             if reply.again is None and not reply.stopped and before == (sys.stdout.tell(), sys.stderr.tell()):
-                if len(self.kept) >= MOST:
-                    del self.kept[next(iter(self.kept))]
-                self.kept[key] = reply
+                self.keep(key, reply)
             return reply
+
+        return asked
+
+    def of_question(self, loaded: Callable[..., Any]) -> Callable[..., Any]:
+        """A scenario that is loaded as another command did is the same object."""
+
+        @functools.wraps(loaded)
+        def asked(question: Question, **how: Any) -> Any:
+            given = {"scenario": question.scenario, "changes": question.assignments, **question.flags}
+            if question.write or question.held or not self.answers(given):
+                return loaded(question, **how)
+            key = "case", repr(given), repr(sorted(how.items()))
+            if key not in self.kept:
+                self.keep(key, loaded(question, **how))
+            return self.found(key)
+
+        return asked
+
+    def of_objects(self, function: Callable[..., Any], of: Callable[[Any], Any] = lambda first: first) -> Any:
+        """What a function makes of an object, and of words beside it, while that object is kept."""
+
+        @functools.wraps(function)
+        def asked(first: Any, *others: Any, **named: Any) -> Any:
+            words = (word for word in others if isinstance(word, str | tuple))
+            key = function.__qualname__, id(of(first)), *words
+            if named or not self.answers({}):
+                return function(first, *others, **named)
+            if key not in self.kept:
+                self.keep(key, (function(first, *others), first))
+            return self.found(key)[0]
 
         return asked
 
@@ -73,4 +121,19 @@ def _keeping(forms: Any, command: Callable[..., Reply], **how: Any) -> Callable[
     return _answering(forms, REPLIES.of(command), **how)
 
 
+def _compared(table: Any, *others: str) -> list[Any]:
+    return list(compared(table, *others))
+
+
 shared._answering = _keeping
+Question.loaded = REPLIES.of_question(Question.loaded)  # type: ignore[method-assign]
+compared = validate.compared
+validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
+report_facts.report_facts = REPLIES.of_objects(report_facts.report_facts)
+serving_facts.serving_facts = REPLIES.of_objects(serving_facts.serving_facts)
+rl.page_facts = REPLIES.of_objects(rl.page_facts)
+search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
+search_remedies.fewest_gpus = REPLIES.of_objects(search_remedies.fewest_gpus)
+turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)
+for module in (sensitivity, report_facts, rl_facts, serving_facts):
+    module.sensitivity = turned  # type: ignore[attr-defined]

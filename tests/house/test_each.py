@@ -1,10 +1,15 @@
-"""A test of many cases tries them all, and fails for each that fails."""
+"""A test of many cases tries them all, and fails for each that fails; a share of a product has every value."""
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from conftest import some_of
 from each import each
 
 
@@ -40,3 +45,16 @@ def test_no_case_is_a_fault() -> None:
     check = each("case", [])(lambda case: None)
     with pytest.raises(AssertionError, match="no case"):
         check()
+
+
+def test_a_share_has_each_value_of_a_product_as_often_as_others() -> None:
+    cases: list[Any] = [
+        SimpleNamespace(name=f"test[{row}-{column}]", callspec=SimpleNamespace(indices={"row": row, "column": column}))
+        for row, column in product(range(8), range(4))
+    ]
+    kept = some_of(cases, 4)
+    assert len(kept) == 8
+    assert Counter(case.callspec.indices["row"] for case in kept) == dict.fromkeys(range(8), 1)
+    assert Counter(case.callspec.indices["column"] for case in kept) == dict.fromkeys(range(4), 2)
+    assert some_of(cases[::-1], 4) == kept
+    assert some_of(cases[:1], 4) == cases[:1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.keys.overrides import listed
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import accelerator_of, names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.compared_figures import Compared
-from costmodel.evidence.validate.validate import compared
+from costmodel.evidence.validate.validate import Compared, compared
 from costmodel.explore.compare.select_plan import planned
 from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
 from costmodel.explore.page.reachable_plans import reachable
@@ -79,7 +83,20 @@ def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensi
 
 def runs_on(accelerator: str) -> list[Compared]:
     """Every shipped run on that accelerator that is modelled, beside its prediction: step times, then FLOP rates."""
-    tables = [read("measured", name) for name in names("measured")]
-    found = [figure for table in tables for figure in compared(table, "time", accelerator)]
+    tables = (read("measured", name) for name in names("measured"))
+    found = [
+        figure for table in tables if _may_be_on(accelerator, table) for figure in compared(table, "time", accelerator)
+    ]
     modelled = [figure for figure in found if figure.error is not None]
     return sorted(modelled, key=lambda figure: figure.quantity != "step_time")
+
+
+def _may_be_on(accelerator: str, table: MeasuredTable) -> bool:
+    """Whether a run may be on that accelerator, by the nodes that a document names: its runs take longer to load."""
+    nodes = [at(table.scenario, "cluster.node")]
+    for change in itertools.chain.from_iterable(map(listed, (table.set, *(run.set for run in table.runs)))):
+        if change.path == "cluster.node":
+            nodes.append(change.value)
+        elif change.path in ("cluster", "cluster.node.accelerator"):
+            return True
+    return any(not isinstance(node, str) or accelerator_of(node) == accelerator for node in nodes)

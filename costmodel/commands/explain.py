@@ -73,7 +73,6 @@ def explain(
 
     Next: --depth 6 goes further down
     """
-    from costmodel.explore.explain.pages import page_or_nearest
     from costmodel.report.terminal.documents import tree
 
     what = "-" if question.held is not None else question.scenario or ""
@@ -88,7 +87,7 @@ def explain(
     words = " ".join(filter(None, (what, named)))
     if more and _is_scenario(what):
         quantity, more = named, None
-    if more or (quantity is not None and what != "-" and (_is_word(words) or not _asked_of_a_scenario(what, quantity))):
+    if more or (quantity is not None and not _is_scenario(what) and (_is_word(words) or not _is_quantity(quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
         case = question.loaded()
@@ -97,6 +96,8 @@ def explain(
         return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise _without_figure(question, what)
+    from costmodel.explore.explain.pages import page_or_nearest
+
     about = page_or_nearest(what)
     return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
 
@@ -129,11 +130,11 @@ def _figure(question: Question, quantity: str, depth: int) -> Reply:
     return commands_of(case).explain(case, quantity, depth)
 
 
-def _asked_of_a_scenario(what: str, quantity: str) -> bool:
-    """Whether two words are a scenario, perhaps misspelt, and a figure of its plan."""
+def _is_quantity(word: str) -> bool:
+    """Whether a word is a figure of plans, as the second one behind a misspelt scenario may be."""
     from costmodel.explore.explain.explain import quantities
 
-    return _is_scenario(what) or quantity in quantities()
+    return word in quantities()
 
 
 def _is_word(words: str) -> bool:

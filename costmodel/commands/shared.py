@@ -218,7 +218,7 @@ def _answering(
     forms: Sequence[str], command: Callable[..., Reply], *, suffixes: Sequence[str] | None
 ) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
-    common = list(inspect.signature(deliver, eval_str=True).parameters.values())[1:]
+    common = [*_delivery_options()]
     if forms:
         common[0] = common[0].replace(annotation=_format_option(forms))
 
@@ -249,6 +249,13 @@ def _answering(
     run.__doc__ = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")  # the terminal breaks its sentences
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
+
+
+@functools.cache
+def _delivery_options() -> Sequence[inspect.Parameter]:
+    """The options that every answer has."""
+    _, *options = inspect.signature(deliver, eval_str=True).parameters.values()
+    return options
 
 
 def _one_form(how: Mapping[str, Any]) -> None:

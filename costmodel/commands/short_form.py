@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -201,8 +201,7 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
     """
     own, known = inspect.signature(command, eval_str=True), flag_options()
     flags = {name: flag for name, flag in known.items() if name not in own.parameters}
-    common = inspect.signature(_common, eval_str=True).parameters
-    scenario, assignments, write = (common[name] for name in ("scenario", "assignments", "write"))
+    scenario, assignments, write = _common_options()
     _, *rest = own.parameters.values()
 
     @functools.wraps(command)
@@ -218,9 +217,16 @@ def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[...,
     return run
 
 
+@functools.cache
 def flag_options() -> Mapping[str, inspect.Parameter]:
     """The flags that describe a scenario, by their name."""
     return inspect.signature(_flags, eval_str=True).parameters
+
+
+@functools.cache
+def _common_options() -> Sequence[inspect.Parameter]:
+    """The scenario, and the options of every question beside its flags."""
+    return tuple(inspect.signature(_common, eval_str=True).parameters.values())
 
 
 def _common(

@@ -16,6 +16,7 @@ def main() -> NoReturn:
     """The installed command; if it cannot start, it reports why without any library."""
     gc.set_threshold(200_000)  # imports and documents make 130,000 objects that stay: do not look through them
     atexit.register(gc.freeze)  # nor at the end, which would take a quarter of an estimate
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it looks for them in every installed package
     open_streams()
     without_leftovers()
     try:

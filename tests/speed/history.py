@@ -9,8 +9,6 @@ NumPy; and what `run` adds to both of training.
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -35,19 +33,12 @@ def multiplications() -> None:
         numbers.fill(1.5)
 
 
-def processor_seconds(arguments: list[str]) -> float:
-    """Of one whole process, with those that it starts."""
-    before = os.times()
-    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
-
-
 def ratios(runs: int) -> dict[str, float]:
     """Every ratio of this version on this machine, by column."""
-    rounds = [{name: processor_seconds(arguments) for name, arguments in start.COMMANDS.items()} for _ in range(runs)]
-    least = {name: min(turn[name] for turn in rounds) for name in start.COMMANDS}
-    base = least["import typer, rich"]
+    asked = {name: start.COMMANDS[name] for name in COMMANDS.values()} | {"": start.BASE}
+    rounds = [{name: start.seconds(arguments) for name, arguments in asked.items()} for _ in range(runs)]
+    least = {name: min(turn[name] for turn in rounds) for name in asked}
+    base = least[""]
     by_step, by_run = load(run.NAME, ["objective=step_time"]), load(run.NAME, ["run={}", "objective=run_time"])
     served = serving.inputs(serving.LOADS["dense, at a rate"])
     return {

@@ -218,3 +218,9 @@ def test_a_table_of_a_page_is_a_row_a_line(run: Any) -> None:
     assert beneath.split()[0] == "linear"
     assert beneath.index("η₀ B / B₀") == head.index("rate for a batch B")
     assert "|" not in "".join(lines)
+
+
+def test_a_figure_of_a_scenario_is_looked_for_in_no_page(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for a page of both words would list every key of every document first."""
+    monkeypatch.setattr("costmodel.explore.explain.pages.page", None)
+    assert run("explain", "llama-3-70b-512", "tp_volume", "--depth", "1").code == 0

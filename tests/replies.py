@@ -18,7 +18,7 @@ from costmodel.commands import rl, shared
 from costmodel.commands.short_form import Question
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
-from costmodel.explore.serving import search_remedies
+from costmodel.explore.serving import search_remedies, smallest_cluster
 from costmodel.explore.vary import sensitivity
 from costmodel.report.terminal.style.answer import Reply
 
@@ -131,9 +131,9 @@ compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
 report_facts.report_facts = REPLIES.of_objects(report_facts.report_facts)
 serving_facts.serving_facts = REPLIES.of_objects(serving_facts.serving_facts)
-rl.page_facts = REPLIES.of_objects(rl.page_facts)
+rl._facts = REPLIES.of_objects(rl._facts)
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
-search_remedies.fewest_gpus = REPLIES.of_objects(search_remedies.fewest_gpus)
+smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)
 for module in (sensitivity, report_facts, rl_facts, serving_facts):
     module.sensitivity = turned  # type: ignore[attr-defined]

@@ -142,7 +142,7 @@ def slower_spread(spread: Number, part: Number, slower: Number) -> Number:
     Holds: one part in ten takes over e^(1.645 τ) times as long, as a half-normal has it; none takes less
     Monotone: increasing in spread, part, slower
     >>> round(float(slower_spread(0.1, 0.2, 1.0)), 3)
-    0.487
+    0.485
     """
     later = np.log1p(part * np.expm1(np.minimum(TWENTIETH * slower, 700.0))) / TENTH
     return np.sqrt(spread**2 + later**2)

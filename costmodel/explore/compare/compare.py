@@ -10,12 +10,10 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.foreign_prices import ForeignPrice
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import FlagQuestion
-from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import Subject, facts_of
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, choices, figures
-from costmodel.explore.search.search import TrainingSearch
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 from costmodel.ground.units import counted
@@ -96,15 +94,6 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[Moved
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
     pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
-
-
-def advantage(found: TrainingSearch) -> list[MovedFigure]:
-    """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
-    if found.yours is None or found.your_rank is None or not found.best:
-        return []
-    rows = found.yours.evaluation.costs.row(), found.best[0].costs
-    before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
-    return moved(before, after)
 
 
 def _equal(before: float | None, after: float | None) -> bool:

@@ -10,10 +10,11 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import Facts, facts_of
-from costmodel.explore.compare.compare import Side, is_stored, side
+from costmodel.explore.compare.compare import MovedFigure, Side, is_stored, moved, side
 from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC
 from costmodel.explore.compare.select_plan import answered, ranked
+from costmodel.explore.search.search import TrainingSearch
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.parsing import parse
 
@@ -24,6 +25,15 @@ def training_side(name: str, case: ResolvedScenario, rank: int | None, *, change
     if isinstance(stored, dict) and is_stored(case) and not changed:
         return _stored(name, case, stored, 1 if rank is None else rank)
     return side(name, answered(case) if rank is None else ranked(case, rank))
+
+
+def advantage(found: TrainingSearch) -> list[MovedFigure]:
+    """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
+    if found.yours is None or found.your_rank is None or not found.best:
+        return []
+    rows = found.yours.evaluation.costs.row(), found.best[0].costs
+    before, after = ({machine_name(name): value for name, value in row.items()} for row in rows)
+    return moved(before, after)
 
 
 def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:

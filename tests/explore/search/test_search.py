@@ -25,7 +25,7 @@ from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.explore.compare.compare import advantage
+from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axis

@@ -14,7 +14,7 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.explore.compare.compare import advantage
+from costmodel.explore.compare.comparison_sides import advantage
 from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.kept_answers import brief_words

@@ -268,9 +268,11 @@ def suggested(text: str) -> list[list[str]]:
     return [shlex.split(found)[1:] for found in re.findall(r"(?m)(costmodel .*)$", text)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("command", ["estimate", "memory", "comm", "pipeline", "search"])
 @pytest.mark.parametrize("more", [(), FULL, INVALID, ("--set", "search.tp=[1, 2]", "--set", "title=a b")])
 def test_what_is_suggested_can_be_pasted(command: str, more: tuple[str, ...], run: Any, tmp_path: Path) -> None:
+    """A share of commands with plans, unless --whole asks for all."""
     (tmp_path / "my own.yaml").write_bytes((ROOT / f"scenarios/{NAME}.yaml").read_bytes())
     ran = run(command, "my own.yaml", *more, cwd=tmp_path)
     assert "SCENARIO" not in ran.out

@@ -14,10 +14,13 @@ NAME = "serve-llama-3.1-70b"
 LIMITS = ("limits={}", "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 25 ms}}")
 SCENARIOS = [
     *((f"workload.rate={rate} /s", limits) for rate in (8, 40) for limits in LIMITS),
-    ("workload.rate=40 /s", LIMITS[1], "limits.limits_chance.at_least=90 %"),
+    pytest.param(("workload.rate=40 /s", LIMITS[1], "limits.limits_chance.at_least=90 %"), marks=pytest.mark.whole),
     ("workload.rate=3 /s", "workload.turns=4", LIMITS[0]),
     ("workload.rate=13 /s", "workload.turns=4", LIMITS[1]),
-    ("workload.rate=null", "workload.users=900", "workload.think_time=30 s", "workload.turns=4"),
+    pytest.param(
+        ("workload.rate=null", "workload.users=900", "workload.think_time=30 s", "workload.turns=4"),
+        marks=pytest.mark.whole,
+    ),
     ("limits={worst_gap: {at_most: 200 ms}}",),
     ("limits={latency: {at_most: 8 s}}",),
     ("workload.rate=8 /s", "limits={cost_per_mtoken: {at_most: 2 USD/Mtoken}}"),
@@ -57,8 +60,10 @@ def test_each_try_of_an_estimate_keeps_every_limit(settings: tuple[str, ...], ru
         assert run("estimate", *replaced(asked(settings), each)).code == 0, each
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("settings", SCENARIOS, ids=" ".join)
 def test_each_command_of_a_search_does_what_it_says(settings: tuple[str, ...], run: Any) -> None:
+    """A share of the scenarios, unless --whole asks for all."""
     found = run("search", *asked(settings), "--top", "2")
     for options in tries(found.out):
         for command in ("search", "estimate"):
@@ -131,6 +136,7 @@ def test_a_batch_is_ranked_by_its_time_and_a_share_in_time_by_itself(run: Any) -
 JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "50", "--prompt", "2000", "--answer", "500")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("words", "over"),
     [
@@ -147,6 +153,7 @@ JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--rate", "50", "--prompt", "
 def test_commands_after_a_search_over_values_have_no_flag_without_effect(
     words: tuple[str, ...], over: str, run: Any
 ) -> None:
+    """A share of the values, unless --whole asks for all."""
     found = run("search", *words, "--over", over)
     best = json.loads(run("search", *words, "--over", over, "--json").out)["plans"][0]
     named = re.findall(r"^(Best|Surest|Nearest|The same|Next)\b[^:\n]*: costmodel (.*)$", found.out, re.MULTILINE)

@@ -28,11 +28,12 @@ SERVING = "serve-llama-3.1-70b"
         ),
         (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),
         (("sensitivity", "quickstart"), r"\d+ of \d+ figures · [\d,]+/s", "batch 512"),
-        (("sensitivity", SERVING), r"\d+ of \d+ figures · [\d,]+/s", "tpot"),
-        (
+        pytest.param(("sensitivity", SERVING), r"\d+ of \d+ figures · [\d,]+/s", "tpot", marks=pytest.mark.whole),
+        pytest.param(
             ("report", "quickstart", "--format", "html", "-o", os.devnull),
             r"(?s)the page: sensitivity .*0:\d\d.*wrote ",
             "",
+            marks=pytest.mark.whole,
         ),
         (("validate", "korthikanti-2022"), r"validate .*0:\d\d", "korthikanti-2022"),
         (("estimate", NAME), r"estimate .*0:\d\d", "step time"),

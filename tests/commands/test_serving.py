@@ -175,12 +175,13 @@ def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
 
 
 def test_search_holds_what_the_command_line_sets(run: Any) -> None:
-    found = json_of(run, "search", NAME, "--set", "plan.tp=4", "--top", "100")
+    found = json_of(run, "search", NAME, "--set", "plan.tp=4", "--safe", "off", "--top", "100")
     assert {plan["tp"] for plan in found["plans"]} == {4}
 
 
 def test_replicas_for_a_rate_with_headroom(run: Any) -> None:
-    found = json_of(run, "search", NAME, "--set", "assume.headroom=20 %", "--top", "1")["plans"][0]
+    asked = ("search", NAME, "--set", "assume.headroom=20 %", "--safe", "off", "--top", "1")
+    found = json_of(run, *asked)["plans"][0]
     each = found["rate_within_slo_per_s"] / found["replicas"]
     assert found["replicas_needed"] == -(-8 * 1.2 // each)
     assert found["gpus_needed"] == 8 * found["replicas_needed"]
@@ -215,7 +216,12 @@ def test_scale_without_a_plan_takes_the_one_that_a_search_finds(run: Any) -> Non
 
 @pytest.mark.parametrize(
     "words",
-    [("search",), ("sweep", "--over", "plan.tp=4,8"), ("scale", "--rate", "4"), ("search", "--pareto", "tpot,ttft")],
+    [
+        ("search", "--safe", "off"),
+        ("sweep", "--over", "plan.tp=4,8"),
+        ("scale", "--rate", "4"),
+        ("search", "--pareto", "tpot,ttft"),
+    ],
 )
 def test_remarks_stand_in_every_form(run: Any, words: tuple[str, ...]) -> None:
     far = ("--set", "workload.context=140000")
@@ -459,8 +465,8 @@ def test_scale_counts_the_nodes_that_are_rented(run: Any) -> None:
 
 def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     """Rows, reasons and counts name the value; a price is that of its node, and what varies is no fact of all."""
-    keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2")
-    found = json_of(run, "search", NAME, *keys, "--set", "assume.price=null", "--top", "3")
+    keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2", "--top", "3", "--why-not")
+    found = json_of(run, "search", NAME, *keys, "--set", "assume.price=null")
     assert found["facts"]["node"] is found["facts"]["price_usd_per_gpu_h"] is None
     assert [(value["cluster.node"], value["cluster.nodes"]) for value in found["values"]] == [
         ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
@@ -474,10 +480,10 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
         assert value["best"]["price_assumed"] is assumed
         assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(14.24 if assumed else 6.88, abs=0.005)
     assert {row["cluster.node"] for row in found["plans"]} == {"dgx-b200"}
-    out = run("search", NAME, *keys, "--why-not").out
+    out = run("search", NAME, *keys).out
     assert "at 14.24 USD/GPU/h (assumed: p6-b200, on demand" in out
     assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
-    rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--format", "csv").out)))
     assert {row["cluster.node"] for row in rows} == {"p5", "dgx-b200"}
 
 

@@ -215,7 +215,7 @@ INSTRUCT = ("meta-llama/Llama-3.1-8B-Instruct", "google/gemma-2-9b-it", "RedHatA
 BY_FLAGS = (
     ("estimate",), ("memory",), ("comm",), ("pipeline",), ("search",), ("sensitivity",), ("explain", "memory_peak"),
     ("sweep", "--over", "plan.micro_batch=1,2"), ("scale", "--ranks", "2..8"), ("check",),
-    ("solve", "--vary", "assume.variation=1..10 %", "--for", "mfu>=0.1"),
+    ("solve", "--vary", "assume.variation=1 %,10 %", "--for", "mfu>=0.1"),
 )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def test_every_form_of_an_answer_states_the_assumed_job_first(model: str, run: A
     assert run(*asked, "--format", "markdown").out.splitlines()[0] == sentence
     first = json.loads(run(*asked, "--json").out)["assumed"][0]
     assert f"assumed {first['path']} {first['value']}: {first['from']}" == sentence
-    page = run("report", *asked[1:], "--format", "html").out
+    page = run("report" if model == INSTRUCT[0] else "estimate", *asked[1:], "--format", "html").out
     assert sentence in page
     assert page.index(sentence) < page.index("assumed workload.sequence")
     assert "assumed" not in run("memory", model, "--stack", "vllm").out.splitlines()[0]
@@ -506,7 +506,7 @@ PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "n
         (("report",), PLAN),
         (("scale", "--ranks", "16..64"), {}),
         (("sweep", "--over", "workload.sequence=2048,4096"), {}),
-        (("solve", "--vary", "cluster.nodes=1..4", "--for", "step_time<=20 s"), {}),
+        (("solve", "--vary", "cluster.nodes=2,4", "--for", "step_time<=20 s"), {}),
     ],
     ids=lambda given: given[0] if isinstance(given, tuple) else "",
 )
@@ -594,7 +594,7 @@ def test_several_values_of_a_flag_lead_to_the_option_that_takes_them(
 ) -> None:
     (found,) = faults(run("search", "serve-llama-3.1-70b", flag, value))
     assert wanted in found.help
-    assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted)).code == 0
+    assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted), "--safe", "off").code == 0
 
 
 def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> None:

@@ -23,7 +23,8 @@ def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any
     assert f"--vary {found.marked}" in ran.err
 
 
-@pytest.mark.parametrize(
+SOLVED = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
+WITHOUT_NUMBER = pytest.mark.parametrize(
     ("path", "values"),
     [
         ("plan.sequence_parallel", "true,false"),
@@ -41,11 +42,19 @@ def test_a_misspelt_path_is_told_as_set_tells_it(path: str, where: str, run: Any
         ("plan.offload", "[optimizer],[parameters],[activations]"),
     ],
 )
+
+
+@WITHOUT_NUMBER
 def test_what_is_no_number_says_the_values_it_takes(path: str, values: str, run: Any, faults: Faults) -> None:
-    asked = ("solve", "deepseek-v3-2048", "--for", "mfu>=1 %", "--vary")
-    (fault,) = faults(run(*asked, path))
+    (fault,) = faults(run(*SOLVED, path))
     assert (fault.code, fault.help) == ("C012", f"give a range: --vary {shlex.quote(f'{path}={values}')}")
-    assert run(*asked, f"{path}={values}").err == ""
+
+
+@pytest.mark.share(5)
+@WITHOUT_NUMBER
+def test_the_values_that_are_said_are_taken(path: str, values: str, run: Any) -> None:
+    """A share of them, unless --whole asks for all."""
+    assert run(*SOLVED, f"{path}={values}").err == ""
 
 
 def test_a_key_that_is_left_out_is_looked_for_about_its_example(run: Any, faults: Faults) -> None:

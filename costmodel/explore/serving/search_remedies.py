@@ -17,6 +17,7 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.whole_prompts import least_budget
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.variants import Variants
+from costmodel.explore.serving.best_fleets import fewest_gpus
 from costmodel.explore.serving.best_layout import asked_case, settings_at
 from costmodel.explore.serving.fleet_remedies import narrower, rate_setting, with_room, without
 from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
@@ -37,7 +38,8 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
     kinds = (*_longer_steps(found, case), *narrower(case), _lower_rates(found, case))
     tried_ones = [next(filter(None, (search_remedy(case, each) for each in kind)), None) for kind in kinds]
-    smallest = smallest_cluster(case)
+    fewest = fewest_gpus(case)
+    smallest = smallest_cluster(case, fewest)
     tried_ones.insert(len(_longer_steps(found, case)), smallest)
     if smallest is not None and not found.tally.fit and sum(map(bool, tried_ones)) == 1:
         tried_ones.append(_narrower_on_more(case, smallest))
@@ -48,7 +50,7 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
     ahead = tuple(f"{path}={value}" for path, value in values.items())
     remedies = [replace(one, settings=(*without(ahead, one.settings), *one.settings)) for one in tried_ones if one]
     smaller = None if smallest is None else smaller_fleet(found, case, smallest)
-    found = found if smallest is None else with_both_sizes(found, case)
+    found = found if smallest is None else with_both_sizes(found, case, fewest)
     return replace(found, remedies=tuple(remedies[:_MOST]), alone=alone, smaller=smaller)
 
 
@@ -96,7 +98,7 @@ def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | N
     """The smallest cluster with narrower weights, where it takes fewer accelerators than with wide ones."""
     for (settings,) in map(tuple, narrower(case)[:1]):
         narrowed = serving(vary_any(case, settings))
-        remedy = smallest_cluster(narrowed)
+        remedy = smallest_cluster(narrowed, fewest_gpus(narrowed))
         if remedy is not None and remedy.best.costs["gpus"] < wide.best.costs["gpus"]:
             return replace(remedy, settings=(*settings, *remedy.settings))
     return None

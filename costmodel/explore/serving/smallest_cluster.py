@@ -37,24 +37,30 @@ def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = 
     return SearchRemedy(settings, best, tuple(f"{path}={value}" for path, value in of_plan.items()))
 
 
-def smallest_cluster(case: ServingCase) -> SearchRemedy | None:
-    """The smallest cluster of which a search keeps every limit, or the next one where it does not there."""
-    sizes, fewest = sizes_of_cluster(case), fewest_gpus(case)
+def smallest_cluster(case: ServingCase, fewest: RankedPlan | None) -> SearchRemedy | None:
+    """The smallest cluster of which a search keeps every limit, or the next one where it does not there.
+
+    fewest: the plan on the fewest accelerators
+    """
     if fewest is None:
         return None
+    sizes = sizes_of_cluster(case)
     number = max(sizes.number(fewest.costs["gpus"]), sizes.number(float(inputs_of(case).ranks)) + 1)
     return next(filter(None, (search_remedy(case, sizes.settings(each)) for each in (number, number + 1))), None)
 
 
-def with_both_sizes(found: ServiceSearch, case: ServingCase) -> ServiceSearch:
-    """The result with the fewest accelerators that have the chance asked for, and fewer by expected figures."""
+def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | None) -> ServiceSearch:
+    """The result with the fewest accelerators that have the chance asked for, and fewer by expected figures.
+
+    safe: the plan on the fewest accelerators
+    """
     stated = f"limits.{OWN}."  # of --safe; that of a file is no choice
     others = tuple(change for change in case.changes if not path_of(change).startswith(stated))
     demanded = stated_chance(case) is not None
     plain = serving(vary_any(replace(case, changes=others), ())) if demanded else case
     if (found.safe is None and not demanded) or stated_chance(plain) is not None:
         return found
-    safe, expected = fewest_gpus(case), fewest_gpus(preferring(plain, None))
+    expected = fewest_gpus(preferring(plain, None)) if safe is not None else None
     if safe is None or expected is None or expected.costs["gpus"] >= safe.costs["gpus"]:
         return found
     return replace(found, safe_cluster=safe, expected_cluster=expected)

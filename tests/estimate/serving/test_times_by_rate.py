@@ -55,10 +55,14 @@ def worst_fall(values: NDArray[np.float64]) -> float:
     return float(np.max(1.0 - values / np.maximum.accumulate(values)))
 
 
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("model", "sizes"), PLANS)
 @pytest.mark.parametrize("spread", [0, 0.3, 0.5, 1])
 def test_first_tokens_never_come_sooner_at_a_higher_rate(model: str, sizes: dict[str, float], spread: float) -> None:
-    """A lone prompt reads all experts; with more in flight these are read anyway. The p99 fell by up to a third."""
+    """A lone prompt reads all experts; with more in flight these are read anyway. The p99 fell by up to a third.
+
+    A share of plans with spreads, unless --whole asks for all.
+    """
     shares = np.concatenate([np.geomspace(1e-4, 0.5, 40, endpoint=False), 1 - np.geomspace(0.5, 1e-2, 40)])
     for prompt, output in LENGTHS:
         for more in ((), ("workload.shared_prefix=50",)):
@@ -87,12 +91,16 @@ def test_no_p99_falls_with_the_rate(
     assert worst_fall(rows["tpot_p99"]) < 2e-3
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("prompt", "output"), [(50, 30), (75, 30), (128, 30), (75, 128)])
 @pytest.mark.parametrize(("model", "sizes"), [plan for plan in PLANS if not plan[0].startswith("llama")])
 def test_hardly_any_p99_of_short_requests_to_experts_falls(
     model: str, sizes: dict[str, float], prompt: int, output: int
 ) -> None:
-    """The mean counts its own sequence by a chord of the step, which bends where the first experts are read."""
+    """The mean counts its own sequence by a chord of the step, which bends where the first experts are read.
+
+    A share of plans with lengths, unless --whole asks for all.
+    """
     shares = np.concatenate([np.geomspace(1e-4, 0.4, 20, endpoint=False), np.linspace(0.4, 0.9, 40)])
     for spread in (0, 0.5):
         for budget in (512.0, 8192.0):
@@ -126,10 +134,14 @@ def test_no_p99_of_other_cuts_falls_up_to_saturation(
             assert worst_fall(rows["tpot_p99"]) < most[1], (prompt, output, spread)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("model", "sizes"), [PLANS[0], PLANS[1], PLANS[3]])
 @pytest.mark.parametrize("prompts", [1.2, 2.05, 3.0])
 def test_no_p99_of_whole_prompts_falls(model: str, sizes: dict[str, float], prompts: float) -> None:
-    """A step that holds two prompts, with few others in flight, holds one with more: p99 per token fell by 45 %."""
+    """A step that holds two prompts, with few others in flight, holds one with more: p99 per token fell by 45 %.
+
+    A share of plans with budgets, unless --whole asks for all.
+    """
     shares = np.concatenate([np.geomspace(1e-4, 0.4, 20, endpoint=False), np.linspace(0.4, 0.99, 60)])
     for prompt, output in LENGTHS:
         budget = float(round(max(prompts * prompt, 2048.0)))

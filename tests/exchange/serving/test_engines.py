@@ -48,12 +48,13 @@ def exported(engine: str, name: str, *more: str, to: str = "") -> ExportedEngine
     return export_engine(asked(engine, name, *more), to or engine)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_plan_of_a_search_comes_back_or_its_key_is_named(
     engine: str, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """One in three, unless --whole asks for all."""
+    """One in three of a share of engines with models, unless --whole asks for all."""
     found = search(inputs_of(asked(engine, name)), 40, bands=False)
     refused: Counter[str] = Counter()
     plans = [plan.sizes for plan in found.best[:: 1 if request.config.getoption("--whole") else 3]]
@@ -208,11 +209,15 @@ def test_types_that_the_checkpoint_must_have_are_said() -> None:
     assert (fault.place.path, fault.hint) == ("workload.precision", "--set workload.precision=fp8-block is what it has")
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("model", ["gpt-oss-120b", "gpt-oss-20b", "deepseek-v3", "deepseek-v4-flash", "minimax-m2"])
 @pytest.mark.parametrize("node", ["dgx-h200", "dgx-a100"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_checkpoint_in_narrow_types_needs_no_option(engine: str, node: str, model: str) -> None:
-    """Experts in mxfp4 were refused, and weights in fp8-block that an A100 reads into 16 bits."""
+    """Experts in mxfp4 were refused, and weights in fp8-block that an A100 reads into 16 bits.
+
+    A share of engines, nodes and models, unless --whole asks for all.
+    """
     asked = {"kind": "serving", "prompt": 1000, "output": 300, "rate": "1 /s"}
     load = ", ".join(f"{key}: {value}" for key, value in asked.items())
     keys = [f"model={model}", f"stack={engine}", f"cluster.node={node}", "cluster.nodes=4", "plan={tp: 8, pp: 2}"]

@@ -78,8 +78,10 @@ def test_every_key_of_the_plan_is_tried_here_and_can_be_listed() -> None:
     assert {*HELD} == {*Space.model_fields} - {"precision"}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("key", HELD)
 def test_a_key_that_is_set_is_held(key: str, tmp_path: Path) -> None:
+    """A share of the keys, unless --whole asks for all."""
     value, more = HELD[key]
     name = of_experts(tmp_path) if key in ("ep", "etp") else SCENARIOS.get(key, NAME)
     case = load(name, (*more, f"plan.{key}={value}"))

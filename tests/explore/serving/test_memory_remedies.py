@@ -43,6 +43,7 @@ def test_a_plan_that_does_not_fit_has_remedies_that_fit_to_the_letter(
 DEEPSEEK = ("--model", "deepseek-v3", "--prompt", "2000", "--answer", "500")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("verb", ["memory", "estimate"])
 @pytest.mark.parametrize(
     "asked",
@@ -53,6 +54,7 @@ DEEPSEEK = ("--model", "deepseek-v3", "--prompt", "2000", "--answer", "500")
     ],
 )
 def test_what_makes_room_answers_the_load_too(verb: str, asked: tuple[str, ...], run: Any) -> None:
+    """A share of commands with loads, unless --whole asks for all."""
     asked = (*DEEPSEEK, *asked)
     out = run(verb, *asked).out
     offered = re.findall(r"^    (?:try|   )  (--.*?)(?: \(or .*)?$", out, re.MULTILINE)

@@ -49,12 +49,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("model", DEAREST)
 def test_remedies_of_a_model_that_does_not_fit_take_few_evaluations_and_no_search(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All layouts need three looks: at both ends of their number, at the rate that they answer, and under the load; a
-    plan also one at its chance.
+    plan also one at its chance. A share of the models, unless --whole asks for all.
     """
     answer = predict(preferring(case(f"model={model}")))
     calls = counted(monkeypatch)
@@ -91,9 +92,10 @@ def test_remedies_that_end_early_state_their_chance_and_name_the_search(
     assert "plan.tp" not in line
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("model", DEAREST[:3])
 def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
-    """By the chance that an estimate of the plan itself states."""
+    """By the chance that an estimate of the plan states; of a share of the models, unless --whole asks for all."""
     answer = with_remedies(predict(preferring(case(f"model={model}"))))
     for (settings,), chance in zip(answer.remedies, answer.chances, strict=True):
         stated = predict(case(f"model={model}", *settings)).costs["limits_chance"]
@@ -101,14 +103,15 @@ def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
         assert chance == pytest.approx(stated, abs=1e-6)
 
 
-def test_both_sizes_of_a_larger_cluster_are_named(run: Any) -> None:
+@pytest.mark.parametrize("model", ["llama-3.1-70b", pytest.param("deepseek-v3", marks=pytest.mark.whole)])
+def test_both_sizes_of_a_larger_cluster_are_named(model: str, run: Any) -> None:
     """The smaller one has the chance that a search with so many nodes finds."""
-    out = run("search", NAME, "--set", "model=deepseek-v3").out
+    out = run("search", NAME, "--set", f"model={model}").out
     ((fewer, less, more, safe),) = re.findall(r"(\d+) GPUs at (\d+) %, (\d+) at (\d+) % \(--safe off", out)
     assert int(fewer) < int(more)
     assert int(less) < 90 <= int(safe)
     assert f"cluster.nodes={int(more) // 8} " in out
-    asked = ("--set", "model=deepseek-v3", "--set", f"cluster.nodes={int(fewer) // 8}")
+    asked = ("--set", f"model={model}", "--set", f"cluster.nodes={int(fewer) // 8}")
     assert re.search(rf" {less} % .*at risk$", run("search", NAME, *asked).out, re.M)
 
 

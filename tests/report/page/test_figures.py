@@ -13,7 +13,7 @@ import pytest
 
 PAGES = {
     "plan": ("report", "llama-3-70b-512"),
-    "serving": ("report", "serve-llama-3.1-70b"),
+    "serving": ("report", "serve-llama-3.1-70b", "--safe", "off"),
     "rl": ("report", "grpo-qwen-2.5-7b-64"),
     "run": ("run", "llama-3-70b-512"),
     "search": ("search", "llama-3-70b-512", "--top", "30", "--pareto", "memory_peak,step_time"),
@@ -23,6 +23,7 @@ PAGES = {
     "scale": ("scale", "llama-3-70b-512", "--ranks", "64..512"),
     "sensitivity": ("sensitivity", "llama-3-70b-512"),
 }
+MARKS = {"rl": pytest.mark.whole}
 FIGURE = re.compile(r'<svg[^>]*class="figure wide".*?</svg>', re.DOTALL)
 NUMBER = re.compile(r"([+−-]?[\d,]*\.?\d+) ?([A-Za-z%/]*)")
 UNITS = {
@@ -71,7 +72,7 @@ def unit_of(titles: list[ElementTree.Element]) -> str:
     return "GiB" if any("GiB" in (title.text or "") for title in titles) else ""
 
 
-@pytest.fixture(scope="module", params=PAGES)
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in PAGES])
 def drawn(request: pytest.FixtureRequest, run: Any) -> tuple[str, list[Drawing]]:
     page = run(*PAGES[request.param], "--format", "html").out
     found = list(drawings(page))

@@ -190,8 +190,9 @@ def test_a_row_of_a_difference_of_services_is_one_line_at_100_columns(lines_of: 
     assert "P10 – P90 before" in table.lines()[0].plain
 
 
-def test_every_page_of_explain_keeps_within_a_terminal(lines_of: Any) -> None:
-    for word in all_words():
+def test_every_page_of_explain_keeps_within_a_terminal(lines_of: Any, request: pytest.FixtureRequest) -> None:
+    """A share of them, unless --whole asks for all."""
+    for word in [*all_words()][:: 1 if request.config.getoption("--whole") else 5]:
         if word not in SCENARIOS:  # of a scenario, one of its figures is asked for
             assert list(too_long(list(laid(lines_of(f"explain {shlex.quote(word)}"), 80)), 80)) == [], word
 

@@ -23,8 +23,8 @@ BUDGETS = {
     "estimate/serving": 8_200,
     "estimate/training": 7_750,
     "evidence": 7_150,
-    "exchange": 4_900,
-    "exchange/huggingface": 4_050,
+    "exchange": 4_850,
+    "exchange/huggingface": 4_100,
     "exchange/megatron": 2_400,
     "exchange/serving": 2_700,
     "exchange/training": 3_500,
@@ -50,7 +50,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(847, slack=10, target=200),
+    "files": Ceiling(840, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(39, slack=5),
     "imports in the longest chain": Ceiling(73, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping
-from costmodel.exchange.huggingface.family import FIELDS, Family, Kind, Source
+from costmodel.exchange.huggingface.family import (
+    FIELDS,
+    DerivedValue,
+    Fact,
+    Family,
+    ForeignOption,
+    Kind,
+    Source,
+    version,
+)
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, version
 from costmodel.ground.errors import Fault, Place
 
 LARGEST = 10**12  # of any count
@@ -38,6 +46,7 @@ class Config:
         self.version = version(tree.get("transformers_version", ""))
         self._values: dict[str, OriginValue] = {}
         self._unsound: set[str] = set()
+        self.looked_at: set[str] = set()  # keys at the top of the file
 
     def __getitem__(self, name: str) -> OriginValue:
         """The value of a field; of an optional one that is absent, None."""
@@ -79,6 +88,7 @@ class Config:
         """What stands at a key, one in another mapping by its path with dots, and where; _ABSENT where it does not."""
         here: Any = self.tree
         place: Place | None = None
+        self.looked_at.add(name.partition(".")[0])
         for part in name.split("."):
             if not isinstance(here, dict) or part not in here:
                 return _ABSENT, None

@@ -7,16 +7,63 @@ of the configuration class, a fact of the class' code, or a rule over other fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from costmodel.exchange.imported import Loss
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
+from costmodel.exchange.imported import Loss, OriginValue
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.exchange.huggingface.config import Config
+
+
+@record
+class DerivedValue:
+    """A value computed from others; `text` describes the rule, for the origin and the printed table."""
+
+    text: str
+    apply: Callable[[Any], OriginValue | None] = field(repr=False)
+
+
+@record
+class Fact:
+    """A value that no option changes: it is fixed in the code that the format configures."""
+
+    value: Any
+
+
+@record
+class ForeignOption:
+    """One option.
+
+    names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
+    of null, written or by default; without one, null means that there is no such thing. old: the last version of a
+    spelling that is not today's. was: earlier defaults, each with the version before which it held.
+    """
+
+    names: tuple[str, ...]
+    default: Any = None
+    null: DerivedValue | None = None
+    since: str = ""
+    old: Mapping[str, str] = field(default_factory=dict)
+    was: tuple[tuple[str, Any], ...] = ()
+
+
+def option(*names: str, default: Any = None, null: DerivedValue | None = None, **more: Any) -> ForeignOption:
+    """An option by its spellings."""
+    return ForeignOption(names, default, null, **more)
+
+
+def version(text: Any) -> tuple[int, ...]:
+    """A version as numbers to compare: (4, 31, 0) of '4.31.0.dev0'; () of what is none."""
+    numbers = []
+    for part in str(text).split(".")[:3]:
+        if not part.isascii() or not part.isdigit() or len(part) > 9:
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
 
 TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
 Kind = Literal["count", "flag", "word", "list", "figure", "width"]

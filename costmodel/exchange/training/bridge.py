@@ -12,7 +12,7 @@ from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.values.foreign_values import Lines
 
 TITLE, VERSION = "overrides of Megatron-Bridge", "Megatron-Bridge 0.3.1"
 

@@ -17,8 +17,7 @@ from costmodel.exchange.huggingface import knows
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.huggingface.families.refused import REFUSED
-from costmodel.exchange.huggingface.family import FIELDS, UNSAID, Family
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
+from costmodel.exchange.huggingface.family import FIELDS, UNSAID, DerivedValue, Fact, Family, ForeignOption
 from costmodel.ground.errors import CostModelError
 from exchange.published import model, parameters, read
 

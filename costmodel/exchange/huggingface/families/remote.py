@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from costmodel.exchange.huggingface.config import Config
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Family, Half, Refusal
+from costmodel.exchange.huggingface.family import DerivedValue, Fact, Family, ForeignOption, Half, Refusal, option
 from costmodel.exchange.huggingface.halves import LayerHalves, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     dense,
@@ -24,7 +24,6 @@ from costmodel.exchange.huggingface.patterns import (
 from costmodel.exchange.huggingface.rules import same
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, option
 
 YES, NO = Fact(True), Fact(False)
 

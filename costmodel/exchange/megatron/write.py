@@ -222,6 +222,7 @@ FORMAT = TrainingFormat(
     },
     cannot={**NOWHERE, **CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
     kind="a script",
+    mark="--",
     suffix=".sh",
     stacks=("megatron-core", "megatron-lm"),
     write=write_megatron,

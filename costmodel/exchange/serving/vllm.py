@@ -303,6 +303,7 @@ FORMAT = EngineFormat(
     elsewhere=BESIDE,
     cannot=UNWRITTEN,
     kind="Command",
+    mark="--",
     stack="vllm",
     write=write_vllm,
     step_holds_request=True,

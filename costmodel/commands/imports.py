@@ -75,7 +75,7 @@ WarmupOption = Annotated[
     int | None, typer.Option("--warmup", min=0, help="For a log: number of first steps to drop", show_default="5")
 ]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Write the known values although others are missing")]
-StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if an option is unknown or not expressible")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Exit code 1 if a key is unknown, approximated or lost")]
 
 
 @answering_document
@@ -135,7 +135,8 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
     read_file = import_files(files, beside)
     found = read_file.found
-    lost = bool(found.warnings) or any(loss.kind == "not expressible" for loss in found.losses)
+    named = [*(loss.kind for loss in found.losses), *(key.verdict for key in found.keys)]
+    lost = bool(found.warnings) or any(verdict in ("approximated", "not expressible") for verdict in named)
     return Reply(
         lambda: report.document(read_file),
         lambda: report.as_json(read_file, plain(found.document)),

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from costmodel.exchange.huggingface.families import FAMILIES
+from costmodel.exchange.huggingface.family import ForeignOption
 from costmodel.exchange.megatron.options import READ
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.training import (
@@ -21,7 +22,6 @@ from costmodel.exchange.training import (
     transformers,
 )  # fmt: skip
 from costmodel.exchange.training.argument_texts import is_call
-from costmodel.exchange.values.option_table import ForeignOption
 from costmodel.ground.errors import Place, fail
 
 OWN = 10  # what a key counts that no other format has

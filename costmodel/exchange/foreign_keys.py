@@ -8,8 +8,8 @@ from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
-from costmodel.exchange.imported import Loss, LossKind, Origin, OriginValue
-from costmodel.exchange.rows import Row, Table, flag
+from costmodel.exchange.imported import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.rows import Row, Table, flag, hint_of_gone
 from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Fault, Place
 
@@ -32,6 +32,9 @@ class ForeignKeys:
         self.losses: list[Loss] = []
         self.stated: dict[str, tuple[Any, Place]] = {}
         self._unknown: list[tuple[str, Place]] = []
+        self._asked: set[str] = set()  # keys whose value was looked at
+        self._renewed: set[str] = set()  # keys that an older name states
+        self._lost: dict[str, Verdict] = {}
         self._gather(tree, "")
         self._renew()
         self._values: dict[str, OriginValue] = {}
@@ -39,6 +42,7 @@ class ForeignKeys:
 
     def __getitem__(self, name: str) -> OriginValue:
         """The value of a key; None where it is left out and has no default, or is open."""
+        self._asked.add(name)
         if name not in self._values:
             self._values[name] = self._read(name)
         return self._values[name]
@@ -79,9 +83,41 @@ class ForeignKeys:
 
     def lose(self, kind: LossKind, sentence: str, name: str = "") -> None:
         """Something that a scenario does not express."""
+        self._lost[name] = VERDICTS[kind]
         loss = Loss(kind, printable(sentence), self.stated[name][1] if name in self.stated else None)
         if loss not in self.losses:
             self.losses.append(loss)
+
+    def without_effect(self, name: str, reason: str) -> None:
+        """A warning for a key that the software passes over beside others."""
+        if self.given(name):
+            self._lost[name] = "no effect"
+            self.warnings.append(Fault("X006", f"{name} has no effect", self.stated[name][1], reason))
+
+    def unknown(self, name: str, under: str) -> None:
+        """A key inside the value of another that the format is not known to have."""
+        self._unknown.append((f"{under}.{name}", self.stated[under][1]))
+
+    def verdicts(self) -> list[StatedKey]:
+        """What became of every key that the text states."""
+        found = [
+            StatedKey(name, self._verdict(name), place)
+            for name, (_, place) in self.stated.items()
+            if name not in self._renewed
+        ]
+        return found + [StatedKey(printable(name), "not expressible", place) for name, place in self._unknown]
+
+    def _verdict(self, name: str) -> Verdict:
+        row, value = self.table[name], self.stated[name][0]
+        if name in self._lost:
+            return self._lost[name]
+        if row.loss is not None:
+            if not _is_off(value, row.harmless) and not self.is_open(name):
+                return VERDICTS[row.loss[0]]
+            return "read" if row.fills else "no effect"
+        if row.old in self.table and not row.gone:
+            return self._verdict(row.old)
+        return "read" if name in self._asked else "no effect"
 
     def _gather(self, tree: Mapping[Any, Any], above: str) -> None:
         for key, value in tree.items():
@@ -98,30 +134,39 @@ class ForeignKeys:
         """Today's keys with the values of older ones."""
         for name, (value, place) in list(self.stated.items()):
             today = self.table[name].old
-            if today not in self.table or value is None:
+            if today not in self.table or value is None or self.table[name].gone:
                 continue
+            if today not in self.stated:
+                self._renewed.add(today)
             newer = self.stated.setdefault(today, (value, place))[0]
             if newer != value:
                 self.refuse("X004", f"{name} is {shown(value)[:80]} and {today} {shown(newer)[:80]}", name)
 
     def _report(self) -> None:
-        """Losses of single keys, keys of another version, and those that the format does not have."""
+        """Losses of single keys, and keys of another version."""
         for name, (value, place) in self.stated.items():
             rule = self.table[name]
             if rule.loss is not None and not _is_off(value, rule.harmless) and not self.is_open(name):
                 self.losses.append(Loss(rule.loss[0], f"{name}: {rule.loss[1]}", place))
             elif not rule.fills and rule.loss is None:
                 self.losses.append(Loss("ignored", name, place))
-            if rule.old:
+            if rule.gone:
+                sentence, hint = hint_of_gone(rule)
+                self.refuse("X005", sentence, name, hint)
+            elif rule.old:
                 self.warnings.append(Fault("X006", f"{name} is an older name", place, f"today {rule.old} states it"))
-        if self._unknown:
-            names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
-            more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
-            meant = {name: likely_key(name[:80], self.table) for name in names}
-            hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
-            sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
-            hint = " ".join(hints) or "they are left out"
-            self.warnings.append(Fault("X007", sentence, self._unknown[0][1], hint))
+
+    def unknown_keys(self) -> list[Fault]:
+        """One warning that lists the keys which the format does not have."""
+        if not self._unknown:
+            return []
+        names = [name for name, _ in self._unknown[:_MOST_UNKNOWN]]
+        more = f" and {len(self._unknown) - _MOST_UNKNOWN} more" if len(self._unknown) > _MOST_UNKNOWN else ""
+        meant = {name: likely_key(name[:80], self.table) for name in names}
+        hints = [f"did you mean {close} for {shown(name[:80])}?" for name, close in meant.items() if close]
+        sentence = f"keys that are not known: {', '.join(shown(name[:80])[1:-1] for name in names)}{more}"
+        hint = " ".join(hints) or "they are left out"
+        return [Fault("X007", sentence, self._unknown[0][1], hint)]
 
     def _read(self, name: str) -> OriginValue:
         rule = self.table[name]

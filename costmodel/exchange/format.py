@@ -25,7 +25,7 @@ class Format:
     name: as the command line has it. version: what the options are of. elsewhere: keys that another file or program of
     the same job states, with its name. fixed: keys that have one value in this format, with it. cannot: keys without an
     option, with the reason; a plan in which one of them does something is refused. kind: of files that are written.
-    comment: begins a line of comment; empty where the format has none.
+    comment: begins a line of comment; empty where the format has none. mark: begins an option.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Format:
     cannot: Mapping[str, str] = field(default_factory=dict)
     kind: str = ""
     comment: str = "#"
+    mark: str = ""
 
     @property
     def filled(self) -> set[str]:

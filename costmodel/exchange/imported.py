@@ -10,6 +10,12 @@ from costmodel.ground.record import record
 
 OriginKind = Literal["file", "derived", "default", "class", "assumed"]
 LossKind = Literal["ignored", "approximated", "not expressible"]
+Verdict = Literal["read", "no effect", "approximated", "not expressible"]
+VERDICTS: dict[LossKind, Verdict] = {
+    "ignored": "no effect",
+    "approximated": "approximated",
+    "not expressible": "not expressible",
+}
 
 
 class Origin(NamedTuple):
@@ -54,13 +60,22 @@ class Loss:
     parameters: float = 0.0
 
 
+class StatedKey(NamedTuple):
+    """A key or option of a foreign text, and what became of it; an unknown one is not expressible."""
+
+    name: str
+    verdict: Verdict
+    place: Place | None = None
+
+
 @record
 class Imported:
     """A document, or a part of one, read from a foreign format.
 
     Its keys and values remember the place of the foreign text they are from, so that a fault in them is shown there.
     facts: what the text states that is no key of the document, such as accelerators. missing: what it should state and
-    does not, each with another way to state it; the keys that hang on it are left out.
+    does not, each with another way to state it; the keys that hang on it are left out. keys: every key that the text
+    states, with what became of it.
     """
 
     format: str
@@ -70,6 +85,7 @@ class Imported:
     warnings: tuple[Fault, ...] = ()
     facts: dict[str, OriginValue] = field(default_factory=dict)
     missing: tuple[Fault, ...] = ()
+    keys: tuple[StatedKey, ...] = ()
 
     @property
     def unstated_parameters(self) -> float:

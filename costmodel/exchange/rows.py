@@ -153,8 +153,8 @@ class Row:
     key: what it states of a scenario, or keys that it has a part in, between blanks; empty where it costs nothing.
     default: what stands where it is left out, as the software writes it. loss: what is lost because no key expresses
     it, unless the value is `harmless`. cannot: why a value of a scenario cannot be written.
-    old: today's option, which has the value too if it is in the table. when: an export writes it. plain: whether it
-    states its key by itself.
+    old: today's option, which has the value too if it is in the table. gone: whether it was renamed before 2023, so
+    that today's alone is read. when: an export writes it. plain: whether it states its key by itself.
     """
 
     option: str
@@ -165,6 +165,7 @@ class Row:
     harmless: tuple[Any, ...] = (None, False)
     cannot: str = "is no value of this option"
     old: str = ""
+    gone: bool = False
     when: When = "always"
     plain: bool = True
 
@@ -194,6 +195,16 @@ def part(name: str, key: str, kind: Kind | KindName = "text", default: Any = Non
     return option(name, key, kind, default, plain=False, **more)
 
 
+def gone(today: Mapping[str, str]) -> list[Row]:
+    """Options that were renamed before 2023, with those of today."""
+    return [Row(name, old=newer, gone=True) for name, newer in today.items()]
+
+
+def hint_of_gone(row: Row) -> tuple[str, str]:
+    """A sentence about an option that was renamed before 2023, and what to write."""
+    return f"{row.option} was renamed before 2023 and is not read", f"write {row.old} in its place"
+
+
 def quiet(names: str, under: str = "") -> list[Row]:
     """Options that cost nothing; `under` begins their names."""
     return [Row(f"{under}{name}") for name in names.split()]
@@ -211,7 +222,7 @@ def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
     """The rows of a piece of software by the names of their options; an older name has the keys of today's."""
     found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
     for name, row in found.items():
-        if row.old in found and not row.key:
+        if row.old in found and not (row.key or row.gone):
             found[name] = replace(row, key=found[row.old].key)
     return found
 
@@ -229,7 +240,8 @@ class Stating(Protocol):
 def written(
     table: Table, job: Stating, refuse: Callable[[str, str], None], beside: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Options of a job with their values, in the order of the table; `beside` are those that code writes."""
+    """Options of a job with their values, in the order of the table; `beside` are those of it that code writes."""
+    assert beside.keys() <= table.keys(), f"written and not known: {', '.join(beside.keys() - table.keys())}"
     found: dict[str, Any] = {}
     for name, row in table.items():
         if name in beside:
@@ -241,7 +253,7 @@ def written(
                 found |= {} if theirs == NOTHING else {name: theirs}
             elif ours is not None:
                 refuse(row.key, f"{ours}{' ' if row.cannot.startswith('is ') else ': '}{row.cannot}")
-    return found | {name: value for name, value in beside.items() if name not in table}
+    return found
 
 
 def nested(options: Mapping[str, Any]) -> dict[str, Any]:

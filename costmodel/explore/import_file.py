@@ -20,13 +20,12 @@ from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.detect import CONFIG
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
-from costmodel.exchange.machines.machine_shape import TOOLS, MachineShape, machine_shape
+from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.models import imported_model, worded
 from costmodel.exchange.serving.containers import is_manifest, selected_accelerators
-from costmodel.exchange.values.foreign_values import document_name, shown
-from costmodel.exchange.values.placed_values import placed
+from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened

@@ -15,7 +15,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.detect import CONFIG, detected
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
-from costmodel.exchange.machines.machine_shape import machine_format
+from costmodel.exchange.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.training import accelerate, deepspeed
 from costmodel.exchange.training.formats import LAYERED, read_layer
@@ -184,4 +184,5 @@ def with_model(found: Imported, model: Imported) -> Imported:
     origins |= {f"model.{path}": origin for path, origin in model.origins.items()}
     losses, warnings = (*model.losses, *found.losses), (*model.warnings, *found.warnings)
     name = " with ".join(filter(None, (model.format, found.format)))
-    return replace(found, format=name, document=document, origins=origins, losses=losses, warnings=warnings)
+    keys = (*model.keys, *found.keys)
+    return replace(found, format=name, document=document, origins=origins, losses=losses, warnings=warnings, keys=keys)

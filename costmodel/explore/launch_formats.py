@@ -42,5 +42,6 @@ def _formats() -> Iterator[LaunchFormat]:
 
 
 def _options(entry: Format) -> Iterator[FormatOption]:
-    for name, row in entry.table.items():
-        yield FormatOption(name, row.fills, f"{row.loss[0]}: {row.loss[1]}" if row.loss is not None else "")
+    for row in sorted(entry.table.values(), key=lambda row: not row.fills):
+        lost = f"{row.loss[0]}: {row.loss[1]}" if row.loss is not None else ""
+        yield FormatOption(f"{entry.mark}{row.option}", row.fills, lost)

@@ -15,7 +15,7 @@ from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
 from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
-from costmodel.exchange.machines.machine_shape import machine_format, machine_shape
+from costmodel.exchange.machine_shape import machine_format, machine_shape
 from exchange.hostile import outcome
 from exchange.logs import test_engine_start as engines
 from exchange.logs import test_measured_run as logs

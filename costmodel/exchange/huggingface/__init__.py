@@ -7,6 +7,7 @@ the document cannot express is listed with its parameters; over a thousandth of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
@@ -24,10 +25,9 @@ from costmodel.exchange.huggingface.ignored import (
     is_token,
 )
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
-from costmodel.exchange.imported import Imported, Loss
-from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, shown
+from costmodel.exchange.imported import VERDICTS, Imported, Loss, StatedKey, Verdict
+from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, placed, printable, shown
 from costmodel.exchange.values.json_text import parse_json
-from costmodel.exchange.values.placed_values import placed
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
@@ -37,7 +37,8 @@ _SLIP = 0.9  # likeness of a name that is meant to be another
 
 def read_config(text: str, file: str, name: str = "", title: str = "") -> Imported:
     """The model document of a config.json; `name` is that of the document, else the file's own or the class'."""
-    choice = choose(parse_json(text, file), file)
+    whole = parse_json(text, file)
+    choice = choose(whole, file)
     config = Config(choice.tree, choice.family, file)
     title = title or _title(choice.tree, name, choice.family)
     tree = model(config, document_name(name or title), title)
@@ -56,7 +57,33 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     document, origins = placed(tree, Place(file))
     validate(Model, document, file)
     kind = f"config.json of transformers, {choice.family.classes[0]}"
-    return Imported(kind, document, origins, tuple(losses), tuple(warnings))
+    keys = (*_around(config, choice, whole), *_verdicts(config, choice, losses, whole))
+    return Imported(kind, document, origins, tuple(losses), tuple(warnings), keys=keys)
+
+
+def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[StatedKey]:
+    """What became of keys of a multimodal file around its text model: those that name the model are read."""
+    lost = {loss.place: VERDICTS[loss.kind] for loss in choice.losses if loss.place is not None}
+    for key in (key for key in whole if choice.inside and key != choice.inside):
+        name, verdict = str(key), lost.get(key.place)
+        if verdict is None and name in ("architectures", "model_type", "tie_word_embeddings", "vision_config"):
+            verdict = "read"
+        elif verdict is None:
+            verdict = "no effect" if knows(config.family, name) else "not expressible"
+        yield StatedKey(printable(name), verdict, key.place)
+
+
+def _verdicts(config: Config, choice: FamilyChoice, losses: list[Loss], whole: Mapping) -> Iterator[StatedKey]:
+    """What became of every key of the file; a loss stands at the place of its key."""
+    lost = {loss.place: VERDICTS[loss.kind] for loss in losses if loss.place is not None}
+    stated = whole[choice.inside] if choice.inside else whole
+    for key in (key for key in config.tree if key in stated):
+        name, verdict = str(key), lost.get(key.place, lost.get(key.at))
+        if verdict is None and not knows(config.family, name) and name not in choice.outer:
+            verdict = "not expressible"
+        usual: Verdict = "read" if name in config.looked_at or name in KEYS else "no effect"
+        path = f"{choice.inside}.{name}" if choice.inside else name
+        yield StatedKey(printable(path), verdict or usual, key.place)
 
 
 def _title(tree: Mapping, name: str, family: Family) -> str:

@@ -22,13 +22,14 @@ _KNOWN = [name for family in FAMILIES for name in family.classes]
 
 
 class FamilyChoice(NamedTuple):
-    """A family, the mapping that it reads, and what of the file is left out."""
+    """A family, the mapping that it reads, what of the file is left out, and the key that holds the mapping, if one."""
 
     family: Family
     tree: Mapping
     losses: tuple[Loss, ...]
     outer: frozenset[str]
     vision: Half | None = None
+    inside: str = ""
 
 
 class _Named(NamedTuple):
@@ -134,7 +135,7 @@ def _inside(wrapper: Wrapper, tree: Mapping, named: _Named, file: str) -> Family
         name = named.architecture or named.model_type
         losses = [Loss("not expressible", f"what {name} has beside its text model", named.place)]
     read = _tied_as_outer(wrapper, tree, inner, family)
-    return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision)
+    return FamilyChoice(family, read, tuple(losses), frozenset(map(str, parts)), vision, key)
 
 
 def _inner_family(wrapper: Wrapper, named: _Named) -> Family:

@@ -9,16 +9,63 @@ is read field by field, each with its origin, and with every fault on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.huggingface.fields import FIELDS, Kind
 from costmodel.exchange.imported import Loss, Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, version
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
+
+
+@record
+class DerivedValue:
+    """A value computed from others; `text` describes the rule, for the origin and the printed table."""
+
+    text: str
+    apply: Callable[[Any], OriginValue | None] = field(repr=False)
+
+
+@record
+class Fact:
+    """A value that no option changes: it is fixed in the code that the format configures."""
+
+    value: Any
+
+
+@record
+class ForeignOption:
+    """One option.
+
+    names: its spellings, today's first. default: what stands where the file leaves it out. null: the rule for a value
+    of null, written or by default; without one, null means that there is no such thing. old: the last version of a
+    spelling that is not today's. was: earlier defaults, each with the version before which it held.
+    """
+
+    names: tuple[str, ...]
+    default: Any = None
+    null: DerivedValue | None = None
+    since: str = ""
+    old: dict[str, str] = field(default_factory=dict)
+    was: tuple[tuple[str, Any], ...] = ()
+
+
+def option(*names: str, default: Any = None, null: DerivedValue | None = None, **more: Any) -> ForeignOption:
+    """An option by its spellings."""
+    return ForeignOption(names, default, null, **more)
+
+
+def version(text: Any) -> tuple[int, ...]:
+    """A version as numbers to compare: (4, 31, 0) of '4.31.0.dev0'; () of what is none."""
+    numbers = []
+    for part in str(text).split(".")[:3]:
+        if not part.isascii() or not part.isdigit() or len(part) > 9:
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
 
 TRANSFORMERS = "5.24.0"  # the version whose classes these tables describe
 Source = ForeignOption | Fact | DerivedValue
@@ -108,6 +155,7 @@ class Config:
         self.version = version(tree.get("transformers_version", ""))
         self._values: dict[str, OriginValue] = {}
         self._unsound: set[str] = set()
+        self.looked_at: set[str] = set()  # keys at the top of the file
 
     def __getitem__(self, name: str) -> OriginValue:
         """The value of a field; of an optional one that is absent, None."""
@@ -149,6 +197,7 @@ class Config:
         """What stands at a key, one in another mapping by its path with dots, and where; _ABSENT where it does not."""
         here: Any = self.tree
         place: Place | None = None
+        self.looked_at.add(name.partition(".")[0])
         for part in name.split("."):
             if not isinstance(here, dict) or part not in here:
                 return _ABSENT, None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from costmodel.exchange.huggingface.family import Config
+from costmodel.exchange.huggingface.family import Config, DerivedValue
 from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.values.option_table import DerivedValue
 
 
 def same(name: str) -> DerivedValue:

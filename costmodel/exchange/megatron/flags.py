@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.megatron.options import READ, VERSION
+from costmodel.exchange.imported import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.megatron.options import READ, TABLE, VERSION
 from costmodel.exchange.megatron.stated import Stated, Statement
 from costmodel.exchange.rows import Row, whole
 from costmodel.exchange.shell import Doubt
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Fault, Place
 
 _ITEMS = re.compile(r"[^\s,'\"\[\]()]+")
@@ -33,6 +33,8 @@ class MegatronFlags:
             self._state(option)
         self._values: dict[str, OriginValue] = {}
         self._unsound: set[str] = set()
+        self._asked: set[str] = set()  # options whose value was looked at
+        self._lost: dict[str, Verdict] = {}
 
     def _state(self, option: Stated) -> None:
         """The last of an option's places counts; a loss records the place of another value."""
@@ -46,6 +48,7 @@ class MegatronFlags:
 
     def __getitem__(self, name: str) -> OriginValue:
         """The value of an option; None where it is left out and has no default."""
+        self._asked.add(name)
         if name not in self._values:
             self._values[name] = self._read(name, READ[name])
         return self._values[name]
@@ -100,12 +103,24 @@ class MegatronFlags:
         sentence = f"--{names[0]} is 0" if place else f"--{names[0]} is needed and not given"
         self.refuse("X002", sentence, place, "write it into the text")
 
-    def lose(self, kind: Any, sentence: str, name: str = "", parameters: float = 0.0) -> None:
+    def lose(self, kind: LossKind, sentence: str, name: str = "", parameters: float = 0.0) -> None:
         """An option that a scenario cannot express."""
         place = self.stated[name].place if name in self.stated else None
+        self._lost[name] = VERDICTS[kind]
         loss = Loss(kind, sentence, place, parameters)
         if loss not in self.losses:
             self.losses.append(loss)
+
+    def verdicts(self) -> list[StatedKey]:
+        """What became of every option that the text states."""
+        return [
+            StatedKey(printable(f"--{name}"), self._verdict(name), stated.place) for name, stated in self.stated.items()
+        ]
+
+    def _verdict(self, name: str) -> Verdict:
+        if name not in TABLE:
+            return "not expressible"
+        return self._lost.get(name, "read" if name in self._asked else "no effect")
 
     # --- reading one option
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.exchange.rows import Kind, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.rows import Kind, choice, gone, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.values.integer_expressions import evaluated
 
 VERSION = "Megatron-LM d98e8a64dd (2026-08-22)"
@@ -146,19 +146,22 @@ OF_LAYOUT = known(
     part("recompute-modules", "plan.recompute_modules", several(MODULES | _OTHER_MODULES)),
     part("optimizer-cpu-offload", "plan.offload", "flag"),
     part("cpu-offloading-num-layers", "plan.offload plan.offload_layers", "count"),
-    option("model-parallel-size", "plan.tp", "count", old="--tensor-model-parallel-size"),
     part("world-size", "", "count"),
     part("num-layers-per-virtual-pipeline-stage", "plan.vpp", "count"),
     part("virtual-pipeline-model-parallel-size", "plan.vpp", "count"),
     part("pipeline-model-parallel-layout", "plan.vpp plan.split", "word"),
-    option("batch-size", "plan.micro_batch", "count", old="--micro-batch-size"),
     part("use-torch-fsdp2", "plan.zero stack", "flag"),
     part("torch-fsdp2-no-reshard-after-forward", "plan.zero", "flag"),
     part("recompute-activations", "plan.recompute", "flag"),
-    option("checkpoint-activations", "plan.recompute", "flag", old="--recompute-granularity and --recompute-method"),
-    option("activations-checkpoint-method", "plan.recompute plan.recompute_method",
-        one_of("uniform", "block"), old="--recompute-method"),
-    option("activations-checkpoint-num-layers", "plan.recompute_layers", "count", old="--recompute-num-layers"),
+    gone(
+        {
+            "model-parallel-size": "--tensor-model-parallel-size",
+            "batch-size": "--micro-batch-size",
+            "checkpoint-activations": "--recompute-granularity and --recompute-method",
+            "activations-checkpoint-method": "--recompute-method",
+            "activations-checkpoint-num-layers": "--recompute-num-layers",
+        }
+    ),
     option("moe-layer-recompute", "plan.recompute_modules", "flag", old="--recompute-modules moe"),
     part("fine-grained-activation-offloading", "plan.offload", "flag"),
 )  # fmt: skip

@@ -40,8 +40,6 @@ def plan(flags: MegatronFlags, accelerators: OriginValue | None) -> dict[str, An
 
 def _degrees(flags: MegatronFlags) -> dict[str, OriginValue]:
     found = {key: flags[name] for key, name in _DEGREES.items()}
-    if flags.given("model-parallel-size"):
-        found["tp"] = flags["model-parallel-size"]
     for key, value in found.items():
         if not value.value:
             flags.need_option((_DEGREES[key],))
@@ -111,9 +109,9 @@ def _check_batch(flags: MegatronFlags, dp: int) -> None:
 
 
 def _micro_batch(flags: MegatronFlags) -> OriginValue:
-    value = flags.first("micro-batch-size", "batch-size")
+    value = flags["micro-batch-size"]
     if not value.value:
-        flags.need_option(("micro-batch-size", "batch-size"))
+        flags.need_option(("micro-batch-size",))
         return value._replace(value=1)
     return value
 
@@ -165,8 +163,7 @@ def _check_fsdp2(flags: MegatronFlags) -> None:
 def _recompute(flags: MegatronFlags) -> dict[str, OriginValue]:
     mode = _granularity(flags)
     found = {"recompute": mode}
-    method = flags.first("recompute-method", "activations-checkpoint-method")
-    layers = flags.first("recompute-num-layers", "activations-checkpoint-num-layers")
+    method, layers = flags["recompute-method"], flags["recompute-num-layers"]
     if mode.value == "full":
         found |= {"recompute_method": method} if method.value else {}
         found |= {"recompute_layers": layers} if layers.value else {}
@@ -188,9 +185,6 @@ def _granularity(flags: MegatronFlags) -> OriginValue:
         return mode
     if flags.on("moe-layer-recompute"):
         return flags["moe-layer-recompute"]._replace(value="selective")
-    for name in ("checkpoint-activations", "activations-checkpoint-method"):
-        if flags[name].value:
-            return flags[name]._replace(value="full")
     return mode._replace(value="none")
 
 

@@ -19,8 +19,8 @@ from costmodel.exchange.megatron.options import OTHER_MODELS, REFUSED, TABLE
 from costmodel.exchange.megatron.plan import plan
 from costmodel.exchange.megatron.stated import read_statement
 from costmodel.exchange.megatron.workload import accelerators, dropped, stack, workload
-from costmodel.exchange.values.foreign_values import document_name, shown
-from costmodel.exchange.values.placed_values import placed
+from costmodel.exchange.rows import hint_of_gone
+from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _MOST_UNTABLE = 12
@@ -62,7 +62,7 @@ def read_options(
         validate(Model, document["model"], file)
     kind = f"{flags.statement.form} of Megatron-LM"
     losses, missing = tuple(flags.losses), tuple(flags.missing)
-    return Imported(kind, document, origins, losses, tuple(warnings), facts, missing)
+    return Imported(kind, document, origins, losses, tuple(warnings), facts, missing, tuple(flags.verdicts()))
 
 
 def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:
@@ -86,6 +86,10 @@ def _refuse(flags: MegatronFlags) -> None:
         stated = flags.stated.get(name)
         if stated is not None and [word.text for word in stated.words] != ["0"]:
             flags.refuse("X003", f"--{name}: {what}", stated.place, "no document states it; nothing was written")
+    for name, stated in flags.stated.items():
+        if name in TABLE and TABLE[name].gone:
+            sentence, hint = hint_of_gone(TABLE[name])
+            flags.refuse("X005", f"--{sentence}", stated.place, hint)
 
 
 def _losses(flags: MegatronFlags) -> None:

@@ -11,7 +11,7 @@ from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.imported import Loss
 from costmodel.exchange.megatron.options import READ, TABLE
 from costmodel.exchange.shell import Doubt, Script, ShellCommand, Word, read_script
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.values.foreign_values import Lines
 from costmodel.ground.errors import Place, fail
 
 _FEWEST = 3  # known options that make a text one of this format

@@ -27,7 +27,7 @@ from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
 
 TITLE = "options of Megatron-LM"
 _ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
-_SPLITS = {"lighter-ends": _ENDS, "lighter-first": _ENDS[:1], "lighter-last": _ENDS[1:]}
+_NAME = "Megatron-LM"
 _GRADIENTS = {
     ("bf16", "fp32"): ["accumulate-allreduce-grads-in-fp32"],
     ("bf16", "bf16"): ["grad-reduce-in-bf16"],
@@ -40,9 +40,10 @@ _OF_EXPERTS = "--moe-router-load-balancing-type, --moe-router-topk-scaling-facto
 
 def write_megatron(job: Job, remarks: TrainingRemarks) -> str:
     """The script; what it cannot express is refused."""
+    check_pipeline(job, remarks, _NAME)
     groups: tuple[tuple[str, Table, dict[str, Any]], ...] = (
         ("model", OF_MODEL, written_model(job.model, remarks)),
-        ("layout", OF_LAYOUT, {**_pipeline(job, remarks), **_sharding(job, remarks), **_kept(job, remarks)}),
+        ("layout", OF_LAYOUT, {**counted_ends(job, _ENDS), **_sharding(job), **_kept(job, remarks)}),
         ("workload", OF_WORKLOAD, {**_tokens(job, remarks), **_types(job, remarks)}),
         ("software", OF_SOFTWARE, _software(job, remarks)),
     )
@@ -70,53 +71,69 @@ def _of_model(job: Job) -> Iterator[str]:
         yield _OF_EXPERTS
 
 
-def _pipeline(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def check_pipeline(job: Job, remarks: TrainingRemarks, software: str) -> None:
+    """Faults for stages that neither Megatron-LM nor what is built on it takes."""
     plan = job.plan
-    if plan.pp == 1:
-        return {}
-    if plan.schedule not in ("1f1b", "interleaved", None):
-        remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of Megatron-LM", "1f1b, or interleaved")
-    if plan.split in ("spread", "full-chunks"):
+    if plan.pp > 1 and plan.schedule not in ("1f1b", "interleaved", None):
+        remarks.refuse("plan.schedule", f"{plan.schedule} is no schedule of {software}", "1f1b, or interleaved")
+    if plan.pp > 1 and plan.split in ("spread", "full-chunks"):
         hint = "plan.first_stage_layers and plan.last_stage_layers can be written"
         remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written", hint)
-    return dict.fromkeys(_SPLITS.get(plan.split or "even", ()), True)
+    if plan.zero in (2, 3) and plan.order == "tp-cp-pp-dp" and plan.pp > 1:
+        remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
 
 
-def _sharding(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
+def counted_ends(job: Job, ends: tuple[str, str]) -> dict[str, Any]:
+    """Options by which embedding and loss count as layers of the first and the last stage."""
+    on = {"lighter-ends": ends, "lighter-first": ends[:1], "lighter-last": ends[1:]}
+    return dict.fromkeys(on.get(job.plan.split or "even", ()) if job.plan.pp > 1 else (), True)
+
+
+def recomputed_modules(job: Job, remarks: TrainingRemarks, software: str) -> list[str] | None:
+    """Modules that are recomputed, where the plan states them."""
+    plan = job.plan
+    if plan.recompute != "selective" or plan.recompute_modules is None:
+        return None
+    lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
+    if lost:
+        remarks.refuse("plan.recompute_modules", f"no module of {software} is {', '.join(lost)}")
+    return [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
+
+
+def offloaded_layers(job: Job, remarks: TrainingRemarks, software: str) -> int | None:
+    """Layers whose activations live on the host, with faults for what cannot live there."""
+    plan = job.plan
+    if "parameters" in plan.offload:
+        remarks.refuse("plan.offload", f"{software} does not offload parameters")
+    if plan.offload and plan.offload_to != "cpu":
+        remarks.refuse("plan.offload_to", f"{software} offloads to the host's memory alone")
+    if "activations" not in plan.offload:
+        return None
+    layers = sum(kind.count for kind in job.model.layers)
+    wanted = layers if plan.offload_layers is None else plan.offload_layers
+    if wanted >= layers:
+        hint = f"--set plan.offload_layers={layers - 1:.0f}"
+        remarks.refuse("plan.offload_layers", f"{software} offloads fewer than all layers", hint)
+    return round(wanted)
+
+
+def _sharding(job: Job) -> dict[str, Any]:
     zero = job.plan.zero
     if not zero:
         return {}
     if zero == 1:
         return {"use-distributed-optimizer": True}
-    if job.plan.order == "tp-cp-pp-dp" and job.plan.pp > 1:
-        remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
     strategy = spelling(SHARDED, zero)
     return {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": strategy, "ckpt-format": "fsdp_dtensor"}
 
 
 def _kept(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
     """Modules that are recomputed, and what lives on the host."""
-    plan, found = job.plan, dict[str, Any]()
-    if plan.recompute == "selective" and plan.recompute_modules is not None:
-        lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
-        if lost:
-            remarks.refuse("plan.recompute_modules", f"no module of Megatron-LM is {', '.join(lost)}")
-        names = [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
-        found["recompute-modules"] = " ".join(names)
-    if "parameters" in plan.offload:
-        remarks.refuse("plan.offload", "Megatron-LM does not offload parameters")
-    if plan.offload and plan.offload_to != "cpu":
-        remarks.refuse("plan.offload_to", "Megatron-LM offloads to the host's memory alone")
-    if "optimizer" in plan.offload:
-        found["optimizer-cpu-offload"] = True
-    if "activations" in plan.offload:
-        layers = sum(kind.count for kind in job.model.layers)
-        wanted = layers if plan.offload_layers is None else plan.offload_layers
-        if wanted >= layers:
-            hint = f"--set plan.offload_layers={layers - 1:.0f}"
-            remarks.refuse("plan.offload_layers", "Megatron-LM offloads fewer than all layers", hint)
-        found["cpu-offloading-num-layers"] = round(wanted)
-    return found
+    found: dict[str, Any] = {"optimizer-cpu-offload": True} if "optimizer" in job.plan.offload else {}
+    modules, layers = recomputed_modules(job, remarks, _NAME), offloaded_layers(job, remarks, _NAME)
+    if modules is not None:
+        found["recompute-modules"] = " ".join(modules)
+    return found | ({"cpu-offloading-num-layers": layers} if layers is not None else {})
 
 
 def _tokens(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
@@ -205,6 +222,7 @@ FORMAT = TrainingFormat(
     },
     cannot={**NOWHERE, **CANNOT, "workload.tuning": "adapters are matters of Megatron-Bridge"},
     kind="a script",
+    mark="--",
     suffix=".sh",
     stacks=("megatron-core", "megatron-lm"),
     write=write_megatron,

@@ -89,8 +89,10 @@ def _counted(value: Any, least: int = 1) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) >= least else None
 
 
-def json_option(keys: ForeignKeys, name: str) -> dict[str, Any] | None:
-    """The keys of an option that is written as JSON; nothing where it is not stated or not that."""
+def json_option(keys: ForeignKeys, name: str, *known: str) -> dict[str, Any] | None:
+    """The keys of an option that is written as JSON; nothing where it is not stated or not that. Keys beside the known
+    ones change something that no scenario states.
+    """
     stated = keys[name].value
     if stated is None:
         return None
@@ -99,6 +101,8 @@ def json_option(keys: ForeignKeys, name: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
+        for key in (key for key in found if key not in known):
+            keys.unknown(str(key), name)
         return found
     keys.refuse("X005", f"{name} is no JSON of keys to values", name)
     return None

@@ -18,7 +18,7 @@ from costmodel.exchange.serving.types import (
 )
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.settle import Settled, nested_facts
-from costmodel.exchange.values.placed_values import placed
+from costmodel.exchange.values.foreign_values import placed
 from costmodel.ground.errors import CostModelError, Place, fail
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
@@ -61,7 +61,8 @@ def settled_serving(
     losses = tuple(loss for layer in layers for loss in layer.losses)
     warnings = (*(fault for layer in layers for fault in layer.warnings), *of_release)
     facts = {path: value for path, value in found.facts.items() if path == "accelerators"}
-    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+    keys = tuple(key for layer in layers for key in layer.keys)
+    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
 
 
 def _replicas(found: Settled, model: Model | None) -> None:

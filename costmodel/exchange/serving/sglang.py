@@ -404,6 +404,7 @@ FORMAT = EngineFormat(
         **UNWRITTEN,
     },
     kind="Command",
+    mark="--",
     stack="sglang",
     write=write_sglang,
 )

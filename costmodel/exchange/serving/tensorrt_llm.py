@@ -48,6 +48,7 @@ _OF_COMMAND = {
 }  # fmt: skip
 _FILE, _END = "trtllm-options.yaml", "END"
 _BLOCK = 32  # tokens of a block, where none are stated
+_LENGTHS = ("max_draft_len", "num_nextn_predict_layers")  # of a draft
 _DRAFTS = {"eagle": "Eagle", "mtp": "MTP", "ngram": "NGram"}
 _QUANTISED = {
     "FP8": MADE,
@@ -116,7 +117,9 @@ def read_trtllm(tree: Any, file: str) -> Layer:
         fill_size(keys, layer, _HOST, float(size), "host_cache_size, of each rank")
     drafted = keys["speculative_config"].value
     if isinstance(drafted, Mapping):
-        lengths = (drafted.get(key) for key in ("max_draft_len", "num_nextn_predict_layers"))
+        for key in (key for key in drafted if key not in ("decoding_type", *_LENGTHS)):
+            keys.unknown(str(key), "speculative_config")
+        lengths = (drafted.get(key) for key in _LENGTHS)
         tokens = next((length for length in lengths if length is not None), None)
         fill_draft(keys, layer, "speculative_config", str(drafted.get("decoding_type", "")), tokens)
     fill_types(keys, layer, "dtype", "", f"{_CACHE}.dtype")

@@ -53,6 +53,7 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 
 _DRAFTS = {"eagle": "eagle3", "mtp": "mtp", "ngram": "ngram"}
 _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that --max-lora-rank takes
+_CONNECTOR = ("kv_connector", "kv_role", "kv_connector_extra_config")
 _APART = "prompts and answers are computed apart, or another program keeps the cache"
 _ADAPTERS = "workload.adapters"
 
@@ -193,11 +194,16 @@ def read_vllm(tree: Any, file: str) -> Layer:
         layer.fill("stack.executor", keys["distributed-executor-backend"])
     if keys["kv-cache-dtype"].value == "fp8_inc":
         keys.refuse("X003", "kv-cache-dtype fp8_inc is of another accelerator", "kv-cache-dtype")
-    drafted = json_option(keys, "speculative-config")
+    drafted = json_option(keys, "speculative-config", "method", "model", "num_speculative_tokens")
     if drafted is not None:
         method = drafted.get("method") or ("eagle" if "eagle" in str(drafted.get("model", "")).lower() else "")
         fill_draft(keys, layer, "speculative-config", str(method), drafted.get("num_speculative_tokens"))
-    fill_copies(keys, layer, "eplb-config", (json_option(keys, "eplb-config") or {}).get("num_redundant_experts"))
+    fill_copies(
+        keys,
+        layer,
+        "eplb-config",
+        (json_option(keys, "eplb-config", "num_redundant_experts") or {}).get("num_redundant_experts"),
+    )
     _fill_host_cache(keys, layer)
     fill_adapters(keys, layer, "max-loras", on=bool(keys["enable-lora"].value))
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
@@ -209,7 +215,9 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     whole, name = keys["kv-offloading-size"].value, "kv-offloading-size"
     if whole is not None:
         whole = float(whole) * GIB
-    elif (found := json_option(keys, "kv-transfer-config")) is not None:
+    elif (
+        found := json_option(keys, "kv-transfer-config", "kv_connector", "kv_role", "kv_connector_extra_config")
+    ) is not None:
         name = "kv-transfer-config"
         extra = found.get("kv_connector_extra_config")
         whole = digits(extra.get("cpu_bytes_to_use")) if isinstance(extra, dict) else None
@@ -295,6 +303,7 @@ FORMAT = EngineFormat(
     elsewhere=BESIDE,
     cannot=UNWRITTEN,
     kind="Command",
+    mark="--",
     stack="vllm",
     write=write_vllm,
     step_holds_request=True,

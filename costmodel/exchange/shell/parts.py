@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.values.foreign_values import Lines
 from costmodel.ground.errors import CostModelError, Place, fail
 
 LONGEST = 4 * 2**20  # letters

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from costmodel.exchange.shell.parts import Code, Part, Sum, Variable
 from costmodel.exchange.shell.parts import Literal as Letters
+from costmodel.exchange.values.foreign_values import Lines
 from costmodel.exchange.values.integer_expressions import LONGEST, evaluated
-from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import fail
 
 MOST_LETTERS = 2**20  # of all words that variables were put into

@@ -6,12 +6,11 @@ from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.rows import choice, known, lost, nested, one_of, option, part, quiet, switch, written
+from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, switch, written
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
 from costmodel.exchange.writing.document_text import document_text
-from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "YAML of accelerate 1.15", "accelerate 1.15.0"
 
@@ -37,8 +36,7 @@ TABLE = known(
     part(f"{_F}.fsdp_sharding_strategy", "plan.zero plan.dp_replicate", "word", "FULL_SHARD"),
     part(f"{_F}.fsdp_reshard_after_forward", "plan.zero", "text", True),
     quiet("fsdp_auto_wrap_policy fsdp_state_dict_type", f"{_F}."),
-    option(f"{_F}.sharding_strategy", "plan.zero", "word", old=f"{_F}.fsdp_sharding_strategy"),
-    option(f"{_F}.offload_params", "plan.offload", "flag", old=f"{_F}.fsdp_offload_params"),
+    gone({f"{_F}.{name}": f"{_F}.fsdp_{name}" for name in ("sharding_strategy", "offload_params")}),
     part(f"{_F}.fsdp_offload_params", "plan.offload", switch(_SHARD), False),
     part(f"{_F}.fsdp_activation_checkpointing", "plan.recompute", switch("full", "none"), False),
     option(f"{_P}.parallelism_config_dp_replicate_size", "plan.dp_replicate", "count", 1),
@@ -61,7 +59,7 @@ TABLE = known(
     option(f"{_M}.megatron_lm_recompute_activations", "plan.recompute", switch("selective", "none"), False,
            when="never"),
     option(f"{_M}.megatron_lm_use_distributed_optimizer", "plan.zero", switch(1, 0), False, when="never"),
-    option("fp16", "workload.precision", "flag", old="mixed_precision: fp16"),
+    gone({"fp16": "mixed_precision: fp16"}),
     option("fp8_config", loss=("approximated", "fp8 by the engine named there: here scales of one step ago")),
     lost("not expressible", "runs on another machine than your own nodes", "sagemaker_inputs_file"),
     lost("not expressible", "no accelerator is used", "use_cpu"),
@@ -112,9 +110,7 @@ def read_accelerate(tree: Any, file: str) -> Layer:
 
 def _precision(keys: ForeignKeys, layer: Layer) -> None:
     kind = keys["mixed_precision"]
-    if keys.given("fp16"):
-        layer.facts["workload.precision"] = keys["fp16"]._replace(value="fp16" if keys["fp16"].value else "fp32")
-    elif kind.value != "no":
+    if kind.value != "no":
         layer.fill("workload.precision", kind)
     elif keys["distributed_type"].value != "DEEPSPEED":  # whose own file states it
         layer.weak["workload.precision"] = kind._replace(value="fp32")
@@ -129,7 +125,7 @@ def _sharded(keys: ForeignKeys, layer: Layer) -> None:
     if version.value == 2:
         layer.fill("plan.zero", reshard._replace(value=2 if str(reshard.value).lower() == "false" else 3))
         reason = "fsdp_version 1 alone has it: fsdp_reshard_after_forward counts"
-        _without_effect(keys, layer, "sharding_strategy", reason)
+        keys.without_effect(f"{_F}.fsdp_sharding_strategy", reason)
     else:
         _sharded_by_strategy(keys, layer, str(reshard.value).upper())
     layer.fill("plan.offload", keys[f"{_F}.fsdp_offload_params"])
@@ -148,19 +144,12 @@ def _sharded_by_strategy(keys: ForeignKeys, layer: Layer, reshard: str) -> None:
     layer.fill("plan.zero", strategy._replace(value=stage))
     if stage != STRATEGIES.get(reshard, (stage,))[0]:
         taken = f"in fsdp_version 1 fsdp_sharding_strategy counts, here {strategy.value}"
-        _without_effect(keys, layer, "reshard_after_forward", taken)
+        keys.without_effect(f"{_F}.fsdp_reshard_after_forward", taken)
     if hybrid and not keys.given("num_machines"):
         sentence = f"{strategy.value} has as many replicas as machines, which num_machines does not state"
         keys.refuse("X002", sentence, name, "write num_machines into the file")
     elif hybrid:
         layer.facts["plan.dp_replicate"] = keys["num_machines"]._replace(origin=strategy.origin)
-
-
-def _without_effect(keys: ForeignKeys, layer: Layer, name: str, reason: str) -> None:
-    """A warning for a key of the other version of FSDP, which accelerate passes over."""
-    full = f"{_F}.fsdp_{name}"
-    if keys.given(full):
-        layer.warnings.append(Fault("X006", f"{full} has no effect", keys[full].place, reason))
 
 
 def _deepspeed(keys: ForeignKeys, layer: Layer) -> None:

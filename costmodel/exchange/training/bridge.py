@@ -8,11 +8,12 @@ from typing import Any
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
+from costmodel.exchange.megatron.write import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
 from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.values.foreign_values import Lines
 
 TITLE, VERSION = "overrides of Megatron-Bridge", "Megatron-Bridge 0.3.1"
 
@@ -28,7 +29,7 @@ _PRECISIONS = {
 _ENDS = ("model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split")
 _SPLITS = {(True, True): "lighter-ends", (True, False): "lighter-first", (False, True): "lighter-last"}
 _OVERLAPS = {"dp": "ddp.overlap_grad_reduce", "weights": "ddp.overlap_param_gather", "tp": "model.tp_comm_overlap"}
-_OPTIMIZER = "is no optimizer of Megatron-Bridge"
+_NAME = "Megatron-Bridge"
 _WORD = re.compile(
     r"(?:^|[\s'\"])\+{0,2}((?:model|trainer|train|data|ddp|dist|optimizer|comm_overlap|mixed_precision|dataset|scheduler|"
     r"checkpoint|logger|tokenizer|rng|profiling|exp_manager|optim)(?:\.[a-z_0-9]+)*)=(\[[^\]\n]*\]|[^\s'\"]+)"
@@ -93,7 +94,8 @@ TABLE = known(
     option("train.train_iters", "steps", "count"),
     option("mixed_precision", "workload.precision", choice(_PRECISIONS, "no workload expresses it"),
         cannot="is no recipe of Megatron-Bridge"),
-    option("optimizer.optimizer", "workload.optimizer", choice(OPTIMIZERS), "adam", cannot=_OPTIMIZER),
+    option("optimizer.optimizer", "workload.optimizer", choice(OPTIMIZERS), "adam",
+        cannot=f"is no optimizer of {_NAME}"),
     [option(name, f"assume.overlap.{key}", switch(NOTHING, 0), when="never") for key, name in _OVERLAPS.items()],
     quiet("optimizer.lr optimizer.min_lr optimizer.weight_decay scheduler dataset checkpoint logger tokenizer rng "
           "profiling train.eval_iters train.eval_interval optimizer.use_precision_aware_optimizer "
@@ -183,63 +185,30 @@ def _read_modules(keys: ForeignKeys, layer: Layer) -> None:
 def write_bridge(job: Job, remarks: TrainingRemarks) -> str:
     """The overrides, one a line; what they cannot express is refused."""
     plan = job.plan
-    beside: dict[str, Any] = {**_written_sharding(job, remarks), **_written_offload(job, remarks)}
-    if plan.pp > 1:
-        if plan.schedule not in ("1f1b", "interleaved", None):
-            remarks.refuse(
-                "plan.schedule", f"{plan.schedule} is no schedule of Megatron-Bridge", "1f1b, or interleaved"
-            )
-        if plan.split in ("spread", "full-chunks"):
-            remarks.refuse("plan.split", f"{plan.split} needs a layout string, which is not written")
-        ends = next((ends for ends, split in _SPLITS.items() if split == plan.split), (False, False))
-        beside |= {name: True for name, on in zip(_ENDS, ends, strict=True) if on}
-    if plan.recompute == "selective" and plan.recompute_modules is not None:
-        lost = [name for name in plan.recompute_modules if name not in MODULES.values()]
-        if lost:
-            remarks.refuse("plan.recompute_modules", f"no module of Megatron-Bridge is {', '.join(lost)}")
-        names = [spelling(MODULES, name) for name in plan.recompute_modules if name in MODULES.values()]
-        beside["model.recompute_modules"] = f"[{','.join(names)}]"
+    check_pipeline(job, remarks, _NAME)
+    beside: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero), **counted_ends(job, _ENDS)}
+    if plan.zero in (2, 3):
+        beside["dist.use_megatron_fsdp"] = True
+        beside["ddp.data_parallel_sharding_strategy"] = spelling(SHARDED, plan.zero)
+    if "optimizer" in plan.offload:
+        beside["optimizer.optimizer_cpu_offload"] = True
+    modules, layers = recomputed_modules(job, remarks, _NAME), offloaded_layers(job, remarks, _NAME)
+    if modules is not None:
+        beside["model.recompute_modules"] = f"[{','.join(modules)}]"
+    if layers is not None:
+        beside |= {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": layers}
     usual = "fp16" if job.workload.precision == "fp16" else "fp32"
     if job.gradients != usual:
         sentence = f"{job.gradients}: the recipe of {job.workload.precision} has {usual}"
         remarks.refuse("workload.gradients", sentence)
     for key, name in _OVERLAPS.items():
-        if not (key == "tp" and (plan.tp == 1 or not plan.sequence_parallel)) and not (
-            key == "weights" and not plan.zero
-        ):
+        counts = plan.zero if key == "weights" else plan.tp > 1 and plan.sequence_parallel if key == "tp" else True
+        if counts:
             beside[name] = getattr(job.assume.overlap, key) != 0
     remarks.note("the model is that of the recipe; yours to add: data, tokenizer and learning rate")
     options = written(TABLE, job, remarks.refuse, beside)
-    return "".join(
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}\n" for name, value in options.items()
-    )
-
-
-def _written_sharding(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
-    plan = job.plan
-    found: dict[str, Any] = {"ddp.use_distributed_optimizer": bool(plan.zero)}
-    if plan.zero in (2, 3):
-        found["dist.use_megatron_fsdp"] = True
-        found["ddp.data_parallel_sharding_strategy"] = spelling(SHARDED, plan.zero)
-        if plan.order == "tp-cp-pp-dp" and plan.pp > 1:
-            remarks.refuse("plan.order", "tp-cp-pp-dp does not go with Megatron-FSDP")
-    return found
-
-
-def _written_offload(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
-    plan, found = job.plan, dict[str, Any]()
-    if "parameters" in plan.offload or (plan.offload and plan.offload_to != "cpu"):
-        sentence = "optimizer and activations are offloaded to the host's memory, parameters are not"
-        remarks.refuse("plan.offload", sentence)
-    if "optimizer" in plan.offload:
-        found["optimizer.optimizer_cpu_offload"] = True
-    if "activations" in plan.offload:
-        layers = sum(kind.count for kind in job.model.layers)
-        wanted = layers if plan.offload_layers is None else plan.offload_layers
-        if wanted >= layers:
-            remarks.refuse("plan.offload_layers", "fewer than all layers are offloaded")
-        found |= {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": round(wanted)}
-    return found
+    words = {name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()}
+    return "".join(f"{name}={word}\n" for name, word in words.items())
 
 
 FORMAT = TrainingFormat(

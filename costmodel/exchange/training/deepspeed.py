@@ -7,11 +7,10 @@ from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.rows import choice, known, lost, nested, one_of, option, part, quiet, written
+from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, written
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat
-from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "JSON of DeepSpeed 0.19", "DeepSpeed 0.19.8"
 
@@ -20,7 +19,6 @@ _GRADIENTS = {"fp32": "fp32", "float32": "fp32", "bf16": "bf16", "bfloat16": "bf
 OPTIMIZERS = {
     "AdamW": "adamw", "Adam": "adamw", "FusedAdam": "adamw", "CPUAdam": "adamw", "Lion": "lion", "Muon": "muon",
 }  # fmt: skip
-_STAGED = "zero_optimization.stage states it"
 _PLACES = one_of("none", "cpu", "nvme")
 _OF_PROGRAM = "of the program that calls deepspeed.initialize"
 
@@ -29,7 +27,6 @@ TABLE = known(
     option("train_micro_batch_size_per_gpu", "plan.micro_batch", "count"),
     option("gradient_accumulation_steps", "accumulation", "count"),
     part(f"{_Z}.stage", "plan.zero", "count", 0),
-    part(_Z, "plan.zero", "flag", False),  # before 2020-09, with "allgather_size" beside it
     part(f"{_Z}.overlap_comm", "assume.overlap.dp", "flag"),
     option(f"{_Z}.cpu_offload", "plan.offload", "flag", old="zero_optimization.offload_optimizer"),
     option(f"{_Z}.cpu_offload_params", "plan.offload", "flag", old="zero_optimization.offload_param"),
@@ -37,7 +34,7 @@ TABLE = known(
     part(f"{_Z}.offload_param.device", "plan.offload plan.offload_to", _PLACES, "none"),
     option(f"{_Z}.mics_shard_size", "plan.dp_replicate", "whole", -1, old="nothing, as MiCS was removed,"),
     part("bf16.enabled", "workload.precision", "flag", False),
-    option("bfloat16.enabled", "workload.precision", "flag", False, old="bf16.enabled"),
+    gone({"bfloat16.enabled": "bf16.enabled", _Z: f"{_Z}.stage"}),
     part("fp16.enabled", "workload.precision", "flag", False),
     option("data_types.grad_accum_dtype", "workload.gradients", choice(_GRADIENTS),
         cannot="is no type of gradients of DeepSpeed's"),
@@ -91,20 +88,18 @@ TABLE = known(
 
 def read_deepspeed(tree: Any, file: str) -> Layer:
     """What a DeepSpeed configuration states; "auto" leaves a value to another file."""
-    keys = ForeignKeys(tree, {key: row for key, row in TABLE.items() if _is_key(key, tree)}, file, VERSION)
+    table = TABLE if isinstance(tree.get(_Z), bool) else {name: row for name, row in TABLE.items() if name != _Z}
+    keys = ForeignKeys(tree, table, file, VERSION)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("deepspeed", "a DeepSpeed configuration", _first(keys))
     stage = keys[f"{_Z}.stage"]
-    if _Z in keys.table:
-        stage = keys[_Z]._replace(value=int(bool(keys[_Z].value)))
-        layer.warnings.append(Fault("X006", f"{_Z} without a stage is stage {stage.value}", stage.place, _STAGED))
     if stage.value not in range(4):
         keys.refuse("X005", f"{_Z}.stage is {stage.value}, not 0 to 3", f"{_Z}.stage")
         stage = stage._replace(value=0)
     layer.fill("plan.zero", stage)
     _offload(keys, layer, int(stage.value))
     _overlap(keys, layer, int(stage.value))
-    wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "bfloat16", "fp16")}
+    wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "fp16")}
     on = [name for name, value in wide.items() if value.value]
     if "fp16" in on and len(on) > 1:
         keys.refuse("X005", "bf16 and fp16 exclude each other", "fp16.enabled")
@@ -121,11 +116,6 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
         keys.lose("approximated", "MiCS: replicas of the shards, as HSDP", f"{_Z}.mics_shard_size")
     layer.weak["plan.recompute"] = keys.assumed("none", "a call in the model decides it, not this file")
     return with_remarks(keys, layer)
-
-
-def _is_key(name: str, tree: Any) -> bool:
-    """Whether a key of the table is read: zero_optimization is one where it is true or false, else a section."""
-    return name != _Z or isinstance(tree.get(_Z), bool)
 
 
 def _first(keys: ForeignKeys) -> str:

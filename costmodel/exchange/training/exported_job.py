@@ -1,13 +1,23 @@
-"""A job as the file of a format, checked before it is written."""
+"""A job as the file of a format, checked before it is written and read back: it has to give the same plan."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.megatron.write import FORMAT as MEGATRON
-from costmodel.exchange.training.formats import LAYERED
-from costmodel.exchange.training.job import Job, TrainingRemarks
-from costmodel.exchange.training.read_back import check_read_back
+from costmodel.exchange.training import accelerate, transformers
+from costmodel.exchange.training.formats import LAYERED, read_layer
+from costmodel.exchange.training.job import Job, TrainingRemarks, effective
+from costmodel.exchange.training.layer import Layer
+from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, settled
 from costmodel.exchange.training.training_format import TrainingFormat, check_plan, check_stack, check_workload
-from costmodel.ground.errors import Fault
+from costmodel.exchange.writing.equal_model import shape
+from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
 TARGETS: dict[str, TrainingFormat] = {
@@ -46,3 +56,68 @@ def _beside(target: TrainingFormat, job: Job) -> list[str]:
     price = {"assume.price"} if job.assume.price is not None else set()
     remarks = sorted(overlap | experts | price)
     return [f"not stated by this file: {', '.join(remarks)}"] if remarks else []
+
+
+_FILE = "export"  # what the text is called while it is read
+_PAIRS = (("accelerate", transformers.FORMAT), ("hf", accelerate.FORMAT))  # two files that start one job
+_WORKLOAD = ("sequence", "global_batch", "precision", "gradients", "optimizer")
+
+
+# Stacks that train models of transformers, with the engine that a file states.
+_ENGINES = {stack: (engine,) for engine, stack in UNDER_TRANSFORMERS.items()}
+
+
+def check_read_back(target: TrainingFormat, text: str, remarks: TrainingRemarks) -> None:
+    """A fault for every key that the text states differently, or not at all."""
+    job = remarks.job
+    try:
+        found = _read(target, text, job)
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"the file would break a rule of its own format: {fault.sentence}", fault.hint)
+        return
+    for fault in found.missing:
+        remarks.refuse("plan", f"read back, the file leaves something open: {fault.sentence}")
+    for loss in found.losses:
+        if loss.kind != "ignored":
+            remarks.note(f"read back, {loss.kind}: {loss.sentence}")
+    for path, ours, theirs in differences(found.document, job):
+        remarks.refuse(path, f"{ours} comes back as {theirs}")
+
+
+def differences(document: dict[Any, Any], job: Job) -> Iterator[tuple[str, object, object]]:
+    """Keys for which a document that was read back differs from the job, with both values."""
+    experts = job.model.has_experts
+    ours = effective(job.plan, experts=experts)
+    theirs = effective(Plan.model_validate(document["plan"]), experts=experts)
+    for key in sorted(ours.keys() | theirs.keys()):
+        if ours.get(key) != theirs.get(key):
+            yield f"plan.{key}", ours.get(key), theirs.get(key)
+    wanted = job.workload.model_dump() | {"gradients": job.gradients, "optimizer": job.optimizer}
+    for key in _WORKLOAD:
+        if key in document["workload"] and document["workload"][key] != wanted[key]:
+            yield f"workload.{key}", wanted[key], document["workload"][key]
+    same = {job.stack, UNDER_TRANSFORMERS.get(job.stack), *_ENGINES.get(job.stack, ())}
+    if document.get("stack", job.stack) not in same:
+        yield "stack", job.stack, document["stack"]
+    if "model" in document and shape(Model.model_validate(document["model"])) != shape(job.model):
+        yield "model", "the shape of the model", "another"
+
+
+def _read(target: TrainingFormat, text: str, job: Job) -> Imported:
+    """The scenario of a text, with what its program states and the file that stands beside it."""
+    if target.name == "megatron":
+        return read_options(text, _FILE)
+    layers = [read_layer(text, _FILE, target.title)]
+    for name, other in _PAIRS:
+        if name == target.name and other.write is not None:
+            layers.append(read_layer(other.write(job, TrainingRemarks(job)), _FILE, other.title))
+    known = Origin("assumed", "the program states it")
+    given = {
+        "accelerators": OriginValue(job.accelerators, known),
+        "workload.sequence": OriginValue(round(job.workload.sequence), known),
+        "model": OriginValue(job.model.name, known),
+    }
+    found = settled([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
+    del found.document["model"]
+    return found

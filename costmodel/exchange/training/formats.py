@@ -19,7 +19,7 @@ from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.recipe_text import recipe_tree
 from costmodel.exchange.training.texts import is_toml, tree_of
 from costmodel.exchange.training.training_format import TrainingFormat
-from costmodel.exchange.values.placed_values import as_placed
+from costmodel.exchange.values.foreign_values import as_placed
 
 _TREES = {
     deepspeed.TITLE: deepspeed.read_deepspeed,

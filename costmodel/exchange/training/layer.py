@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
-from costmodel.exchange.imported import Imported, Loss, OriginValue
+from costmodel.exchange.imported import Imported, Loss, OriginValue, StatedKey
 from costmodel.exchange.rows import NOTHING
 from costmodel.ground.errors import Fault, Place
 
@@ -21,7 +21,7 @@ class Layer:
     container is made of.
     weak: defaults that other files override. named: other files that
     this one names, with the place of the name. unless: faults that another file, or --set, takes away where it states
-    their key. written: the model, where the file writes it out.
+    their key. written: the model, where the file writes it out. keys: what became of every key.
     """
 
     format: str
@@ -33,6 +33,7 @@ class Layer:
     unless: list[tuple[str, Fault]] = field(default_factory=list)
     named: list[tuple[str, Place]] = field(default_factory=list)
     written: Imported | None = None
+    keys: list[StatedKey] = field(default_factory=list)
 
     def fill(self, path: str, value: OriginValue) -> None:
         """A fact, unless the value is none; a default of the format gives way to what another file states."""
@@ -72,7 +73,8 @@ def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
 def with_remarks(keys: ForeignKeys, layer: Layer) -> Layer:
     """A layer with what the keys of its file brought with them."""
     layer.losses += keys.losses
-    layer.warnings += keys.warnings
+    layer.warnings += [*keys.warnings, *keys.unknown_keys()]
+    layer.keys += keys.verdicts()
     layer.faults += keys.faults
     layer.unless += keys.unless
     return layer

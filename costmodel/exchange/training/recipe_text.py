@@ -8,8 +8,8 @@ from collections.abc import Set
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, key_at
+from costmodel.exchange.values.foreign_values import Lines
 from costmodel.exchange.values.integer_expressions import evaluated
-from costmodel.exchange.values.places import Lines
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 _DEEPEST = 8  # configurations inside one another

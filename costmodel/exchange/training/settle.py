@@ -13,8 +13,7 @@ from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.training import accelerate, axolotl, llama_factory, transformers
 from costmodel.exchange.training.layer import Layer
-from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.placed_values import placed
+from costmodel.exchange.values.foreign_values import placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _DEGREES = ("tp", "cp", "pp")
@@ -99,7 +98,8 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
     losses = tuple(loss for layer in layers for loss in layer.losses)
     warnings = tuple(fault for layer in layers for fault in layer.warnings)
     facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
-    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing))
+    keys = tuple(key for layer in layers for key in layer.keys)
+    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
 
 
 def _engine(found: Settled, layers: Sequence[Layer]) -> None:

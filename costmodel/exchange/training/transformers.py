@@ -9,7 +9,7 @@ from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import choice, known, lost, option, part, quiet, switch, written
+from costmodel.exchange.rows import choice, gone, known, lost, option, part, quiet, switch, written
 from costmodel.exchange.training import accelerate
 from costmodel.exchange.training.accelerate import STRATEGIES, write_accelerate
 from costmodel.exchange.training.argument_texts import ArgumentText
@@ -21,6 +21,11 @@ from costmodel.exchange.writing.document_text import document_text
 from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "TrainingArguments of transformers", "transformers 5.24.0"
+_SETTINGS = {  # of fsdp_config, with those that cost nothing
+    "version", "reshard_after_forward", "cpu_offload", "activation_checkpointing", "transformer_layer_cls_to_wrap",
+    "auto_wrap_policy", "min_num_params", "backward_prefetch", "forward_prefetch", "limit_all_gathers",
+    "use_orig_params", "sync_module_states", "cpu_ram_efficient_loading", "state_dict_type",
+}  # fmt: skip
 _LENGTHS = ("max_length", "model_max_length", "block_size")
 
 OPTIMIZERS = {
@@ -34,7 +39,7 @@ OPTIMIZERS = {
 TABLE = known(
     quiet("output_dir"),
     option("per_device_train_batch_size", "plan.micro_batch", "count", 8),
-    option("per_gpu_train_batch_size", "plan.micro_batch", "count", old="per_device_train_batch_size"),
+    gone({"per_gpu_train_batch_size": "per_device_train_batch_size"}),
     option("model_name_or_path", "model", "word", when="never"),
     option("gradient_accumulation_steps", "accumulation", "count", 1),
     option("optim", "workload.optimizer", choice(OPTIMIZERS), "adamw_torch_fused",
@@ -142,6 +147,7 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
         layer.warnings += inner.warnings
         layer.faults += inner.faults
         layer.unless += inner.unless
+        layer.keys += [key._replace(name=f"deepspeed.{key.name}") for key in inner.keys]
     elif isinstance(engine.value, str) and engine.place is not None:
         layer.named.append((str(engine.value), engine.place))
     elif sharded.value not in (None, False, "", []):
@@ -156,9 +162,10 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
     """fsdp: true with fsdp_config, as version 5 has it; older words such as full_shard too."""
     sharded, more = keys["fsdp"], keys["fsdp_config"].value
     words = str(sharded.value).lower() if not isinstance(sharded.value, bool) else ""
-    settings = (
-        {str(key).removeprefix("fsdp_"): value for key, value in more.items()} if isinstance(more, Mapping) else {}
-    )
+    inside = more if isinstance(more, Mapping) else {}
+    settings = {str(key).removeprefix("fsdp_"): value for key, value in inside.items()}
+    for name in (name for name in settings if name not in _SETTINGS):
+        keys.unknown(name, "fsdp_config")
     if isinstance(more, str):
         keys.refuse("X002", f"fsdp_config names {more[:80]}, which is not read", "fsdp_config", "write its keys here")
     strategy = next((word for word in re.findall(r"\w+", words.upper()) if word in STRATEGIES), "")

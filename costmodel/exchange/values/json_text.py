@@ -12,8 +12,7 @@ import re
 from typing import Any
 
 from costmodel.documents.text.yaml_tree import Items, Mapping, PlacedInteger, Real, Text, key_at
-from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.places import Lines
+from costmodel.exchange.values.foreign_values import Lines, shown
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
 LONGEST = 4 * 2**20  # letters

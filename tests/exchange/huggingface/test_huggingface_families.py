@@ -17,9 +17,8 @@ from costmodel.exchange.huggingface import knows
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS
 from costmodel.exchange.huggingface.families.refused import REFUSED
-from costmodel.exchange.huggingface.family import Family
+from costmodel.exchange.huggingface.family import DerivedValue, Fact, Family, ForeignOption
 from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption
 from costmodel.ground.errors import CostModelError
 from exchange.published import model, parameters, read
 

@@ -19,8 +19,6 @@ NAMES = set(REAL["options"].split())
 STRATEGIES = ("no_shard", "optim", "optim_grads", "optim_grads_params")
 # Megatron-LM finds this one later, when it makes the configuration of the layers.
 LATER = {"--swiglu --squared-relu"}
-# And these are read with a warning although Megatron-LM has done away with them.
-OLD = {"--checkpoint-activations"}
 
 
 def ours(found: Imported) -> dict[str, Any]:
@@ -98,7 +96,7 @@ def printed(arguments: dict[str, str]) -> str:
 
 CHECKED = [(case, found) for case, found in zip(CASES, REAL["cases"], strict=True)]
 SOUND = [(case, found) for case, found in CHECKED if "refused" not in found and case[1] not in LATER]
-BROKEN = [case for case, found in CHECKED if ("refused" in found or case[1] in LATER) and case[1] not in OLD]
+BROKEN = [case for case, found in CHECKED if ("refused" in found or case[1] in LATER)]
 
 
 @each("case, arguments", SOUND)
@@ -126,13 +124,6 @@ def test_what_megatron_refuses_is_refused(case: tuple[str, str, int]) -> None:
     assert {fault.code for fault in raised.value.faults} == {"X005"}
 
 
-def test_options_that_megatron_has_done_away_with_are_read_with_a_warning() -> None:
-    for case in (case for case in CASES if case[1] in OLD):
-        found = read("train.py " + " ".join(_quoted(options(case))), case[2])
-        assert [fault.code for fault in found.warnings] == ["X006"]
-        assert found.document["plan"]["recompute"] == "full"
-
-
 def _quoted(words: list[str]) -> list[str]:
     return [f"'{word}'" for word in words]
 
@@ -148,7 +139,7 @@ def test_every_option_of_megatron_is_read_or_named() -> None:
     assert TABLE.keys() - NAMES == gone | printed_only | with_a_package
 
 
-@each("name", sorted(REAL["read"]))
+@each("name", sorted(name for name in REAL["read"] if not READ[name].gone))
 def test_kind_and_default_are_those_of_megatron(name: str) -> None:
     _, action, default = REAL["read"][name].split(" ", 2)
     row = READ[name]

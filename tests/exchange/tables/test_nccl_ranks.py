@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.exchange.tables.nccl_ranks import ranks_of
-from costmodel.exchange.tables.nccl_tests import nccl_remarks, nccl_rows
+from costmodel.exchange.tables.nccl_tests import nccl_remarks, nccl_rows, ranks_of
 from costmodel.ground.errors import CostModelError
 
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"

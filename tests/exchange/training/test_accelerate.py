@@ -49,7 +49,6 @@ def codes(text: Any, path: Path) -> list[str]:
         ("fsdp_sharding_strategy: HYBRID_SHARD", 3, 2, []),
         ("fsdp_sharding_strategy: 5", 2, 2, []),
         ("fsdp_sharding_strategy: shard_grad_op", 2, None, []),
-        ("sharding_strategy: 2", 2, None, ["X006"]),  # without a prefix, as in 2022
         ("fsdp_reshard_after_forward: FULL_SHARD", 3, None, []),
         ("fsdp_reshard_after_forward: SHARD_GRAD_OP", 3, None, ["X006"]),  # which accelerate 1.15 passes over
         ("fsdp_version: 2\n  fsdp_reshard_after_forward: false", 2, None, []),
@@ -68,12 +67,10 @@ def test_replicas_of_shards_need_the_number_of_machines(tmp_path: Path) -> None:
     assert codes(FSDP + "  fsdp_sharding_strategy: HALF\n", tmp_path) == ["X005"]
 
 
-@pytest.mark.parametrize(
-    ("line", "precision"), [("mixed_precision: no", "fp32"), ("mixed_precision: 'no'", "fp32"), ("fp16: true", "fp16")]
-)
-def test_no_mixed_precision_is_fp32(line: str, precision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["mixed_precision: no", "mixed_precision: 'no'"])
+def test_no_mixed_precision_is_fp32(line: str, tmp_path: Path) -> None:
     found = read(FSDP.replace("mixed_precision: bf16", line) + "  fsdp_version: 2\n", tmp_path)
-    assert found.document["workload"]["precision"] == precision
+    assert found.document["workload"]["precision"] == "fp32"
 
 
 def test_megatron_behind_accelerate(tmp_path: Path) -> None:
@@ -82,12 +79,30 @@ def test_megatron_behind_accelerate(tmp_path: Path) -> None:
     assert (found.document["stack"], found.document["workload"]["global_batch"]) == ("megatron-lm", 16)
 
 
-def test_deepspeed_of_2020_and_types_in_16_bits(tmp_path: Path) -> None:
-    old = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": True, "fp16": {"enabled": True}}
-    found = read(old, tmp_path)
-    assert (plan(found, "zero"), [fault.code for fault in found.warnings]) == ([1], ["X006"])
-    lean = old | {"zero_optimization": {"stage": 1}, "bf16": {"enabled": True, "bf16_optimizer_states": True}}
-    lean.pop("fp16")
+SHARDS = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 1}, "bf16": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("text", "today"),
+    [
+        (f"{FSDP}  sharding_strategy: 2\n", "fsdp_config.fsdp_sharding_strategy"),
+        (FSDP.replace("mixed_precision: bf16", "fp16: true"), "mixed_precision: fp16"),
+        (SHARDS | {"zero_optimization": True}, "zero_optimization.stage"),
+        (SHARDS | {"bfloat16": {"enabled": True}}, "bf16.enabled"),
+        (
+            "output_dir: a\nper_gpu_train_batch_size: 2\nlearning_rate: 1e-4\nbf16: true\nmax_steps: 9\noptim: lion\n",
+            "per_device_train_batch_size",
+        ),
+    ],
+)
+def test_options_of_before_2023_are_refused_with_those_of_today(text: Any, today: str, tmp_path: Path) -> None:
+    with pytest.raises(CostModelError) as caught:
+        read(text, tmp_path)
+    assert ("X005", f"write {today} in its place") in [(fault.code, fault.hint) for fault in caught.value.faults]
+
+
+def test_types_of_deepspeed_in_16_bits(tmp_path: Path) -> None:
+    lean: dict[str, Any] = SHARDS | {"bf16": {"enabled": True, "bf16_optimizer_states": True}}
     assert "in 16 bits" in " ".join(loss.sentence for loss in read(lean, tmp_path).losses)
     off = {**lean, "bf16": {"enabled": True}, "elasticity": {"enabled": False}}
     assert not [loss for loss in read(off, tmp_path).losses if loss.kind != "ignored"]

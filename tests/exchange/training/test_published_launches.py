@@ -22,7 +22,7 @@ from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
-from costmodel.exchange.machines.machine_shape import TOPOLOGY, machine_shape
+from costmodel.exchange.machine_shape import TOPOLOGY, machine_shape
 from costmodel.exchange.tables.nccl_tests import nccl_rows
 from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError, Fault

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, Half, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
 from costmodel.exchange.huggingface.halves import compressed_attention, experts
 from costmodel.exchange.huggingface.patterns import as_many, layer_count
 from costmodel.exchange.huggingface.rules import assumed, same
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 _WINDOW, _SPARSE, _HEAVY = "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"

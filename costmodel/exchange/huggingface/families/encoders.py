@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Fact, Refusal, option
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, same
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 

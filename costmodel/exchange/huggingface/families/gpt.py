@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, Family, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Family, Refusal, option
 from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     dense,
@@ -33,7 +33,6 @@ from costmodel.exchange.huggingface.rules import (
     uncounted_parameters,
 )
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 FOUR_HIDDEN = times("hidden", 4)

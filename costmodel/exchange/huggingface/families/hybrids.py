@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, Half, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
 from costmodel.exchange.huggingface.halves import LayerHalves, Mixer, single_half, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     MOST_LAYERS,
@@ -19,7 +19,6 @@ from costmodel.exchange.huggingface.patterns import (
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed, same
 from costmodel.exchange.imported import OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 _MAMBA_QUIET = (

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from costmodel.exchange.huggingface.families.remote import REMOTE
 from costmodel.exchange.huggingface.families.selective import INNER, RANK
-from costmodel.exchange.huggingface.family import Config, Half, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Half, Refusal, option
 from costmodel.exchange.huggingface.halves import attention, mlp, selective_scan
 from costmodel.exchange.huggingface.patterns import layer_count
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 NO, YES = Fact(False), Fact(True)
 _CONVOLUTION = "the convolution of the document's selective scan has a bias"

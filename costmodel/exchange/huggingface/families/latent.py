@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Refusal
+from costmodel.exchange.huggingface.family import Fact, Refusal, option
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,
     dense,
@@ -17,7 +17,6 @@ from costmodel.exchange.huggingface.rules import (
     SHARED_WIDTH,
     uncounted_parameters,
 )
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 NO_HEADS = ("kv_heads", "head_dim")  # latent attention has widths of its own

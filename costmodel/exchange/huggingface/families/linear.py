@@ -7,7 +7,7 @@ from typing import Any
 from costmodel.exchange.huggingface.families.latent import DEEPSEEK_V3
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Config, Refusal
+from costmodel.exchange.huggingface.family import Config, Fact, Refusal, option
 from costmodel.exchange.huggingface.halves import Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,
@@ -21,7 +21,6 @@ from costmodel.exchange.huggingface.patterns import (
     sparse_steps,
 )
 from costmodel.exchange.huggingface.rules import latent_biases, same, uncounted_parameters
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.exchange.huggingface.family import Family, Refusal
+from costmodel.exchange.huggingface.family import Fact, Family, Refusal, option
 from costmodel.exchange.huggingface.halves import standard_layer
 from costmodel.exchange.huggingface.patterns import (
     by_type,
@@ -24,7 +24,6 @@ from costmodel.exchange.huggingface.rules import (
     same,
     uncounted_parameters,
 )
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 ALTERNATING = layers(by_type(full_every), dense)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
 from costmodel.exchange.huggingface.families.mixtures import QWEN_2_MOE
-from costmodel.exchange.huggingface.family import Config, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Refusal, option
 from costmodel.exchange.huggingface.halves import Feed, Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,
@@ -24,7 +24,6 @@ from costmodel.exchange.huggingface.patterns import (
 )
 from costmodel.exchange.huggingface.rules import CHUNKS, SHARED_WIDTH, same
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 

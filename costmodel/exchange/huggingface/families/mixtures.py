@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.exchange.huggingface.families.llama import EVEN_HEADS, LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Config, Refusal
+from costmodel.exchange.huggingface.family import Config, Fact, Refusal, option
 from costmodel.exchange.huggingface.halves import Mixer
 from costmodel.exchange.huggingface.patterns import (
     by_mlp_type,
@@ -28,7 +28,6 @@ from costmodel.exchange.huggingface.rules import (
     SHARED_WIDTH,
     same,
 )
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 AS_MLP = same("ffn_hidden")

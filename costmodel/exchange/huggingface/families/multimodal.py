@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
 from costmodel.exchange.huggingface.families.mixtures import GLM_4_MOE, QWEN_2_MOE
+from costmodel.exchange.huggingface.family import Fact, option
 from costmodel.exchange.huggingface.patterns import (
     by_type,
     dense,
@@ -15,7 +16,6 @@ from costmodel.exchange.huggingface.patterns import (
     windows_from,
 )
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, same
-from costmodel.exchange.values.option_table import Fact, option
 
 YES, NO = Fact(True), Fact(False)
 

@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from costmodel.exchange.huggingface.families.llama import LLAMA, PLAIN
-from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
+from costmodel.exchange.huggingface.family import (
+    Config,
+    DerivedValue,
+    Fact,
+    Family,
+    ForeignOption,
+    Half,
+    Refusal,
+    option,
+)
 from costmodel.exchange.huggingface.halves import LayerHalves, standard_layer
 from costmodel.exchange.huggingface.patterns import (
     dense,
@@ -23,7 +32,6 @@ from costmodel.exchange.huggingface.patterns import (
 from costmodel.exchange.huggingface.rules import same
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.exchange.values.option_table import DerivedValue, Fact, ForeignOption, option
 
 YES, NO = Fact(True), Fact(False)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costmodel.exchange.huggingface.families.llama import LLAMA
-from costmodel.exchange.huggingface.family import Config, Refusal
+from costmodel.exchange.huggingface.family import Config, DerivedValue, Fact, Refusal, option
 from costmodel.exchange.huggingface.halves import LayerHalves, single_half
 from costmodel.exchange.huggingface.patterns import layer_count
 from costmodel.exchange.huggingface.rules import HIDDEN_BY_HEADS, assumed
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.values.option_table import DerivedValue, Fact, option
 
 YES, NO = Fact(True), Fact(False)
 _QUIET = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.exchange.imported import Imported, LossKind
+from costmodel.exchange.imported import VERDICTS, Imported, Loss, LossKind
 from costmodel.exchange.models import worded
 from costmodel.explore.import_file import ImportedFile, is_fixed, origins
 from costmodel.report.terminal.style.answer import head
@@ -33,6 +33,7 @@ def summary(read: ImportedFile, written: Path | None) -> list[Line]:
     values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
     lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
     lines += [CellTable(("key", "value", "from"), values, "kll")]
+    lines += _read(found)
     lines += [line for kind in _KINDS for line in _losses(found, kind)]
     lines += [styled(f"  ▲ {fault.code} {fault.with_near_word}", WARN) for fault in found.warnings]
     lines += [styled(f"  ? {fault.sentence}: {fault.hint}", WARN) for fault in found.missing]
@@ -58,14 +59,24 @@ def _plain(value: Any) -> str:
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
 
 
+def _read(found: Imported) -> list[Line]:
+    """Keys that were read, in few lines."""
+    names = [key.name for key in found.keys if key.verdict == "read"]
+    return [styled("  read: in the document", HEAD), styled(f"    {', '.join(names)}", DIM)] if names else []
+
+
 def _losses(found: Imported, kind: LossKind) -> list[Line]:
-    """Losses of one class; those without cost in few lines."""
+    """Losses of one class; those without cost in few lines, and all keys that are not known."""
     losses = [loss for loss in found.losses if loss.kind == kind]
-    if not losses:
+    sentences = [loss.sentence for loss in losses]
+    stated = " ".join(sentences)
+    named = [key for key in found.keys if key.verdict == VERDICTS[kind] and key.name not in stated]
+    title = styled(f"  {VERDICTS[kind]}: {_WORDS[kind]}", HEAD)
+    if not (losses or named):
         return []
-    title = styled(f"  {kind}: {_WORDS[kind]}", HEAD)
     if kind == "ignored":
-        return [title, styled(f"    {', '.join(loss.sentence for loss in losses)}", DIM)]
+        return [title, styled(f"    {', '.join([*sentences, *(key.name for key in named)])}", DIM)]
+    losses += [Loss(kind, f"{key.name}: not known", key.place) for key in named]
     places = [f"{loss.place.file}:{loss.place.line}" if loss.place and loss.place.line else "" for loss in losses]
     rows = [(place, worded(loss).removeprefix(f"{kind}: ")) for place, loss in zip(places, losses, strict=True)]
     return [title, CellTable(("", ""), rows, "kl", headed=False, indent="    ", style=WARN)]
@@ -93,6 +104,10 @@ def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
         "losses": [
             {"kind": loss.kind, "sentence": loss.sentence, "line": loss.place.line if loss.place else None}
             for loss in found.losses
+        ],
+        "keys": [
+            {"key": key.name, "verdict": key.verdict, "line": key.place.line if key.place else None}
+            for key in found.keys
         ],
         "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
         "missing": [{"code": fault.code, "sentence": fault.sentence, "help": fault.hint} for fault in found.missing],

@@ -1,1 +1,0 @@
-"""Shapes of machines, as their own tools print them."""

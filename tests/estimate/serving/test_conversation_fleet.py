@@ -14,10 +14,14 @@ from estimate.serving.cases import Figures, costs
 ROOM = ("cluster.nodes=128", "workload.turns=4")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rate", [1, 4, 9, 13])
 @pytest.mark.parametrize("limits", ["limits={}", "limits={tpot: {at_most: 40 ms}}"])
 def test_the_fewest_replicas_whose_own_hits_are_enough(rate: int, limits: str) -> None:
-    """Two replicas of a turn find half of it: what one with all of it answers says nothing about them."""
+    """Two replicas of a turn find half of it: what one with all of it answers says nothing about them.
+
+    A share of rates with limits, unless --whole asks for all.
+    """
     load = (*ROOM, f"workload.rate={rate} /s", limits)
     needed = costs(*load)["replicas_needed"]
     wanted = rate * (1.25 if limits == "limits={}" else 1.0)

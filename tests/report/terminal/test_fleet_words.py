@@ -123,7 +123,7 @@ SCENARIO = ("serve-llama-3.1-70b", "--set")
     "asked",
     [
         (*JOB, "--rate", "2", "--gpus", "16"),  # one replica of one GPU
-        (*JOB, "--rate", "400", "--gpus", "16"),  # more than the cluster holds
+        pytest.param((*JOB, "--rate", "400", "--gpus", "16"), marks=pytest.mark.whole),  # more than the cluster holds
         (*JOB, "--rate", "2", "--gpus", "16", "--set", "search.disaggregated=true", "--set",
          "limits.worst_gap.at_most=10ms"),
         (*SCENARIO, "workload.rate=50 /s"),

@@ -193,13 +193,13 @@ def _serving() -> WorkloadWords:
 
 
 def _serving_conclusion(answer: ServingAnswer) -> str:
-    from costmodel.report.page.serving_page import serving_conclusion
+    from costmodel.report.terminal.serving.serving_estimate import serving_conclusion
 
     return serving_conclusion(answer)
 
 
 def _rl_conclusion(answer: RlAnswer) -> str:
-    from costmodel.report.page.rl_page import rl_conclusion
+    from costmodel.report.terminal.rl.rl_estimate import rl_conclusion
 
     return rl_conclusion(answer)
 

@@ -26,13 +26,13 @@ BUDGETS = {
     "exchange": 4_550,
     "exchange/exporters": 2_550,
     "exchange/importers": 11_050,
-    "explore": 14_150,  # searches of reinforcement learning over values, and their front
-    "explore/serving": 3_700,
+    "explore": 14_650,  # one search for every workload: its space, tally, variants and folder
+    "explore/serving": 3_500,
     "ground": 1_900,
     "report": 1_700,  # with the document that all faces draw
-    "report/answers": 2_050,  # terminal, page and plain values of a question in one place
-    "report/page": 3_850,
-    "report/terminal": 9_200,
+    "report/answers": 3_750,  # terminal, page and plain values of a question in one place
+    "report/page": 3_400,
+    "report/terminal": 7_700,
 }
 SLACK, STEP = 300, 50  # of budgets
 
@@ -50,9 +50,9 @@ CEILINGS = {
     "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
     "files": Ceiling(870, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(39, slack=5),
-    "imports in the longest chain": Ceiling(73, slack=2, target=25),
+    "imports in the longest chain": Ceiling(68, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),
-    "modules in import circles": Ceiling(23, slack=0),
+    "modules in import circles": Ceiling(19, slack=0),
 }
 RAISED = "Raise this limit only in a commit whose message gives the reason"
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # Schemas of training are imported where a scenario trains: a fifth of the time of an answer about serving.
 
-_RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
+RESULTS = {"costmodel/result/": "v1", "costmodel/search/": "v2"}  # schemas of answers as --json writes them
 ACCELERATOR = ("cluster.node.accelerator", "cluster.node")  # where a scenario names it, or what holds it
 
 
@@ -171,11 +171,12 @@ def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
     """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
     tree, shown = reader.tree("scenario", name, piped=True)
     schema = tree.get("schema") if isinstance(tree, dict) else None
-    if not isinstance(schema, str) or not schema.startswith(_RESULT):
+    kind = next((kind for kind in RESULTS if isinstance(schema, str) and schema.startswith(kind)), None)
+    if kind is None:
         return tree, shown
-    if schema != f"{_RESULT}v1":
+    if schema != f"{kind}{RESULTS[kind]}":
         place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
-        raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
+        raise fail("D011", f"this is {schema}, and {kind}{RESULTS[kind]} is read here", place, hint)
     check_seal(tree, "result", shown, "write it again with --json")
     reader.another = written_by_another(tree, "result", shown)
     inner = tree.get("scenario")

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from costmodel.documents.reader.rl_scenario import RlCase
-from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
-from costmodel.ground.units import gib, percent, rounded_percent, significant
-from costmodel.report.answers.rl_search import splits, why_section
+from costmodel.ground.units import gib, percent
+from costmodel.report.answers.search import plans_section, why_section
+from costmodel.report.answers.search_rl import RlWords
 from costmodel.report.answers.sensitivity import tornado
-from costmodel.report.document import Value, Verdict, chance_verdict
-from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
+from costmodel.report.document import Headline, Value, Verdict, chance_verdict
+from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.rl_parts import (
     memory_part,
@@ -28,7 +28,7 @@ from costmodel.report.page.rl_parts import (
 from costmodel.report.page.run_page import wall_part
 from costmodel.report.page.shared_parts import bands_part, inputs_part, kept_limits, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.rl.rl_estimate import bound_by
+from costmodel.report.terminal.rl.rl_estimate import rl_conclusion
 from costmodel.report.terminal.rl.rl_formatting import iteration_words, reason, result
 from costmodel.report.terminal.rl.rl_run import run_shares
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
@@ -74,7 +74,8 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     *ahead, results, held = page.parts
     made = [*ahead]
     if found is not None:
-        shown = [splits(found), *([why_section(found)] if found.tally.refused else [])]
+        words = RlWords(found)
+        shown = [plans_section(words), *([why_section(words)] if any(found.tally.refused.values()) else [])]
         made += [section_part(each, traces) for each in shown]
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
@@ -84,7 +85,8 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     lead += "deviations. The lengths of answers decide: state those of your own log."
     made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, traces)))
     made += [results, held, scenario_part(facts.case)]
-    data = {"trace": traces.data()} | ({} if found is None else section_data(splits(found), facts.case))
+    rows = {} if found is None else section_data(plans_section(RlWords(found)), facts.case, traces)
+    data = {"trace": traces.data()} | rows
     conclusion = f"{page.conclusion}{_best_words(facts)}"
     return HtmlPage(page.title, page.subtitle, conclusion, page.verdict, page.headlines, made, page.findings, commands,
                     data)  # fmt: skip
@@ -107,29 +109,6 @@ def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
     value = costs[name]
     known = value if math.isfinite(value) else None
     return Value(result(name, value), known, machine_name(name), traces.of(name) if known is not None else None)
-
-
-def rl_conclusion(answer: RlAnswer) -> str:
-    """The answer in a sentence or two."""
-    if answer.refused:
-        return f"This plan is not valid: {reason(answer, answer.refused[0]).rstrip('.')}. Nothing was computed."
-    costs = answer.costs
-    time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
-    if "M001" in answer.broken:
-        return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
-    ahead = ""
-    if answer.run is not None and not math.isnan(costs["goodput"]):
-        share, lasts = percent(costs["goodput"]), costs["run_time"]
-        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
-        ahead = f"{taken}{share} of its time are iterations that count. "
-    rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
-    chance = costs["fit_chance"]
-    sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
-    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits{sure} ({gib(costs['memory_peak'])} of "
-    stated += f"{gib(answer.memory.usable)} GiB)."
-    stated = f"{stated} Bound by {bound_by(answer)}."
-    broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"
 
 
 def findings(answer: RlAnswer) -> Iterator[tuple[Verdict, str]]:

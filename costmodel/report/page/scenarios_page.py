@@ -27,8 +27,10 @@ from costmodel.report.page.values import Figures
 from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.rl import rl_formatting
+from costmodel.report.terminal.rl.rl_estimate import rl_conclusion
 from costmodel.report.terminal.rl.rl_tree import RlDrawing
 from costmodel.report.terminal.serving import serving_formatting
+from costmodel.report.terminal.serving.serving_estimate import serving_conclusion
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -115,7 +117,7 @@ def _serving_entry(facts: ServingFacts) -> ScenarioEntry:
         return [*token, serving_page.memory_part(answer, traces)]
 
     return ScenarioEntry(
-        "serving", title(facts.case), serving_formatting.plan_words(answer), serving_page.serving_conclusion(answer),
+        "serving", title(facts.case), serving_formatting.plan_words(answer), serving_conclusion(answer),
         not answer.refused, not (answer.refused or answer.broken), {} if answer.refused else answer.costs,
         lambda: facts.nodes, ServingDrawing, lambda traces: partial(serving_page.value_of, answer.costs, traces),
         sections, lambda: serving_page.findings(answer), lambda: serving_json.estimate(answer)["plans"],
@@ -130,7 +132,7 @@ def _rl_entry(facts: RlFacts) -> ScenarioEntry:
         return [rl_parts.phases_part(answer, cell_of, traces), rl_parts.memory_part(answer, cell_of, traces)]
 
     return ScenarioEntry(
-        "rl", title(facts.case), both_words(answer), rl_page.rl_conclusion(answer), not answer.refused,
+        "rl", title(facts.case), both_words(answer), rl_conclusion(answer), not answer.refused,
         answer.works, {} if answer.refused else answer.costs, lambda: facts.nodes, RlDrawing,
         lambda traces: partial(rl_page.value_of, answer.costs, traces),
         sections,

@@ -14,9 +14,9 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.workloads import workload_of
-from costmodel.ground.units import gib, percent, show_memory, significant, time_unit
-from costmodel.report.document import Cell, Value, Verdict, chance_verdict
-from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
+from costmodel.ground.units import gib, show_memory, time_unit
+from costmodel.report.document import Cell, Headline, Value, Verdict, chance_verdict
+from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
@@ -25,8 +25,8 @@ from costmodel.report.page.shared_parts import inputs_part, kept_limits, remark_
 from costmodel.report.page.trace import Traces
 from costmodel.report.page.values import memory_role, seconds, term_role
 from costmodel.report.terminal.serving.serving_communication import sent
-from costmodel.report.terminal.serving.serving_estimate import BINDS, bound_words
-from costmodel.report.terminal.serving.serving_formatting import TERMS, has_limits, plan_words, result, share_words
+from costmodel.report.terminal.serving.serving_estimate import bound_words, serving_conclusion
+from costmodel.report.terminal.serving.serving_formatting import TERMS, plan_words, result
 from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 from costmodel.report.terminal.style.formatting import BAND, between
@@ -70,39 +70,6 @@ def value_of(costs: dict[str, float], traces: Traces, name: str) -> Value:
     value = costs[name]
     trace = traces.of(name) if math.isfinite(value) else None
     return Value(result(name, value), value if math.isfinite(value) else None, machine_name(name), trace)
-
-
-def serving_conclusion(answer: ServingAnswer) -> str:
-    """The answer in a sentence or two."""
-    if answer.refused:
-        code = answer.refused[0]
-        return f"This plan is not valid: {reason(answer, code)}. Nothing was computed."
-    if "M001" in answer.broken:
-        return f"This plan does not fit: {reason(answer, 'M001')}."
-    costs = answer.costs
-    if not math.isfinite(costs["ttft"]):
-        most = result("saturation_per_s", costs["saturation_per_s"])
-        return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
-    times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
-    rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
-    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
-    broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_words(answer)} {rate}"
-
-
-def _chance_words(answer: ServingAnswer) -> str:
-    """That all limits are met, or without limits the load is answered, and with which chance."""
-    chance = answer.costs[OWN]
-    met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
-    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {share_words(chance, 0)}."
-
-
-def _largest(answer: ServingAnswer) -> str:
-    """The longest term of the time per token."""
-    costs = answer.costs
-    words, value = max(((words, costs[name]) for words, name in TERMS), key=lambda item: item[1])
-    words = {"prompts between": "prompts of other requests in between"}.get(words, words)
-    return f"The largest part of a token's time is {words}, {percent(value / costs['tpot'])}."
 
 
 def _headlines(answer: ServingAnswer, cell_of: CellOf) -> list[Headline]:

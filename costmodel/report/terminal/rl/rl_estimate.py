@@ -6,11 +6,12 @@ import math
 
 from rich.text import Text
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.ground.units import counted, gib, rounded_dollars, show_time, significant
-from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, result, titled
+from costmodel.ground.units import counted, gib, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, reason, result, titled
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.remark_lines import assumed_lines
@@ -141,3 +142,26 @@ def _next(answer: RlAnswer) -> list[Line]:
     if answer.inputs.engines is not None:
         lines.append(following(case, "search", before="     "))
     return lines
+
+
+def rl_conclusion(answer: RlAnswer) -> str:
+    """The answer in a sentence or two."""
+    if answer.refused:
+        return f"This plan is not valid: {reason(answer, answer.refused[0]).rstrip('.')}. Nothing was computed."
+    costs = answer.costs
+    time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
+    if "M001" in answer.broken:
+        return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
+    ahead = ""
+    if answer.run is not None and not math.isnan(costs["goodput"]):
+        share, lasts = percent(costs["goodput"]), costs["run_time"]
+        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
+        ahead = f"{taken}{share} of its time are iterations that count. "
+    rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
+    chance = costs["fit_chance"]
+    sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
+    stated = f"{rate[0].upper()}{rate[1:]}, and the plan fits{sure} ({gib(costs['memory_peak'])} of "
+    stated += f"{gib(answer.memory.usable)} GiB)."
+    stated = f"{stated} Bound by {bound_by(answer)}."
+    broken = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"

@@ -394,3 +394,36 @@ def _energy(costs: dict[str, float]) -> list[Line]:
     each = result("energy_per_token", costs["energy_per_token"])
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
     return [styled(f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total")]
+
+
+def serving_conclusion(answer: ServingAnswer) -> str:
+    """The answer in a sentence or two."""
+    if answer.refused:
+        code = answer.refused[0]
+        return f"This plan is not valid: {reason(answer, code)}. Nothing was computed."
+    if "M001" in answer.broken:
+        return f"This plan does not fit: {reason(answer, 'M001')}."
+    costs = answer.costs
+    if not math.isfinite(costs["ttft"]):
+        most = result("saturation_per_s", costs["saturation_per_s"])
+        return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
+    times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
+    rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
+    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
+    broken = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_words(answer)} {rate}"
+
+
+def _chance_words(answer: ServingAnswer) -> str:
+    """That all limits are met, or without limits the load is answered, and with which chance."""
+    chance = answer.costs[OWN]
+    met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
+    return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {share_words(chance, 0)}."
+
+
+def _largest(answer: ServingAnswer) -> str:
+    """The longest term of the time per token."""
+    costs = answer.costs
+    words, value = max(((words, costs[name]) for words, name in TERMS), key=lambda item: item[1])
+    words = {"prompts between": "prompts of other requests in between"}.get(words, words)
+    return f"The largest part of a token's time is {words}, {percent(value / costs['tpot'])}."

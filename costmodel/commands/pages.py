@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.pipelines import Pipelines
-    from costmodel.explore.search.search import TrainingSearch
-    from costmodel.explore.serving.found_plans import ServiceSearch
     from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.terminal.style.layout import Line
@@ -136,21 +134,6 @@ def of_run(asked: ExplainedAnswer) -> dict[str, Form]:
     return page_forms(page, figure)
 
 
-def of_search(found: TrainingSearch) -> dict[str, Form]:
-    """The page of a search, and its plans as points."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import search_parts
-        from costmodel.report.page.search_page import search_page
-
-        return (
-            lambda: search_page(found, command_line()),
-            lambda: search_parts.front_figure(found) if found.best else None,
-        )
-
-    return _late_forms(drawn)
-
-
 def of_validation(found: Scoreboard) -> dict[str, Form]:
     """The page of measured and predicted figures."""
 
@@ -188,20 +171,6 @@ def of_serving_plan(case: ServingCase, asked: ServingAnswer, figure: str = "time
         return token_figure(asked) if ServingFacts(case, asked).settled else None
 
     return page_forms(page, draw)
-
-
-def of_serving_search(found: ServiceSearch) -> dict[str, Form]:
-    """The page of a serving search."""
-
-    def drawn() -> Drawn:
-        from costmodel.report.page import serving_parts as parts
-
-        return (
-            lambda: parts.search_page(found, command_line()),
-            lambda: parts.plans_figure(found) if found.best else None,
-        )
-
-    return _late_forms(drawn)
 
 
 # ── reinforcement learning ───────────────────────────────────────────────────────────────────────────────────────────

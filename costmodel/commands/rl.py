@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, searching, without
+from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
@@ -58,22 +58,11 @@ def run(case: LoadedScenario, *, verbose: bool) -> Reply:
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.explore.rl.search_splits import search as search_space
-    from costmodel.report.answers import rl_search as report
+    from costmodel.report.answers.search_rl import RlWords
 
-    if asked.pareto and asked.why_not:
-        without("reinforcement learning", ["--why-not beside --pareto"], "leave --pareto out")
     with searching(asked, case) as how:
         found = search_space(reinforced(case), asked.top or TOP, asked.over, asked.pareto, how)
-    rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
-    works = bool(found.front.rows) if found.front else found.works
-    return pages.drawn(
-        lambda: report.search(found, why_not=asked.why_not),
-        lambda: report.search_json(found),
-        rows,
-        yes=works,
-        stopped=found.stopped,
-        found=found,
-    )
+    return search_reply(RlWords(found), asked)
 
 
 def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:

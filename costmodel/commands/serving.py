@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion, no_answer, searching, without
+from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
@@ -122,37 +122,17 @@ def run(case: LoadedScenario, *, verbose: bool) -> Reply:
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
     from costmodel.estimate.serving.serving_inputs import inputs_of
-
-    if asked.pareto and asked.why_not:
-        hint = "leave --pareto out; a front has only plans that no other beats"
-        without("a scenario that serves", ["--why-not beside --pareto"], hint)
-    inputs = inputs_of(serving(case))
-    if asked.pareto:
-        from costmodel.explore.serving.pareto import front
-        from costmodel.report.terminal.serving import serving_front as report
-
-        with searching(asked, case) as how:
-            points = front(inputs, asked.pareto, asked.over, how)
-        lines, result = lambda: report.front(points, asked.top or FRONT), lambda: report.front_json(points)
-        return Reply(
-            lines,
-            result,
-            "pareto.plans",
-            yes=bool(points.front and points.front.rows),
-            stopped=points.stopped,
-            found=points,
-        )
+    from costmodel.explore.serving.pareto import front
     from costmodel.explore.serving.search_layouts import search as search_space
     from costmodel.explore.serving.search_remedies import with_search_remedies
-    from costmodel.report.machine.serving_search_json import search_json
-    from costmodel.report.terminal.serving import serving_search
+    from costmodel.report.answers.search_service import ServiceWords
 
+    inputs = inputs_of(serving(case))
     with searching(asked, case) as how:
-        found = search_space(inputs, asked.top or TOP, asked.over, how)
-    found = with_search_remedies(found)
-    rows, forms = "refused" if asked.why_not else "plans", pages.of_serving_search(found)
-    lines, result = lambda: serving_search.search(found, why_not=asked.why_not), lambda: search_json(found)
-    return Reply(lines, result, rows, yes=found.works, stopped=found.stopped, others=forms, found=found)
+        if asked.pareto:
+            return search_reply(ServiceWords(front(inputs, asked.pareto, asked.over, how)), asked)
+        found = with_search_remedies(search_space(inputs, asked.top or TOP, asked.over, how))
+    return search_reply(ServiceWords(found), asked)
 
 
 def report(case: LoadedScenario) -> Reply:

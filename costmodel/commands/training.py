@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
-from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.counts import number_of
@@ -113,21 +113,14 @@ def explain_plan(case: LoadedScenario) -> Reply:
 
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     """The answer of `search`."""
-    from costmodel.explore.search.refusals import examples
     from costmodel.explore.search.search import search as search_space
-    from costmodel.explore.search.search import with_remedies
-    from costmodel.report.terminal.search import ranking
+    from costmodel.explore.search.search import with_examples, with_remedies
+    from costmodel.report.answers.search_training import TrainingWords
 
     with searching(asked, case) as how:
-        found = with_remedies(
-            search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
-        )
-    shown = examples(found) if asked.why_not else None
-    rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
-    count = asked.top or (FRONT if asked.pareto else TOP)
-    lines, result = lambda: ranking.search(found, count, shown), lambda: json_answer.search(found, shown)
-    forms = pages.of_search(found)
-    return Reply(lines, result, rows, yes=bool(found.best), stopped=found.stopped, others=forms, found=found)
+        found = search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
+        found = with_remedies(found)
+    return search_reply(TrainingWords(with_examples(found) if asked.why_not else found), asked)
 
 
 def report(case: LoadedScenario) -> Reply:

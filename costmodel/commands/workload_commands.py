@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
@@ -14,7 +15,10 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.search.rank import Plan
     from costmodel.explore.search.stream import SearchOptions
+    from costmodel.explore.search.variants import Inputs
+    from costmodel.report.answers.search import SearchWords
     from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
@@ -64,6 +68,24 @@ def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOpt
         )
 
 
+def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Reply:
+    """The answer of a search in every form."""
+    from costmodel.report.answers.search import search
+    from costmodel.report.answers.search_json import search_json
+
+    found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
+    rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
+    works = found.works if found.best or found.front is None else bool(found.front.rows)
+    return pages.drawn(
+        lambda: search(words, count, why_not=asked.why_not),
+        lambda: search_json(words),
+        rows,
+        yes=works,
+        stopped=found.stopped,
+        found=found,
+    )
+
+
 def _seconds(text: str) -> float:
     """How long to wait, in seconds."""
     from costmodel.explore.search.engine import WAIT
@@ -82,12 +104,6 @@ def _seconds(text: str) -> float:
 def no_answer(case: LoadedScenario, why: tuple[str, str]) -> CostModelError:
     """A fault for a question that a workload does not have: the reason, and what to ask instead."""
     return fail("C030", why[0], case.place("workload.kind") or Place(case.file), why[1])
-
-
-def without(workload: str, names: Sequence[str], instead: str) -> None:
-    """A fault for options that have no meaning for a workload."""
-    if names:
-        raise fail("C030", f"search of {workload} has no {', '.join(names)}", None, instead)
 
 
 class WorkloadCommands(Protocol):

@@ -14,6 +14,7 @@ from costmodel.ground.record import record
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.report.page.marks import SvgFigure
     from costmodel.report.terminal.style.layout import Line
 
@@ -51,10 +52,20 @@ class Value:
     value: float | None = None
     name: str = ""
     trace: int | None = None
-    opens: Callable[[TraceWriter], int] | None = None  # writes that trace, where the table is drawn on a page
+    opens: Callable[[TraceWriter], int | None] | None = None  # writes that trace, where the table is drawn on a page
 
 
 Cell = str | Value
+
+
+@record
+class Headline:
+    """One of the numbers at the head of a page."""
+
+    label: str
+    value: Value
+    note: str = ""
+    verdict: Verdict = "plain"
 
 
 def explained(text: str, value: float | None, name: str, line: str) -> Cell:
@@ -98,7 +109,7 @@ class Table:
     sortable: bool = False
     most: int | None = None
     whole: bool = False
-    data: Callable[[], Mapping[str, Any]] | None = None
+    data: Callable[[TraceWriter], Mapping[str, Any]] | None = None
     face: Face = "all"
 
 
@@ -129,7 +140,8 @@ class AnswerDocument:
     """One answer.
 
     head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
-    has by their codes. closing: the last lines of a terminal
+    has by their codes. closing: the last lines of a terminal. headlines: figures at the head of a page. nodes: how
+    figures were computed, for the traces of a page
     """
 
     case: LoadedScenario | None
@@ -141,3 +153,5 @@ class AnswerDocument:
     remarks: Sequence[Line] = ()
     remarked: Sequence[str] = ()
     closing: Sequence[Line] = ()
+    headlines: Sequence[Headline] = ()
+    nodes: Callable[[], Mapping[str, ExplainedFigure]] = dict

@@ -35,7 +35,7 @@ ANSWERS = {
     "memory": (("memory", NAME), "activations", "costmodel/result/v1"),
     "memory of a model": (("memory", "llama-3-70b"), "70,553,706,496 parameters", "costmodel/model-memory/v1"),
     "comm": (("comm", NAME), "reduce-scatter", "costmodel/result/v1"),
-    "search": (("search", NAME, "--top", "3"), "why not", "costmodel/result/v1"),
+    "search": (("search", NAME, "--top", "3"), "why not", "costmodel/search/v2"),
     "explain a figure": (("explain", NAME, "dp_exposed"), "source: ", "costmodel/explanation/v1"),
     "explain a word": (("explain", "busbw"), "busbw", "costmodel/page/v1"),
     "explain an equation": (("explain", "ring_time"), "gives", "costmodel/page/v1"),

@@ -118,7 +118,7 @@ def test_runs_that_were_measured(run: Any) -> None:
 @pytest.mark.parametrize("over", [(), ("--over", "cluster.nodes=2,4"), ("--pareto", "memory_peak,step_time")])
 def test_ranks_are_numbered(over: tuple[str, ...], run: Any) -> None:
     found = json.loads(run("search", NAME, "--top", "7", *over, "--json").out)
-    for plans in (found["plans"], found.get("pareto", {}).get("plans", [])):
+    for plans in (found["plans"], (found["pareto"] or {}).get("plans", [])):
         assert [plan["rank"] for plan in plans] == list(range(1, len(plans) + 1))
     assert [row["rank"] for row in rows(run, "search", NAME, "--top", "3", *over)][:3] == ["1", "2", "3"]
 

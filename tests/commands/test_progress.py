@@ -23,7 +23,7 @@ SERVING = "serve-llama-3.1-70b"
     [
         (
             ("search", NAME, "--workers", "1"),
-            r"[\d,]+ valid of [\d,]+ plans · best [\d.,]+ · [\d,]+/s",
+            r"[\d,]+ valid of [\d,]+ plans · best [\d.,]+ \S+ · [\d,]+/s",
             "Best: costmodel",
         ),
         (("sweep", NAME, "--over", "plan.tp=1,2,4,8"), r"\d of 4 combinations · [\d,]+/s", "4 points"),
@@ -42,7 +42,7 @@ SERVING = "serve-llama-3.1-70b"
 def test_a_line_on_a_terminal_that_goes_away(command: tuple[str, ...], line: str, answer: str) -> None:
     """Standard error is a terminal: count, rate and best so far; standard output holds the answer alone."""
     code = (
-        "import sys, runpy\nimport costmodel.explore.search.work_units as p, costmodel.commands.progress as w\n"
+        "import sys, runpy\nimport costmodel.explore.search.training_space as p, costmodel.commands.progress as w\n"
         "p.CANDIDATES_A_PIECE, w.AFTER = 64, 0.0\n"
         f"sys.argv = {['costmodel', *command]}\n"
         "runpy.run_module('costmodel', run_name='__main__')\n"

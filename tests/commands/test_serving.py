@@ -472,10 +472,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
         ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
     ]  # fmt: skip
     for value in found["values"]:
-        named = [
-            row for row in found["refused"] if all(row[key] == value[key] for key in ("cluster.node", "cluster.nodes"))
-        ]
-        assert value["candidates"] == value["safe"] + sum(row["plans"] for row in named)
+        assert value["candidates"] == value["safe"] + sum(value["refused"].values())
         assumed = value["cluster.node"] == "dgx-b200"
         assert value["best"]["price_assumed"] is assumed
         assert value["best"]["price_usd_per_gpu_h"] == pytest.approx(14.24 if assumed else 6.88, abs=0.005)
@@ -483,8 +480,11 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     out = run("search", NAME, *keys).out
     assert "at 14.24 USD/GPU/h (assumed: p6-b200, on demand" in out
     assert "2.50 USD/GPU/h is the price for dgx-h100 and was left out" in out
-    rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--format", "csv").out)))
-    assert {row["cluster.node"] for row in rows} == {"p5", "dgx-b200"}
+    rows = list(csv.DictReader(io.StringIO(run("search", NAME, *keys, "--why-not", "--format", "csv").out)))
+    refused = {code for value in found["values"] for code in value["refused"]}
+    assert {row["code"] for row in rows} == refused
+    for row in rows:
+        assert int(row["plans"]) == sum(value["refused"].get(row["code"], 0) for value in found["values"])
 
 
 def test_the_command_under_a_search_over_engines_gives_its_first_row(run: Any) -> None:

@@ -29,8 +29,7 @@ from costmodel.explore.search import training_space as searching
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.search import inputs_of_case, search
 from costmodel.explore.search.search_space import stem
-from costmodel.explore.search.training_space import TrainingSpace
-from costmodel.explore.search.work_units import GridPart, grid_parts
+from costmodel.explore.search.training_space import GridPart, TrainingSpace, grid_parts
 from costmodel.ground.plan_sizes import SIZES
 
 NATURAL = ("llama-3-70b-512", "gpt-3-175b-1024", "deepseek-v3-2048")

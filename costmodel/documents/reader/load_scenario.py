@@ -23,18 +23,19 @@ from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
-_RESULT = "costmodel/result/"  # and the version: the schema of answers as --json writes them
+RESULTS = {"costmodel/result/": "v1", "costmodel/search/": "v2"}  # schemas of answers as --json writes them
 
 
 def scenario_tree(reader: DocumentReader, name: str) -> tuple[Any, str]:
     """The tree of a scenario by name, path or '-', or of the one that a result holds, and how its file is shown."""
     tree, shown = reader.tree("scenario", name, piped=True)
     schema = tree.get("schema") if isinstance(tree, dict) else None
-    if not isinstance(schema, str) or not schema.startswith(_RESULT):
+    kind = next((kind for kind in RESULTS if isinstance(schema, str) and schema.startswith(kind)), None)
+    if kind is None:
         return tree, shown
-    if schema != f"{_RESULT}v1":
+    if schema != f"{kind}{RESULTS[kind]}":
         place, hint = getattr(schema, "place", None) or Place(shown), "write it again with this version"
-        raise fail("D011", f"this is {schema}, and {_RESULT}v1 is read here", place, hint)
+        raise fail("D011", f"this is {schema}, and {kind}{RESULTS[kind]} is read here", place, hint)
     check_seal(tree, "result", shown, "write it again with --json")
     reader.another = written_by_another(tree, "result", shown)
     inner = tree.get("scenario")

@@ -8,6 +8,7 @@ from dataclasses import field
 
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.reader.foreign_prices import ForeignPrice
+from costmodel.documents.reader.load_scenario import RESULTS
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.estimate.evaluate.answer_facts import Subject, facts_of
@@ -136,7 +137,7 @@ def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Inpu
 def is_stored(case: LoadedScenario) -> bool:
     """Whether a scenario is that of a result as it was written with --json."""
     stored = next(iter(case.trees.values()), None)
-    return isinstance(stored, dict) and str(stored.get("schema")).startswith("costmodel/result/")
+    return isinstance(stored, dict) and str(stored.get("schema")).startswith(tuple(RESULTS))
 
 
 def side(name: str, answer: Answer) -> Side:

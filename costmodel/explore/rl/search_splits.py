@@ -70,7 +70,6 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
     """What a search found: the best plan of each split, those that work first."""
 
     yours: RlAnswer | None
-    your_rank: int | None = None
     made: dict[str, RlAnswer] = field(default_factory=dict, repr=False)
 
     @property
@@ -181,9 +180,7 @@ def search(
     stopped, total = through(space, variants, tally, how)
     if tally.front is not None and not tally.safe:
         tally.settle(NOT_SAFE)
-    found = RlSearch(variants, tally, yours, time.perf_counter() - since, total, stopped, safe)
-    found.your_rank = tally.better_than_yours + 1 if is_ranked else None
-    return found
+    return RlSearch(variants, tally, yours, time.perf_counter() - since, total, stopped, safe, is_ranked)
 
 
 def _searched(steps: TrainerSteps, case: LoadedScenario) -> RlSearched:

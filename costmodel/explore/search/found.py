@@ -22,8 +22,8 @@ from costmodel.ground.errors import CostModelError
 class SearchResult(Generic[Inputs, Plan]):
     """The result of a search; if stopped, for the plans so far.
 
-    yours: the scenario's own plan. chance: the result that is the chance of a plan to work. safe: the one that the
-    search prefers, where no limit states one; total: the work of the whole search
+    yours: the scenario's own plan. is_ranked: whether it has a place among the others. total: the work of the whole
+    search. safe: the chance to work that it prefers, where no limit states one
     """
 
     variants: Variants[Inputs]
@@ -33,6 +33,17 @@ class SearchResult(Generic[Inputs, Plan]):
     total: int
     stopped: bool = False
     safe: float | None = None
+    is_ranked: bool = True
+
+    @property
+    def your_rank(self) -> int | None:
+        """The rank of the scenario's own plan."""
+        return self.tally.better_than_yours + 1 if self.yours is not None and self.is_ranked else None
+
+    @property
+    def expected(self) -> Plan | None:
+        """The best plan whatever its chance, where that is better than the first of those that are shown."""
+        return next(iter(self.tally.expected.rows), None)
 
     @property
     def inputs(self) -> Inputs:

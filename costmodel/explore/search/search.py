@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+import numpy as np
+
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input
+from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.plan_batch import Block, one_row
+from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.bands import first_faster, with_bands
@@ -23,9 +29,10 @@ from costmodel.explore.search.found import SearchResult, through
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
+from costmodel.explore.search.search_space import candidates, grids
 from costmodel.explore.search.stream import SearchOptions
 from costmodel.explore.search.tally import NO_VARIANT
-from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally
+from costmodel.explore.search.training_space import NOT_SAFE, Ranked, TrainingSpace, TrainingTally
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.plan_sizes import SIZES
@@ -155,7 +162,7 @@ def search(
     _add_bands(variants, tally)
     elapsed = time.perf_counter() - began
     chances = first_faster(inputs, tally.top.rows) if safe is None or tally.safe else ()
-    return TrainingSearch(variants, tally, yours, elapsed, total, stopped, safe, chances)
+    return TrainingSearch(variants, tally, yours, elapsed, total, stopped, safe, chances=chances)
 
 
 def inputs_of_case(case: LoadedScenario) -> TrainingInputs:
@@ -228,3 +235,54 @@ def _banded(variants: Variants[TrainingInputs], rows: Sequence[Ranked]) -> list[
         for place, row in zip(mine, with_bands(variants.of(variant), [rows[at] for at in mine]), strict=True):
             found[place] = row
     return found
+
+
+# ── Examples of refused plans ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_examples(found: TrainingSearch) -> TrainingSearch:
+    """The same result with an example of each counted reason."""
+    for code, row in examples(found).items():
+        found.tally.part(row.variant).examples[code] = row
+    return found
+
+
+def examples(found: TrainingSearch) -> dict[str, Ranked]:
+    """The first plan of the space for each counted reason; stops when there is one for each."""
+    wanted = {code for code, count in found.tally.refused.items() if count and code != NO_PRECISION}
+    shown: dict[str, Ranked] = {}
+    for variant in (part.number for part in found.parts if part.fault is None):
+        inputs = found.inputs_of(variant)
+        for block in itertools.chain.from_iterable(map(candidates, grids(inputs))):
+            if wanted <= shown.keys():
+                return shown
+            for code, refused in _refused(inputs, block, wanted - shown.keys(), found.safe):
+                shown.setdefault(code, _example(inputs, refused, code, variant))
+    return shown
+
+
+def _refused(
+    inputs: TrainingInputs, block: Block, missing: set[str], safe: float | None
+) -> Iterator[tuple[str, Block]]:
+    """The rows of a block by their first reason."""
+    for check in CHECKS:
+        broken = check.refused(inputs, block)
+        if broken.any():
+            yield check.code, block.at(broken)
+            block = block.at(~broken)
+    if not len(block) or not missing.difference(check.code for check in CHECKS):
+        return
+    keep = np.ones(len(block), dtype=bool)
+    costs = evaluate(inputs, block).costs
+    risky = () if safe is None else ((NOT_SAFE, costs.column("fit_chance") < safe),)
+    for code, broken in (*unacceptable(inputs, costs), *risky):
+        if (keep & broken).any():
+            yield code, block.at(keep & broken)
+        keep &= ~broken
+
+
+def _example(inputs: TrainingInputs, refused: Block, code: str, variant: int) -> Ranked:
+    sizes = {name: float(getattr(refused, name)[0]) for name in SIZES}
+    valid = code not in {check.code for check in CHECKS}
+    costs = evaluate(inputs, one_row(refused.structure, **sizes)).costs.row() if valid else {}
+    return Ranked(refused.structure, sizes, costs, 0.0, variant)

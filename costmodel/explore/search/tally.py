@@ -135,15 +135,18 @@ class Tally(Generic[Plan]):
         self.work += other.work
 
     def of_variant(self, variant: int) -> Tally[Plan]:
-        """The same result, its plans assigned to a variant of the scenario."""
-        if variant:
-            for _, best in self.lists():
-                best.rows = [replace(row, variant=variant) for row in best.rows]
-            part = self.parts[variant] = self.parts.pop(0)
-            part.number = variant
-            part.best = part.best and replace(part.best, variant=variant)
-            part.surest = part.surest and replace(part.surest, variant=variant)
-            part.examples = {code: replace(row, variant=variant) for code, row in part.examples.items()}
+        """The same result, its plans assigned to a variant of the scenario; a plan of several lists stays one."""
+        if not variant:
+            return self
+        part = self.parts[variant] = self.parts.pop(0)
+        rows = [row for _, best in self.lists() for row in best.rows]
+        rows += [*part.examples.values(), *(row for row in (part.best, part.surest) if row is not None)]
+        moved = {id(row): replace(row, variant=variant) for row in rows}
+        for _, best in self.lists():
+            best.rows = [moved[id(row)] for row in best.rows]
+        part.number = variant
+        part.best, part.surest = moved.get(id(part.best)), moved.get(id(part.surest))
+        part.examples = {code: moved[id(row)] for code, row in part.examples.items()}
         return self
 
     def lists(self) -> Iterator[tuple[str, Top[Plan] | Front[Plan]]]:

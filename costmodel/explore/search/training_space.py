@@ -18,17 +18,16 @@ from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search import work_units
 from costmodel.explore.search.plan_batches import valid_blocks
 from costmodel.explore.search.rank import Axes, Front, Order, Top
-from costmodel.explore.search.search_space import PartialPlans, SubSpace, stem
+from costmodel.explore.search.search_space import PartialPlans, SubSpace, grids, stem
 from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.tally import Tally
-from costmodel.explore.search.work_units import GridPart, grid_parts
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
 NOT_SAFE = "M004"
+CANDIDATES_A_PIECE = 1 << 22
 _MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 
 
@@ -106,6 +105,28 @@ def _top(size: int, objective: str) -> Top[Ranked]:
 
 
 @record
+class GridPart:
+    """A range of placements of a grid."""
+
+    grid: SubSpace
+    start: int
+    stop: int
+
+    @property
+    def candidates(self) -> int:
+        """The number of plans in it."""
+        return (self.stop - self.start) * self.grid.behind * len(self.grid.structures)
+
+
+def grid_parts(inputs: TrainingInputs) -> Iterator[GridPart]:
+    """All plans of a scenario."""
+    for grid in grids(inputs):
+        step = max(1, CANDIDATES_A_PIECE * grid.placements // max(1, len(grid)))
+        for start in range(0, grid.placements, step):
+            yield GridPart(grid, start, min(start + step, grid.placements))
+
+
+@record
 class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
     """The plans of a scenario that trains; `bar` is the score of its own plan."""
 
@@ -118,7 +139,7 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
     @property
     def grain(self) -> int:
         """The number of plans in a part."""
-        return work_units.CANDIDATES_A_PIECE
+        return CANDIDATES_A_PIECE
 
     def pieces(self, inputs: TrainingInputs) -> Iterator[tuple[GridPart, int]]:
         """Ranges of placements of each grid; their work is the number of plans."""

@@ -86,7 +86,6 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
     tally: ServiceTally
     yours: ServingAnswer | None
-    your_rank: int | None = None
     remedies: tuple[SearchRemedy, ...] = ()
     alone: RankedPlan | None = None  # nearest to limits that no plan keeps, even of requests one at a time
     fleet: RankedPlan | None = None  # the best plan with as many replicas as the rate needs, where it has others

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn
+from costmodel.documents.schemas.results import SERVING_RESULTS
 from costmodel.documents.schemas.serving.serving_workload import LOADS as LOAD_KEYS
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
@@ -25,8 +24,8 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.found import through
 from costmodel.explore.search.ranges import Axis
-from costmodel.explore.search.rank import Axes, Front, Top, axes
-from costmodel.explore.search.space import Keep, Space
+from costmodel.explore.search.rank import Front, Top, axes
+from costmodel.explore.search.space import Keep
 from costmodel.explore.search.stream import HERE, SearchOptions
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.explore.serving.found_plans import (
@@ -39,7 +38,14 @@ from costmodel.explore.serving.found_plans import (
 )
 from costmodel.explore.serving.layout_candidates import valid_pairs
 from costmodel.explore.serving.plan_bands import banded_plans
-from costmodel.explore.serving.search_layouts import UNSTABLE, WORK, ServiceSpace, codes_of, ranked_plan, valid_layouts
+from costmodel.explore.serving.search_layouts import (
+    UNSTABLE,
+    OwnPlan,
+    ServiceSpace,
+    codes_of,
+    ranked_plan,
+    valid_layouts,
+)
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
@@ -48,27 +54,20 @@ LIGHTEST = 1 / 128  # of the heaviest load
 
 
 @record
-class LoadedSpace(Space[ServingInputs, RankedPlan, int]):
+class LoadedSpace(ServiceSpace):
     """The plans of a scenario that serves, each at loads up to the most that it answers."""
-
-    axes: Axes
-    safe: float | None = None
-    size: int = 0
-    most: ClassVar[int | None] = ServiceSpace.most
-
-    def pieces(self, inputs: ServingInputs) -> Iterator[tuple[int, int]]:
-        """All plans at once, which share their queues."""
-        yield 0, WORK
 
     def empty(self) -> ServiceTally:
         """The result of no plans."""
+        assert self.axes is not None
         return ServiceTally(Top(self.size), Top(1), Front(self.axes))
 
     def searched(self, inputs: ServingInputs, piece: int, keep: Keep | None) -> ServiceTally:
         """The points of all plans of a scenario."""
         found = self.empty()
-        asked = asking_chance(inputs) if {OWN, *IN_TIME} & {self.axes.x, self.axes.y} else inputs
         assert found.front is not None
+        named = {found.front.axes.x, found.front.axes.y}
+        asked = asking_chance(inputs) if {OWN, *IN_TIME} & named else inputs
         found.parts[0], layout = valid_layouts(asked)
         halves = valid_pairs(asked, layout)
         found.parts[0].evaluated += len(halves[0])
@@ -86,14 +85,6 @@ class LoadedSpace(Space[ServingInputs, RankedPlan, int]):
                 found.front.add(_LoadedPlans(evaluation, codes, float(load)), stands)
         found.parts[0].best = next(iter(found.front.rows), None)
         return found
-
-    def read(self, written: dict[str, Any]) -> RankedPlan:
-        """A plan; JSON has no tuples."""
-        return RankedPlan(**{**written, "broken": tuple(written["broken"])})
-
-    def columns(self, inputs: ServingInputs) -> Mapping[str, ResultColumn]:
-        """Those without bands."""
-        return SERVING_RESULTS
 
 
 @record
@@ -123,10 +114,10 @@ def front(inputs: ServingInputs, text: str, over: Sequence[Axis] = (), how: Sear
     fail_if_listed(over, partial(listed_by_search, inputs))
     traded = axes(text, "", SERVING_RESULTS)
     variants = Variants(inputs, inputs_of_service, tuple(over))
-    variants.checked(LoadedSpace.most)
+    variants.checked(ServiceSpace.most)
     fail_without_figures(variants, [traded.x, traded.y])
     safe = None if is_unmeasured(inputs) else preferred_chance(inputs.case)
-    space = LoadedSpace(traded, safe)
+    space = LoadedSpace(0, OwnPlan(), safe, traded)
     tally = space.empty()
     stopped, total = through(space, variants, tally, how)
     assert tally.front is not None

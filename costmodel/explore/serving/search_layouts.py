@@ -145,8 +145,7 @@ def search(
     stopped, total = through(space, variants, tally, how)
     found = ServiceSearch(variants, tally, yours, 0.0, total, stopped, safe, unruled=None if ruled else preferred)
     found.expected_rates = safe is not None and by_expected_rates(inputs)
-    is_ranked = own.key is not None or own.layout is not None
-    found.your_rank = tally.better_than_yours + 1 if is_ranked else None
+    found.is_ranked = own.key is not None or own.layout is not None
     found.fleet = _fleet(found)
     found.other = _by_other_rule(found) if bands else None
     if safe is not None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.reader.folders import result_name
+from costmodel.documents.schemas.results import ResultColumn, machine_name
 from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import title
 
 if TYPE_CHECKING:
+    from costmodel.documents.reader.foreign_readers import Foreign
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 
 
@@ -27,6 +33,42 @@ def plain(tree: Any) -> Any:
         if isinstance(tree, kind):
             return kind(tree)
     return tree
+
+
+def frame(
+    case: LoadedScenario, schema: str, facts: Mapping[str, Any], columns: Mapping[str, ResultColumn]
+) -> dict[str, Any]:
+    """What a result opens with: the scenario as it was computed, what it rests on, and what its columns mean."""
+    stated = title(case)
+    return {
+        **head(schema),
+        "workload": case.kind,
+        "scenario": {"title": stated, "document": {**plain(case.whole_tree), "title": stated}},
+        "facts": facts,
+        "documents": [
+            {"name": name, "digest": digest, "own": name in case.own_names}
+            for name, digest in case.named_digests.items()
+        ],
+        "read_from": read_from(case.foreign),
+        "flags": flags_json(case.asked),
+        "columns": [
+            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
+            for name, column in columns.items()
+        ],
+    }
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Imported files, with their assumptions and with the options that the costmodel document does not state."""
+    return [
+        {
+            "file": result_name(file),
+            "format": foreign.format,
+            "assumed": assumed_json(foreign.assumed),
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]
 
 
 def flags_json(asked: FlagQuestion) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from costmodel.report.terminal.style.answer import Reply
 from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
 from costmodel.report.terminal.style.theme import HEAD, harmless, visible
 
-READ_AGAIN = {"costmodel/result/v1", "costmodel/baseline/v1"}  # schemas of files with a digest
+READ_AGAIN = {"costmodel/result/v1", "costmodel/search/v2", "costmodel/baseline/v1"}  # schemas of files with a digest
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#])")
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")  # what a spreadsheet takes a cell for that begins so
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)

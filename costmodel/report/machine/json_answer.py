@@ -4,81 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.reader.folders import result_name
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, machine_name
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
-from costmodel.estimate.shared.assumptions import relevant_assumptions
 from costmodel.estimate.shared.per_stage import STAGES
-from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes, read_from
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason, remedies_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, title, with_facts
+from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, with_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.documents.schemas.default_values import Assumption
     from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
-    from costmodel.explore.search.rank import Front
-    from costmodel.explore.search.search import TrainingSearch
-    from costmodel.explore.search.training_space import Ranked
 
 
-def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
-    return {
-        **head("costmodel/result/v1"),
-        "scenario": _scenario(inputs.case),
-        "facts": fact_fields(facts_of(inputs.case), varied),
-        "flop_convention": inputs.convention,
-        "documents": [
-            {"name": name, "digest": digest, "own": name in inputs.case.own_names}
-            for name, digest in inputs.case.named_digests.items()
-        ],
-        "read_from": _read(inputs.case.foreign),
-        "flags": flags_json(inputs.case.asked),
-        "columns": [
-            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in (OF_STEP if inputs.run is None else OF_RUN).items()
-        ],
-    }
+def _frame(inputs: TrainingInputs) -> dict[str, Any]:
+    columns = OF_STEP if inputs.run is None else OF_RUN
+    stated = frame(inputs.case, "costmodel/result/v1", fact_fields(facts_of(inputs.case)), columns)
+    return {**stated, "flop_convention": inputs.convention}
 
 
-def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
-    """Imported files, with their assumptions and with the options that the costmodel document does not state."""
-    return [
-        {
-            "file": result_name(file),
-            "format": foreign.format,
-            "assumed": assumed_json(foreign.assumed),
-            "remarks": list(foreign.remarks),
-        }
-        for file, foreign in files.items()
-    ]
-
-
-def _scenario(case: ResolvedScenario) -> dict[str, Any]:
-    """The scenario as it was computed, under a title that states no more than that."""
-    stated = title(case)
-    return {"title": stated, "document": {**plain(case.whole_tree), "title": stated}}
-
-
-def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
+def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
+    """What a plan is, its results, and whether it fits."""
     share = costs["memory_share"]
     return {
-        **_choices(structure, sizes),
+        **choices(structure, sizes),
         **{machine_name(name): known(value) for name, value in costs.items()},
         "verdict": verdict(share),
         "fits": share <= 1,
@@ -86,34 +48,18 @@ def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]
     }
 
 
-def _choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
+def choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
     """What a plan is."""
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
-def _ranked(found: TrainingSearch, plans: Sequence[Ranked]) -> list[dict[str, Any]]:
-    """Plans in their order, each with its place in it, and with what it is a plan of."""
-    facts = {variant: facts_of(found.inputs_of(variant).case) for variant in {plan.variant for plan in plans}}
-    chances = dict(enumerate(found.chances if plans is found.best else [], 1))
-    return [
-        {
-            "rank": place,
-            **row_facts(facts[plan.variant]),
-            **found.variants.cells(plan.variant),
-            **_plan(plan.structure, plan.sizes, plan.costs),
-            "first_faster": chances.get(place),
-            **price_fields(facts[plan.variant].price),
-        }
-        for place, plan in enumerate(plans, 1)
-    ]
-
-
-def _answered(answer: Answer) -> dict[str, Any]:
+def answered(answer: Answer) -> dict[str, Any]:
+    """A plan with what it is a plan of."""
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
-    plan = _plan(block.structure, sizes, answer.evaluation.costs.row())
+    figures = plan(block.structure, sizes, answer.evaluation.costs.row())
     facts = facts_of(answer.inputs.case)
-    return {**row_facts(facts), **plan, **price_fields(facts.price)}
+    return {**row_facts(facts), **figures, **price_fields(facts.price)}
 
 
 def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -123,7 +69,7 @@ def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str,
 
 def plan_rows(answer: Answer) -> list[dict[str, Any]]:
     """The row of a plan; none where it is not valid."""
-    return [] if answer.refused else [_answered(answer)]
+    return [] if answer.refused else [answered(answer)]
 
 
 def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
@@ -142,11 +88,6 @@ def _against(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
     tried = [setting for remedy in found for setting in remedy.assignments]
     entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
     return {**entry, "remedies": remedies_json(found)}
-
-
-def held(case: ResolvedScenario, varied: Iterable[str] = ()) -> dict[str, Any]:
-    """Keys of the plan that a search holds because --set gave them, each with its value, but for those that vary."""
-    return {key: plain(value) for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
 
 
 def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
@@ -194,73 +135,13 @@ def _transfer(sent: SentTransfer) -> dict[str, Any]:
     }
 
 
-def search(found: TrainingSearch, examples: Mapping[str, Ranked] | None = None) -> dict[str, Any]:
-    """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
-    tally = found.tally
-    result = _frame(found.inputs, [axis.path for axis in found.variants.over])
-    result |= {
-        "assumed": assumed_json([*assumed_job(found.inputs.case.asked.assumed), *_assumed(found.inputs)]),
-        "objective": found.inputs.case.scenario.objective,
-        "held": held(found.inputs.case, found.values(0)),
-        "candidates": tally.candidates,
-        "evaluated": tally.evaluated,
-        "fit": tally.fit,
-        "kept": tally.kept,
-        "safe": _safe(found),
-        "complete": not found.stopped,
-        "elapsed_s": found.elapsed,
-        "plans": _ranked(found, found.best),
-        "nearest": [] if found.best else _ranked(found, tally.missed_by_least),
-        "try": [setting for remedy in found.remedies for setting in remedy.assignments],
-        "remedies": remedies_json(found.remedies),
-        "yours": None if found.yours is None else {"rank": found.your_rank, **_answered(found.yours)},
-        "refused": with_facts(
-            row_facts(facts_of(found.inputs.case), found.values(0)),
-            (_refused(code, count, tally.candidates, examples) for code, count in tally.refused.most_common() if count),
-        ),
-        "notes": [*conflicts(found.inputs.case), *notes(plan.remarked for plan in found.best)],
-    }
-    if tally.front is not None:
-        result["pareto"] = _front(found, tally.front)
-    return result
-
-
-def _safe(found: TrainingSearch) -> dict[str, Any] | None:
-    """The chance to fit that the search prefers, and the best plan whatever its chance; null where it prefers none."""
-    if found.safe is None:
-        return None
-    other = [] if found.expected is None else _ranked(found, [found.expected])
-    return {"chance": found.safe, "met": found.is_safe, "plans": found.tally.safe, "without": other}
-
-
-def _assumed(inputs: TrainingInputs) -> tuple[Assumption, ...]:
-    """What was assumed of all plans; of one accelerator alone nothing that several would need."""
-    alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
-    return relevant_assumptions(inputs.assumed, alone, leaves_domain=False) if inputs.ranks == 1 else inputs.assumed
-
-
-def _front(found: TrainingSearch, front: Front[Ranked]) -> dict[str, Any]:
-    named = [front.axes.x, front.axes.y]
-    axes = [{"name": machine_name(name), "better": TRAINING_COLUMNS[name].better} for name in named]
-    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(found, front.rows)}
-
-
-def _refused(code: str, count: int, total: int, examples: Mapping[str, Ranked] | None) -> dict[str, Any]:
-    """A reason with its count; with an example if those were looked for."""
-    rule = REFUSALS[code]
-    entry = {"code": code, "plans": count, "share": count / total, "text": rule.title, "meaning": rule.meaning}
-    if examples is None or code not in examples:
-        return entry
-    return {**entry, "example": _choices(examples[code].structure, examples[code].sizes)}
-
-
 def model_memory(facts: Alone) -> dict[str, Any]:
     """A model alone."""
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
         "assumed": assumed_json([facts.assumed]),
-        "read_from": _read(facts.foreign),
+        "read_from": read_from(facts.foreign),
         "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),

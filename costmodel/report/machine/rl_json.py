@@ -12,10 +12,9 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_degrees
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes
 from costmodel.report.terminal.rl.rl_communication import within
 from costmodel.report.terminal.rl.rl_formatting import reason
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 
 
@@ -24,22 +23,9 @@ def subject(case: RlCase) -> dict[str, Any]:
     return {"workload": "rl", "facts": subject_fields(subject_of(case)), "title": title(case)}
 
 
-def frame(case: RlCase) -> dict[str, Any]:
-    """What every result opens with."""
-    return {
-        **head("costmodel/result/v1"),
-        "workload": "rl",
-        "scenario": {"title": title(case), "document": {**plain(case.whole_tree), "title": title(case)}},
-        "flags": flags_json(case.asked),
-        "facts": subject_fields(subject_of(case)),
-        "documents": [
-            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.named_digests.items()
-        ],
-        "columns": [
-            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in RL_COLUMNS.items()
-        ],
-    }
+def _frame(case: RlCase) -> dict[str, Any]:
+    facts = subject_fields(subject_of(case))
+    return frame(case, "costmodel/result/v1", facts, RL_COLUMNS)
 
 
 def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
@@ -50,7 +36,7 @@ def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str
 
 def estimate(answer: RlAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = frame(answer.inputs.case)
+    result = _frame(answer.inputs.case)
     result["assumed"] = assumed_json(answer.assumed)
     result["plans"] = [] if answer.refused else [plan(answer)]
     result["refused"] = [

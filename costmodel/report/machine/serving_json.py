@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
@@ -14,10 +14,9 @@ from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.replica_traffic import ServingTransfer
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.explore.kept_answers import halves, one
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes
 from costmodel.report.terminal.serving.serving_communication import sent
 from costmodel.report.terminal.serving.serving_reasons import reason
-from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import subject_fields, title
 
 
@@ -27,23 +26,9 @@ def plan_frame(answer: ServingAnswer) -> dict[str, Any]:
     return {"workload": "serving", "facts": subject_fields(subject_of(case)), "title": title(case)}
 
 
-def frame(inputs: ServingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
-    """What every result opens with; facts of keys that vary are null."""
-    case = inputs.case
-    return {
-        **head("costmodel/result/v1"),
-        "workload": "serving",
-        "scenario": {"title": title(case), "document": {**plain(case.whole_tree), "title": title(case)}},
-        "flags": flags_json(case.asked),
-        "facts": subject_fields(subject_of(case), varied),
-        "documents": [
-            {"name": name, "digest": digest, "own": name in case.own} for name, digest in case.named_digests.items()
-        ],
-        "columns": [
-            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in SERVING_COLUMNS.items()
-        ],
-    }
+def _frame(inputs: ServingInputs) -> dict[str, Any]:
+    facts = subject_fields(subject_of(inputs.case))
+    return frame(inputs.case, "costmodel/result/v1", facts, SERVING_COLUMNS)
 
 
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
@@ -58,7 +43,7 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     layout = answer.evaluation.layout
     sizes = sizes_of(layout)
-    result = frame(answer.inputs)
+    result = _frame(answer.inputs)
     result["assumed"] = assumed_json(answer.assumed)
     row = {
         **plan(sizes, answer.costs),

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.report.document import AnswerDocument, Cell, Draw, Section, Table
+from costmodel.report.document import AnswerDocument, Cell, Draw, Section, Table, Value
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings
@@ -19,13 +19,16 @@ from costmodel.report.terminal.style.layout import Line
 
 def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:
     """Its conclusion first, then its sections."""
-    traces, shown = Traces({}), [section for section in document.sections if section.face != "terminal"]
+    traces, shown = Traces(document.nodes()), [section for section in document.sections if section.face != "terminal"]
     parts = [section_part(section, traces) for section in shown]
-    data = {key: value for section in shown for key, value in section_data(section, document.case).items()}
+    data = {key: value for section in shown for key, value in section_data(section, document.case, traces).items()}
+    headlines = [replace(each, value=_value(each.value, traces)) for each in document.headlines]
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
     about = [words for words in _words(document.head) if words not in (document.title, document.conclusion)]
     findings = list(remark_findings(document.remarked))
-    return HtmlPage(document.title, about, document.conclusion, document.verdict, [], parts, findings, commands, data)
+    return HtmlPage(
+        document.title, about, document.conclusion, document.verdict, headlines, parts, findings, commands, data
+    )
 
 
 def document_figure(document: AnswerDocument) -> Draw | None:
@@ -47,12 +50,12 @@ def section_part(section: Section, traces: Traces) -> Part:
     )
 
 
-def section_data(section: Section, case: LoadedScenario | None) -> dict[str, Any]:
+def section_data(section: Section, case: LoadedScenario | None, traces: Traces) -> dict[str, Any]:
     """What the script of a page has of the rows of its table: all of them, or the commands that explain them."""
     table = section.table
     if table is None or not _has_data(table) or case is None:
         return {}
-    return {_rows_of(section.key): table.data() if table.data is not None else row_commands(case, table.settings)}
+    return {_rows_of(section.key): table.data(traces) if table.data is not None else row_commands(case, table.settings)}
 
 
 def _has_data(table: Table) -> bool:
@@ -79,7 +82,11 @@ def _rows_of(key: str) -> str:
 
 
 def _opened(cell: Cell, traces: Traces) -> Cell:
-    return cell if isinstance(cell, str) or cell.opens is None else replace(cell, trace=cell.opens(traces), opens=None)
+    return cell if isinstance(cell, str) else _value(cell, traces)
+
+
+def _value(value: Value, traces: Traces) -> Value:
+    return value if value.opens is None else replace(value, trace=value.opens(traces), opens=None)
 
 
 def _words(lines: Iterable[Line]) -> Iterator[str]:

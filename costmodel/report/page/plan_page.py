@@ -12,9 +12,9 @@ from costmodel.explore.communication import is_sent
 from costmodel.explore.page.operations import Operation, roofs
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
-from costmodel.report.document import Cell, Value, Verdict, chance_verdict
+from costmodel.report.document import Cell, Headline, Value, Verdict, chance_verdict
 from costmodel.report.machine.json_answer import plan_rows
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part
+from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, waterfall
 from costmodel.report.page.marks import SvgFigure
 from costmodel.report.page.network_part import network_figure, network_part

@@ -22,7 +22,6 @@ from costmodel.report.page.marks import (
     shortened,
 )
 from costmodel.report.page.scale import Scale, around, rounded
-from costmodel.report.page.values import round_unit
 
 _TALL, _BELOW = 300.0, 44.0
 
@@ -237,22 +236,3 @@ class Timeline:
             )
         marks.append(Words(scale.end, bottom + 34, "time", "end", TITLE))
         return SvgFigure(self.key, self.title, self.description, width, bottom + 42, marks)
-
-
-def points_figure(
-    key: str,
-    title: str,
-    words: str,
-    axes: Sequence[tuple[str, str, Callable[[float], str]]],
-    placed: Sequence[tuple[float, float, bool, str, str, str]],
-) -> Plot:
-    """Plans by two results: where each lies, whether it works, its tip, its name, and its label."""
-    points = [
-        PlotPoint(x, y, "first" if works else "second", tip, name, label, 5) for x, y, works, tip, name, label in placed
-    ]
-    legend, seen = [("first", "works"), ("second", "breaks a limit")], {point.role for point in points}
-    across, up = (
-        PlotAxis(name, text_of, unit=round_unit(name, unit, max(values, default=1.0)))
-        for (name, unit, text_of), values in zip(axes, ([p.x for p in points], [p.y for p in points]), strict=True)
-    )
-    return Plot(key, title, words, across, up, points, legend=[entry for entry in legend if entry[0] in seen])

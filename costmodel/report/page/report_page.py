@@ -10,17 +10,20 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
+from costmodel.explore.search.rank import Plan
+from costmodel.explore.search.variants import Inputs
+from costmodel.report.answers.search import SearchWords, front_section, ordinal, plans_section, why_section
+from costmodel.report.answers.search_training import TrainingWords
 from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.page.content import HtmlPage, Part
-from costmodel.report.page.document_page import section_part
+from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.evidence_part import measured_data, measured_part
+from costmodel.report.page.plan_choices import choices_data
 from costmodel.report.page.plan_page import (
     plan_page,
 )
-from costmodel.report.page.search_parts import choices_data, front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.search.ranking import ordinal
 
 
 def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
@@ -32,7 +35,9 @@ def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
     case = facts.plan.answer.inputs.case
     parts = [*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)]
-    data: dict[str, Any] = {"plans": plans_data(found, traces)} if found is not None and found.best else {}
+    data: dict[str, Any] = {}
+    if found is not None and found.best:
+        data |= section_data(plans_section(TrainingWords(found)), case, traces)
     data |= {"choices": choices} if choices else {}
     data |= {"measured": measured_data([figure.groups["source_family"] for figure in facts.measured])}
     return replace(
@@ -62,15 +67,24 @@ def _best_words(facts: ReportFacts) -> str:
 def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: bool) -> list[Part]:
     *ahead, last = own
     made: list[Part | None] = list(ahead[:-1] if facts.plan.valid else ahead)
-    if facts.found is not None and facts.found.best:
-        made += [front_part(facts.found), ranking_part(facts.found)]
+    found = facts.found
+    if found is not None and found.best:
+        made += search_parts(TrainingWords(found), traces)
         made += [choices_part()] if sliders else []
-    made += [why_part(facts.found)] if facts.found is not None else []
+    if found is not None and any(found.tally.refused.values()):
+        made.append(section_part(why_section(TrainingWords(found)), traces))
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
     made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator)]
     made += ahead[-1:] if facts.plan.valid else []
     return [part for part in (*made, last) if part is not None]
+
+
+def search_parts(words: SearchWords[Inputs, Plan], traces: Traces) -> list[Part]:
+    """The front of a search, and its best plans."""
+    front = words.found.front
+    sections = [front_section(words, front, len(front.rows))] if front is not None and front.rows else []
+    return [section_part(section, traces) for section in (*sections, plans_section(words))]
 
 
 def choices_part() -> Part:

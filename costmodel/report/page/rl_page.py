@@ -14,11 +14,12 @@ from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.kept_answers import both_words
 from costmodel.explore.page.rl_facts import RlFacts
 from costmodel.ground.units import gib, percent
-from costmodel.report.answers.rl_search import splits, why_section
+from costmodel.report.answers.search import plans_section, why_section
+from costmodel.report.answers.search_rl import RlWords
 from costmodel.report.answers.sensitivity import tornado
-from costmodel.report.document import Value, Verdict, chance_verdict
+from costmodel.report.document import Headline, Value, Verdict, chance_verdict
 from costmodel.report.machine import rl_json
-from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
+from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.rl_parts import (
     memory_part,
@@ -82,7 +83,8 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     *ahead, results, held = page.parts
     made = [*ahead]
     if found is not None:
-        shown = [splits(found), *([why_section(found)] if found.tally.refused else [])]
+        words = RlWords(found)
+        shown = [plans_section(words), *([why_section(words)] if any(found.tally.refused.values()) else [])]
         made += [section_part(each, traces) for each in shown]
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
@@ -92,7 +94,8 @@ def rl_report(facts: RlFacts, commands: Sequence[str]) -> HtmlPage:
     lead += "deviations. The lengths of answers decide: state those of your own log."
     made.append(bands_part(lead, facts.answer.costs, partial(value_of, facts.answer.costs, traces)))
     made += [results, held, scenario_part(facts.case)]
-    data = {"trace": traces.data()} | ({} if found is None else section_data(splits(found), facts.case))
+    rows = {} if found is None else section_data(plans_section(RlWords(found)), facts.case, traces)
+    data = {"trace": traces.data()} | rows
     conclusion = f"{page.conclusion}{_best_words(facts)}"
     return HtmlPage(page.title, page.subtitle, conclusion, page.verdict, page.headlines, made, page.findings, commands,
                     data)  # fmt: skip

@@ -11,8 +11,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.explain.run_levers import RunLever, RunOutlook
 from costmodel.explore.page.plan_facts import PlanFacts
 from costmodel.ground.units import percent, show_time
-from costmodel.report.document import Value
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part
+from costmodel.report.document import Headline, Value
+from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import plan_page
 from costmodel.report.page.row_commands import settings_of

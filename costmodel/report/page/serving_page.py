@@ -15,9 +15,9 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import gib, show_memory, time_unit
-from costmodel.report.document import Cell, Value, Verdict, chance_verdict
+from costmodel.report.document import Cell, Headline, Value, Verdict, chance_verdict
 from costmodel.report.machine import serving_json
-from costmodel.report.page.content import CellOf, Headline, HtmlPage, PageTable, Part
+from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
 from costmodel.report.page.figures import BarRow, Bars, FigureEntry, Piece, amounts
 from costmodel.report.page.network_part import transfer_value
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint

@@ -9,11 +9,12 @@ from functools import partial
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.units import percent
 from costmodel.report.answers.scaled_sizes import sizes
+from costmodel.report.answers.search import ordinal, plans_section, why_section
+from costmodel.report.answers.search_service import ServiceWords
 from costmodel.report.answers.sensitivity import tornado
 from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.serving_page import serving_page, traces_of, value_of
-from costmodel.report.page.serving_parts import best_words, plans_data, plans_part, why_part
 from costmodel.report.page.shared_parts import bands_part, scenario_part
 
 
@@ -28,10 +29,13 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     if facts.sizes is not None:
         section = sizes(facts.sizes)
         made.append(section_part(section, traces))
-        data |= section_data(section, facts.case)
+        data |= section_data(section, facts.case, traces)
     if found is not None and found.best:
-        made += [part for part in (plans_part(found), why_part(found)) if part is not None]
-        data["plans"] = plans_data(found)
+        words = ServiceWords(found)
+        plans = plans_section(words)
+        shown = [plans, *([why_section(words)] if any(found.tally.refused.values()) else [])]
+        made += [section_part(section, traces) for section in shown]
+        data |= section_data(plans, facts.case, traces)
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
     engine, costs = facts.answer.inputs.engine, facts.answer.costs
@@ -41,4 +45,19 @@ def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
     made.append(bands_part(lead, costs, partial(value_of, costs, traces)))
     made += [results, held, scenario_part(facts.case)]
     data["trace"] = traces.data()
-    return replace(page, conclusion=f"{page.conclusion}{best_words(facts)}", parts=made, data=data)
+    return replace(page, conclusion=f"{page.conclusion}{_best_words(facts)}", parts=made, data=data)
+
+
+def _best_words(facts: ServingFacts) -> str:
+    """Where the plan stands among all, and what the best would gain."""
+    found, name = facts.found, "rate_within_slo_per_s"
+    if found is None or not found.best or not found.works or not found.your_rank:
+        return ""
+    own, best = facts.answer.costs[name], found.best[0]
+    if found.your_rank == 1 or not own or best.costs[name] <= 1.0005 * own:
+        return " No plan of the search answers more within the limits."
+    plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
+    return (
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.fit:,} plans: the best answers "
+        f"{best.costs[name] / own:.2f} × as much ({plan})."
+    )

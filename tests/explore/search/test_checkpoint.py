@@ -37,7 +37,7 @@ def found(how: SearchOptions, *, size: int = 20, over: Any = OVER, pareto: str =
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", A_PIECE)
+        patch.setattr("costmodel.explore.search.training_space.CANDIDATES_A_PIECE", A_PIECE)
         yield
 
 
@@ -118,7 +118,7 @@ def started(folder: Path) -> subprocess.Popen[bytes]:
         *(word for item in SET for word in ("--set", item)),
     ]
     code = (
-        "import sys, runpy\nimport costmodel.explore.search.work_units as p, costmodel.explore.search.stream as s\n"
+        "import sys, runpy\nimport costmodel.explore.search.training_space as p, costmodel.explore.search.stream as s\n"
         "import costmodel.explore.search.checkpoint as k\n"
         f"p.CANDIDATES_A_PIECE, s.POOL_FROM, k.WRITE_EVERY = {A_PIECE}, 0, 0.0\n"
         f"sys.argv = {line!r}\n"

@@ -41,7 +41,7 @@ def asked(*more: str) -> ResolvedScenario:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pieces and a pool for them."""
-    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 64)
+    monkeypatch.setattr("costmodel.explore.search.training_space.CANDIDATES_A_PIECE", 64)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
 
 

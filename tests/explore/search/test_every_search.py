@@ -153,3 +153,45 @@ def test_a_value_that_no_machine_runs_leaves_the_plans_of_the_others(kind: str) 
     assert {row.variant for row in found.best} == {0}
     with pytest.raises(CostModelError, match="bf16"):
         SEARCHES[kind](over=axes(["cluster.node=dgx-1v"]))
+
+
+def answered(kind: str, run: Any, *more: str) -> dict[str, Any]:
+    """A search as --json writes it."""
+    name, small = SMALL[kind]
+    ran = run("search", name, *(word for item in small for word in ("--set", item)), *more, "--json")
+    found: dict[str, Any] = json.loads(ran.out)
+    return found
+
+
+def test_answers_have_the_same_keys_for_every_workload(run: Any) -> None:
+    front = {"training": "memory_peak,step_time", "serving": "tpot,gpus", "rl": "memory_peak,iteration_time"}
+    plain, over, fronts = (
+        {kind: answered(kind, run, *more[kind]) for kind in SMALL}
+        for more in (
+            dict.fromkeys(SMALL, ()),
+            {kind: ("--over", values) for kind, values in OVER.items()},
+            {kind: ("--pareto", pair) for kind, pair in front.items()},
+        )
+    )
+    for found in (plain, over, fronts):
+        first, *others = (list(answer) for answer in found.values())
+        assert others == [first, first]
+        assert {answer["schema"] for answer in found.values()} == {"costmodel/search/v2"}
+    for kind in SMALL:
+        assert plain[kind]["candidates"] >= plain[kind]["evaluated"] >= plain[kind]["fit"] >= plain[kind]["kept"] > 0
+        assert [row["rank"] for row in plain[kind]["plans"]] == [*range(1, len(plain[kind]["plans"]) + 1)]
+        assert sum(value["evaluated"] for value in over[kind]["values"]) == over[kind]["evaluated"]
+        assert [each["name"] for each in fronts[kind]["pareto"]["axes"]]
+        assert len(fronts[kind]["pareto"]["plans"]) > 0
+    first, *others = ([list(value) for value in over[kind]["values"]] for kind in SMALL)
+    assert others == [first, first]
+
+
+def test_an_answer_over_values_shows_what_became_of_each(kind: str, run: Any) -> None:
+    name, small = SMALL[kind]
+    sets = (word for item in small for word in ("--set", item))
+    out = run("search", name, *sets, "--over", OVER[kind]).out
+    (heads,) = (line for line in out.splitlines() if line.endswith("why not the others"))
+    assert "best plan" in heads
+    rows = out[out.index(heads) + len(heads) :].splitlines()[1:3]
+    assert [row.split()[0] for row in rows] == OVER[kind].partition("=")[2].split(",")

@@ -17,8 +17,7 @@ from costmodel.estimate.shared.plan_batch import one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.explore.search import rank
 from costmodel.explore.search.rank import axes
-from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import search
+from costmodel.explore.search.search import examples, search
 from costmodel.explore.search.training_space import Ranked
 from costmodel.ground.errors import CostModelError
 
@@ -75,7 +74,7 @@ def test_the_front_does_not_depend_on_blocks(rows: int, monkeypatch: pytest.Monk
 
 def test_processes_find_the_same_front(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = search(spaced(), 3, workers=1, pareto=PAIRS[0]).tally.front
-    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.training_space.CANDIDATES_A_PIECE", 16)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)
     assert search(spaced(), 3, workers=2, pareto=PAIRS[0]).tally.front == expected
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from estimate.cases import ask, case, inputs, mixed, model, one
-from rich.text import Text
 from ruamel.yaml import YAML
 
 from costmodel.documents.reader.load_scenario import load
@@ -30,14 +29,14 @@ from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axis
 from costmodel.explore.search.rank import Top
-from costmodel.explore.search.refusals import examples
-from costmodel.explore.search.search import TrainingSearch, search, with_remedies
+from costmodel.explore.search.search import TrainingSearch, examples, search, with_remedies
 from costmodel.explore.search.search_space import DEFAULT_MICRO_BATCHES, candidates, divisors, grids
 from costmodel.explore.search.training_space import EvaluatedBlock, Ranked
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.report.answers.search import counts_line
+from costmodel.report.answers.search_training import TrainingWords
 from costmodel.report.terminal.plan.plan_settings import plan_settings
-from costmodel.report.terminal.search.ranking import search as ranking
 
 SPACE: dict[str, list[Any]] = {
     "tp": [1, 2, 3, 8],
@@ -157,7 +156,7 @@ def test_limits_are_obeyed_and_counted(limits: dict[str, Any], code: str) -> Non
     assert 0 < len(expected) < len(everything)
     assert found.tally.refused[code] == len(everything) - len(expected)
     assert (found.tally.fit, found.tally.kept) == (len(everything), len(expected)), "a limit is no matter of memory"
-    (counts,) = (line.plain for line in ranking(found, 1) if isinstance(line, Text) and " GPUs · " in line.plain)
+    counts = counts_line(TrainingWords(found))
     assert f" valid · {len(everything):,} fit · {len(expected):,} keep" in counts
 
 
@@ -441,7 +440,7 @@ def test_cost_as_objective_wants_a_price() -> None:
 
 
 def test_processes_find_the_same_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.training_space.CANDIDATES_A_PIECE", 16)
     asked = spaced(plan={"tp": 8})
     alone = searched(asked, 20)
     monkeypatch.setattr("costmodel.explore.search.stream.POOL_FROM", 0)

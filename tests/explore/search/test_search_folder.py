@@ -42,7 +42,7 @@ class Crash(BaseException):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costmodel.explore.search.work_units.CANDIDATES_A_PIECE", 16)
+    monkeypatch.setattr("costmodel.explore.search.training_space.CANDIDATES_A_PIECE", 16)
     monkeypatch.setattr("costmodel.explore.search.checkpoint.WRITE_EVERY", 0.0)
 
 

@@ -18,7 +18,7 @@ from costmodel.explore.safety import preferring
 from costmodel.explore.serving import search_layouts
 from costmodel.explore.serving.search_layouts import UNSTABLE, search
 from costmodel.ground.units import show_time, significant
-from costmodel.report.terminal.serving.serving_search import other_rule
+from costmodel.report.answers.search_service import ServiceWords
 
 RATE = "objective=rate_within_slo_per_s"
 FREE = "limits={}"
@@ -244,7 +244,7 @@ def test_a_chance_of_an_unmeasured_gpu_only_shows() -> None:
     assert (shown.safe, shown.unruled) == (None, 0.9)
     assert _figures(shown) == _figures(off)
     assert shown.other.costs["gpus"] >= shown.best[0].costs["gpus_needed"]
-    assert "Not calibrated for this GPU, so the average prediction rules" in other_rule(shown)
+    assert "Not calibrated for this GPU, so the average prediction rules" in ServiceWords(shown).other_rule()
 
 
 def test_a_preferred_chance_leaves_the_headroom_of_a_load_without_limits(run: Any) -> None:

@@ -158,8 +158,8 @@ def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) ->
     """By a button with its trace, or as a figure of another plan by that plan's trace or command."""
     page, without = Reader(pages[name]), ("refused", "unsolved")
     assert page.unexplained == []
-    of_rows = {f"{key}-rows" for key in ("plans", "sweep", "scale", "ends")}
-    assert page.packed.keys() & {"trace", "plans", *of_rows} or name in without
+    of_rows = {f"{key}-rows" for key in ("plans", "front", "sweep", "scale", "ends")}
+    assert page.packed.keys() & {"trace", *of_rows} or name in without
     if name in ("estimate", "serving", "rl"):
         assert any(key.startswith("transfers.") for key in page.numbers)
 
@@ -167,21 +167,23 @@ def test_every_number_opens_how_it_was_made(name: str, pages: dict[str, str]) ->
 def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, str]) -> None:
     """The figures of the table for the first ten; nodes that plans share are held once."""
     page = Reader(pages["search"])
-    nodes, traces = page.packed["trace"]["nodes"], page.packed["plans"]["traces"]
-    count = min(10, len(page.packed["plans"]["settings"]))
+    nodes, traces = page.packed["trace"]["nodes"], page.packed["plans-rows"]["traces"]
+    count = min(10, len(page.packed["plans-rows"]["settings"]))
     for name, places in traces.items():
         assert [nodes[place][0] for place in places] == [name] * count
-    assert set(traces) == set(re.findall(r'data-figure="(\w+)"', pages["search"]))
+    of_front = {"memory_peak_high"}  # which the table of the front has besides
+    assert {*traces, *of_front} == set(re.findall(r'data-figure="(\w+)"', pages["search"]))
     assert len({json.dumps(node) for node in nodes}) == len(nodes)
     shown = [float(nodes[place][1].removesuffix(" GiB")) for place in traces["memory_peak"]]
-    exact = [value / 2**30 for value in column(page.packed["plans"], "memory_peak_bytes")[:count]]
+    exact = [value / 2**30 for value in column(page.packed["plans-rows"], "memory_peak_bytes")[:count]]
     assert shown == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "figure", "place"),
-    [("search", "plans", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1), ("scale", "scale-rows", "memory_peak", 2),
-     ("serving", "loads", "ttft_p99", 7), ("layouts", "plans", "tpot", 1),
+    [("search", "plans-rows", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1),
+     ("scale", "scale-rows", "memory_peak", 2),
+     ("serving", "loads", "ttft_p99", 7), ("layouts", "plans-rows", "tpot", 1),
      ("splits", "plans-rows", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "scale-rows", "tail", 1),
      ("solve", "ends-rows", "ttft", 1)],
 )  # fmt: skip
@@ -234,7 +236,8 @@ def _cell(text: str, rows: str, figure: str, place: int) -> float:
     at = next(i for i, head in enumerate(heads.split("<th ")[1:]) if f'data-figure="{figure}"' in head)
     words = re.split(r"<td>", cells[place])[1 + at]
     exact = re.search(r'<data value="([^"]*)"', words)
-    return float(exact[1]) if exact else float(words.split("<")[0]) * {"mfu": 0.01, "tpot": 1e-3}.get(figure, 1.0)
+    shown = words.split("<")[0].strip()
+    return float(exact[1]) if exact else float(shown.removesuffix(" %")) * (0.01 if shown.endswith(" %") else 1.0)
 
 
 def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:
@@ -248,7 +251,7 @@ def test_the_waterfall_ends_at_the_step(pages: dict[str, str]) -> None:
 
 def test_the_plans_of_a_search_are_those_of_the_json(run: Any, pages: dict[str, str]) -> None:
     page, result = Reader(pages["search"]), json.loads(run(*PAGES["search"], "--json").out)
-    plans = page.packed["plans"]
+    plans = page.packed["plans-rows"]
     for name in ("step_time_s", "mfu", "memory_peak_bytes", "tp", "micro_batch", "matmul_s", "step_time_high_s"):
         values = [plan[name] for plan in result["plans"]]
         assert all(map(lambda one, other: alike(one, other, 6), column(plans, name), values)), name

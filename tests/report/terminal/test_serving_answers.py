@@ -91,14 +91,13 @@ def test_a_value_out_of_range_is_told_in_the_unit_it_was_written_in(
 
 
 def test_options_of_training_are_refused_with_what_serving_does_instead(run: Any, faults: Any) -> None:
-    for words, instead in (
-        (("search", "--resume"), "-o plans.csv"),
-        (("search", "--pareto", "tpot,tokens_per_s_per_gpu", "--why-not"), "leave --pareto out"),
-        (("scale", "--ranks", "8..64*2"), "--rate '2..16 /s'"),
-        (("scale", "--weak"), "--rate '2..16 /s'"),
+    for words, code, instead in (
+        (("search", "--resume"), "C021", "add --into FOLDER"),
+        (("scale", "--ranks", "8..64*2"), "C030", "--rate '2..16 /s'"),
+        (("scale", "--weak"), "C030", "--rate '2..16 /s'"),
     ):
         (fault,) = faults(run(words[0], SERVED, *words[1:]))
-        assert (fault.code, instead in fault.help) == ("C030", True)
+        assert (fault.code, instead in fault.help) == (code, True)
     (fault,) = faults(run("diagnose", "quickstart", "--step", "20"))
     assert "'20 s', '20 ms' or '20 us'" in fault.sentence
 

@@ -11,8 +11,6 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_inpu
 from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.remarks import REMARKS
-from costmodel.ground.quoting import value_text
 from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
@@ -21,12 +19,11 @@ from costmodel.report.terminal.style.head import head_of
 from costmodel.report.terminal.style.layout import Line, WidthDrawing, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks
-from costmodel.report.terminal.style.theme import BAD, HEAD, WARN, styled
+from costmodel.report.terminal.style.theme import BAD, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
 
@@ -37,14 +34,6 @@ _NOTHING = "no single key fixes this; costmodel search shows whether several tog
 def titled(answer: Answer) -> list[Line]:
     """What was computed, and the plan."""
     return [*head_of(answer.inputs.case), styled(plan_words(answer))]
-
-
-def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
-    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
-    keys = {key: value for key, value in case.held.values.items() if f"plan.{key}" not in {*varied}}
-    words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
-    held = [styled(f"held by --set: {words}", HEAD)] if keys else []
-    return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
 def refusal(answer: ExplainedAnswer) -> list[Line]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from costmodel.documents.reader.counted_gpus import counted_by_gpus
 from costmodel.estimate.serving.deployment_rent import Fleet, fleet_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import rounded_dollars
+from costmodel.ground.units import counted, rounded_dollars
 
 UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
 
@@ -53,3 +54,9 @@ def unpaid_words(fleet: Fleet) -> str:
     verb = "costs" if fleet.nodes == 1 else "cost"
     named = f"{number_of(fleet.nodes, 'whole node')} ({number_of(fleet.whole, 'GPU')})"
     return f"; {named} {verb} {rounded_dollars(fleet.month_whole)}"
+
+
+def replica_words(sizes: Mapping[str, float]) -> str:
+    """The degrees of one replica."""
+    degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
+    return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")

@@ -10,9 +10,11 @@ from costmodel.explore.search.ranges import Axis
 from costmodel.explore.vary.sweep import Swept
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.scaled_sizes import scale
+from costmodel.report.answers.search import search
+from costmodel.report.answers.search_service import ServiceWords
 from costmodel.report.answers.sensitivity import sensitivity
 from costmodel.report.answers.sweep import sweep
-from costmodel.report.terminal.serving import serving_estimate, serving_memory, serving_search
+from costmodel.report.terminal.serving import serving_estimate, serving_memory
 from costmodel.report.terminal.serving.serving_formatting import band, limits_on, result
 from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -33,7 +35,7 @@ def _sections(facts: ServingFacts) -> Iterator[tuple[str, list[Line]]]:
         yield "Limits", _limits(facts)
         yield "Where the memory goes", serving_memory.memory(answer, facts.levers)
     if facts.ranked is not None:
-        yield "The best plans", serving_search.search(facts.ranked, why_not=True)
+        yield "The best plans", document_lines(search(ServiceWords(facts.ranked), _FIGURES, why_not=True))
     if facts.loads:
         yield "What if the load changes", _loads(facts)
     if facts.sizes is not None:

@@ -21,7 +21,7 @@ from costmodel.explore.vary.scale import Scaled, ScaledSize
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, rounded_dollars, significant
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.serving.fleet_words import unpaid_words
+from costmodel.report.terminal.serving.fleet_words import replica_words, unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (
     counted_for,
     has_limits,
@@ -30,7 +30,6 @@ from costmodel.report.terminal.serving.serving_formatting import (
     unlimited,
 )
 from costmodel.report.terminal.serving.serving_reasons import reason
-from costmodel.report.terminal.serving.serving_variants import replica_words
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled

@@ -9,7 +9,8 @@ import pytest
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.explore.search.search import search
 from costmodel.explore.search.search_space import grids
-from costmodel.report.terminal.search.ranking import table
+from costmodel.report.answers.search import plans_section
+from costmodel.report.answers.search_training import TrainingWords
 from estimate.cases import Plan, ask, costs, inputs, line, model, one, without_network
 
 LONG = 32768
@@ -111,9 +112,10 @@ def test_a_ranking_of_long_sequences_names_its_ranks() -> None:
     for cp, shown in (([1, 2], True), ([1], False)):
         found = search(long(search={"tp": [1, 2], "cp": cp, "recompute": ["full"]}).case, workers=1)
         assert found.best
-        grid = table(found, found.best)
-        assert ("cp" in grid.names) == shown
-        assert {len(row) for row in grid.rows} == {len(grid.names)} == {len(grid.align)}
+        table = plans_section(TrainingWords(found)).table
+        assert table is not None
+        assert ("cp" in [column.head for column in table.columns]) == shown
+        assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
 def test_experts_see_the_tokens_of_their_rank() -> None:

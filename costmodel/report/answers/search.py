@@ -1,0 +1,776 @@
+"""Answers of search, whatever the workload: the best plans or a front, the own plan, each value, and why not others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic
+
+from rich.text import Text
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.results import COLUMNS, ResultColumn, is_money, machine_name
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.estimate.shared.reasons import Reason
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.search.found import SearchResult
+from costmodel.explore.search.rank import Front, Plan
+from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.search.variants import Inputs
+from costmodel.explore.workloads import workload_of
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent, rounded_percent
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Face,
+    Headline,
+    Section,
+    Table,
+    TraceWriter,
+    Value,
+    Verdict,
+    chance_verdict,
+)
+from costmodel.report.machine.answer_fields import notes, plain
+from costmodel.report.terminal.search.varied_keys import few, headings
+from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.head import price_varies, prices, title
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.workload_words import held_lines, varied_head, words_of
+
+MOST_VALUES = 24  # shown of keys that vary
+_AGAINST = 4  # reasons of a value
+_DOTS = 200  # plans of a ranking that are drawn beside a front
+_FEW_DOTS = 50  # and alone
+_DIGITS = 7  # of figures of ranked plans
+SAME_AS_BEST = 1.0005  # times the figure of the best plan, up to which another is as good
+
+PlanColumn = tuple[Column, Callable[[Plan], Cell]]
+
+
+class SearchWords(ABC, Generic[Inputs, Plan]):
+    """How the answer of a search speaks of the plans of one workload."""
+
+    found: SearchResult[Inputs, Plan]
+    drawn: tuple[str, str]  # results by which the best plans are drawn on a page
+    gap = "  "  # between columns of plans
+    speeds: frozenset[str] = frozenset()  # results that are faster where they are higher
+    face_of_ends: Face = "all"  # where a front shows the ends of bands
+    shown_anyway: frozenset[str] = frozenset()  # keys that have columns of their own in every table of plans
+
+    @property
+    def case(self) -> LoadedScenario:
+        """The scenario."""
+        return self.found.inputs.case
+
+    @property
+    def objective(self) -> str:
+        """The result that plans are ranked by."""
+        objective: str = self.case.scenario.objective
+        return objective
+
+    @property
+    def columns(self) -> Mapping[str, ResultColumn]:
+        """The results of plans."""
+        return COLUMNS[self.case.kind]
+
+    @property
+    def reasons(self) -> Mapping[str, Reason]:
+        """What may speak against a plan, by its code."""
+        return workload_of(self.case).reasons
+
+    @property
+    def paths(self) -> list[str]:
+        """The keys that vary."""
+        return self.found.variants.paths
+
+    @property
+    def own_paths(self) -> list[str]:
+        """Those that have no column of their own in every table of plans."""
+        return [path for path in self.paths if path not in self.shown_anyway]
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything is bounded."""
+        return any(True for _ in stated_limits(self.case.scenario.limits))
+
+    @property
+    def works(self) -> str:
+        """What a plan does that works."""
+        return "fits"
+
+    @property
+    def keeps(self) -> str:
+        """What plans do that keep the limits, where that is more than to fit."""
+        return "keep all limits" if self.is_limited else ""
+
+    @property
+    def drawn_results(self) -> Sequence[str]:
+        """The results that a page has of each plan."""
+        return tuple(self.columns)
+
+    @property
+    def priced(self) -> bool:
+        """Whether the answer shows costs."""
+        return True
+
+    @property
+    def own_costs(self) -> Mapping[str, float] | None:
+        """The results of the scenario's own plan, where it has a rank."""
+        return None if self.found.yours is None or self.found.your_rank is None else self.found.yours.costs
+
+    def size(self) -> str:
+        """What stands ahead of the counts of plans."""
+        return ""
+
+    def result(self, name: str, value: float) -> str:
+        """A result as people read it."""
+        return words_of(self.case.kind).result(name, value)
+
+    def cell(
+        self, name: str, text: Callable[[float], str] | None = None, *, of_units: bool = True, **look: Any
+    ) -> PlanColumn[Plan]:
+        """A column of a result; text: its figures in words. of_units: whether these have units of several sizes, so
+        that pages sort them by their values.
+        """
+        write = text or partial(self.result, name)
+
+        def made(plan: Plan) -> Cell:
+            value = plan.costs[name]
+            if not math.isfinite(value):
+                return "—"
+            return Value(write(value), _rounded(value)) if of_units else write(value)
+
+        return Column(look.pop("head", name), result=name, **look), made
+
+    def about(self) -> list[Line]:
+        """What is searched: the scenario without what varies, and what a search holds of its plan."""
+        asked = workload_of(self.case)
+        return [*varied_head(asked, self.paths, priced=self.priced), *held_lines(asked, self.paths)]
+
+    @abstractmethod
+    def plan_columns(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
+        """What a plan is."""
+
+    @abstractmethod
+    def figures(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
+        """Its results in the ranking, and what there is to state of it."""
+
+    @abstractmethod
+    def line(self, plan: Plan) -> str:
+        """A plan in words."""
+
+    @abstractmethod
+    def settings(self, plan: Plan) -> dict[str, str]:
+        """What makes the scenario that of a plan."""
+
+    @abstractmethod
+    def fields(self, plan: Plan) -> dict[str, Any]:
+        """A plan as plain values."""
+
+    @abstractmethod
+    def yours(self) -> list[Line]:
+        """Where the scenario's own plan stands."""
+
+    @abstractmethod
+    def own_fields(self) -> dict[str, Any] | None:
+        """The scenario's own plan as plain values."""
+
+    @abstractmethod
+    def conclusion(self) -> str:
+        """The best plan in words, of a search that has one."""
+
+    @abstractmethod
+    def notes(self, plan: Plan) -> list[str]:
+        """What a plan breaks, and what it loses against the best."""
+
+    def example(self, plan: Plan, code: str) -> tuple[str, str]:
+        """A plan that a reason refuses, and the reason in its figures."""
+        return self.line(plan), ""
+
+    def beneath(self, plans: Sequence[Plan]) -> list[Line]:
+        """What there is to state of the plans of a table."""
+        return []
+
+    def needs(self) -> list[Line]:
+        """What there is to state of the best plan."""
+        return []
+
+    def nearest(self) -> list[Line]:
+        """The plan that comes nearest, where none works."""
+        return []
+
+    def remedies(self) -> list[Line]:
+        """Settings under which a plan works, where none does."""
+        return []
+
+    def remedy_fields(self) -> list[dict[str, Any]]:
+        """The same as plain values."""
+        return []
+
+    def closing(self) -> list[Line]:
+        """The commands for the best plan."""
+        named = "Best:" if self.found.is_safe else "Surest:"
+        return [typed(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
+
+    def front_closing(self) -> list[Line]:
+        """The command for the knee of a front, or for its first plan."""
+        assert self.found.front is not None
+        plan = self.found.knee or self.found.front.rows[0]
+        label = "Knee" if self.found.knee else "Row 1"
+        broken = f" (✗ {' '.join(plan.broken)})" if plan.broken else " (at risk)" if self.found.is_risky(plan) else ""
+        return [typed(f"{label}{broken}:", command(self.case, "estimate", settings=self.settings(plan)))]
+
+    def after_none(self) -> list[Line]:
+        """The search to ask next, where none works."""
+        return []
+
+    def headlines(self) -> list[Headline]:
+        """Figures at the head of a page."""
+        return []
+
+    def nodes(self) -> Mapping[str, ExplainedFigure]:
+        """How figures of ranked plans were computed, by their name on a page."""
+        return {}
+
+    def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
+        """Where a page has these, for each row."""
+        return {}
+
+    def value_figures(self, parts: Sequence[PlanCounts[Plan]]) -> list[PlanColumn[Plan]]:
+        """Figures of the best plan at each value."""
+        return [self.cell(self.objective)]
+
+    def other_rule(self) -> str:
+        """The best plan without the preferred chance, what that gains, and its chance; empty where it is the best."""
+        other = self.found.expected
+        return "" if other is None or not self.found.best else without_safety(self, other)
+
+    def remarked(self) -> list[str]:
+        """The codes of what there is to remark, for a page."""
+        return []
+
+    @property
+    def json_columns(self) -> Mapping[str, ResultColumn]:
+        """The results of plans that plain values have."""
+        return self.columns
+
+    @abstractmethod
+    def keys(self, plan: Plan) -> Mapping[str, Any]:
+        """What a plan is, as plain values."""
+
+    def assumed(self) -> Sequence[Assumption]:
+        """What was assumed of all plans."""
+        return ()
+
+    def convention(self) -> str | None:
+        """How FLOP are counted, where they are."""
+        return None
+
+    def held(self) -> dict[str, Any]:
+        """Keys of the plan that a search holds because --set gave them."""
+        return {key: plain(value) for key, value in workload_of(self.case).held(self.paths)[0].items()}
+
+    def missed_by_least(self) -> list[Plan]:
+        """The plans that come nearest, where none is shown."""
+        return []
+
+    def tried(self) -> list[str]:
+        """Single settings under which a plan works."""
+        return [entry["set"][0] for entry in self.remedy_fields() if len(entry["set"]) == 1]
+
+    def rule(self) -> tuple[float | None, Plan | None]:
+        """The chance to work that is preferred, and the best plan by the other rule."""
+        return self.found.safe, self.found.expected
+
+    def note_fields(self) -> list[dict[str, str]]:
+        """What there is to remark."""
+        return notes([self.remarked()])
+
+    def row_facts(self) -> dict[str, Any]:
+        """What tables of programs state of each row that is no plan."""
+        return {}
+
+    def aside(self, code: str) -> str:
+        """What there is to state of a reason that is against no single plan."""
+        return ""
+
+    def price_rows(self, plans: Sequence[Plan]) -> Sequence[Plan]:
+        """Plans whose prices are shown."""
+        return plans
+
+
+def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
+    """The best plan by expected figures, what it gains over the first row, and its chance."""
+    chance = rounded_percent(other.costs[words.found.chance])
+    gained = _gained(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
+    return f"Without --safe: {words.line(other)}: {gained}, {words.works} with a chance of {chance} (--safe off)"
+
+
+def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
+    """What a figure gains over that of the first row: a share, or both where none is known."""
+    name, column = words.objective, words.columns[words.objective]
+    if not (0 < value < math.inf and 0 < best < math.inf):
+        return f"{name} {words.result(name, value)}, {words.result(name, best)} in row 1"
+    higher = column.better == "higher"
+    share = percent(abs((value / best if higher else best / value) - 1), 2)
+    if column.unit == "s" or name in words.speeds:
+        return f"{share} faster"
+    return f"{share} {'more' if higher else 'less'} {name}"
+
+
+def ordinal(number: int) -> str:
+    """A rank as people write it.
+
+    >>> ordinal(1), ordinal(12), ordinal(1023)
+    ('1st', '12th', '1,023rd')
+    """
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{suffix}"
+
+
+def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
+    """That no plan has the chance that the search prefers, and which is the surest; empty where one has."""
+    found = words.found
+    if found.is_safe or found.safe is None or not found.best or not found.works:
+        return ""
+    first = found.best[0].costs[found.chance]
+    none = f"No plan {words.works} with a chance of {percent(found.safe, 2)}"
+    if first >= max(plan.costs[found.chance] for plan in found.best):
+        return f"{none}. Plan 1 is the surest: {rounded_percent(first)}"
+    chance = rounded_percent(first)
+    return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {chance}"
+
+
+def search(words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = False) -> AnswerDocument:
+    """The best plans, or the front of two results; the own plan; what became of all; why others are refused."""
+    found = words.found
+    sections: list[Section] = []
+    if found.front is not None and (found.front.rows or found.best):
+        sections.append(front_section(words, found.front, shown))
+        sections += [replace(plans_section(words), face="page")] if found.best else []
+    elif found.best:
+        sections.append(plans_section(words, shown))
+    else:
+        sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
+    if lines := [*words.yours(), *words.needs()]:
+        sections.append(Section("yours", "Your plan, and what is needed", beneath=lines, apart=bool(found.best)))
+    sections += [values_section(words)] if words.paths and found.parts else []
+    known = any(part.examples for part in found.parts)
+    full = why_not or (known and not found.best and found.front is None)
+    sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
+    if lines := words.remedies() if found.best else []:
+        sections.append(Section("remedies", "What would work", beneath=lines))
+    return AnswerDocument(
+        words.case,
+        title(words.case),
+        [*words.about(), *_over(words), styled(counts_line(words)), *_stopped(words)],
+        _conclusion(words),
+        _verdict(words),
+        sections,
+        remarked=words.remarked(),
+        closing=_closing(words),
+        headlines=words.headlines() if found.best else [],
+        nodes=words.nodes,
+    )
+
+
+def _over(words: SearchWords[Inputs, Plan]) -> list[Line]:
+    return [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in words.found.variants.over]
+
+
+def counts_words(words: SearchWords[Inputs, Plan]) -> str:
+    """How many plans there are, make sense, fit, keep the limits, and have the preferred chance."""
+    tally, safe = words.found.tally, words.found.safe
+    parts = [number_of(tally.candidates, "plan"), f"{tally.evaluated:,} valid"]
+    parts += [f"{tally.fit:,} fit"] if words.found.front is None or tally.fit else []
+    if words.keeps and tally.fit:
+        first, _, rest = words.keeps.partition(" ")
+        parts.append(f"{tally.kept:,} {first}{'s' if tally.kept == 1 else ''} {rest}")
+    if safe is not None and tally.kept:
+        parts[-1] += f", {tally.safe:,} with a chance of {percent(safe, 2)}"
+    return " · ".join(parts)
+
+
+def counts_line(words: SearchWords[Inputs, Plan]) -> str:
+    """The same with the time that it took."""
+    return f"{words.size()}{counts_words(words)} · {words.found.elapsed:.2f} s"
+
+
+def _stopped(words: SearchWords[Inputs, Plan]) -> list[Line]:
+    """How far a search got that was stopped."""
+    found = words.found
+    share = found.tally.work / found.total if found.total else 1.0
+    return [styled(f"Stopped after {percent(share)} of the search.", BAD)] if found.stopped else []
+
+
+def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
+    """That no plan works, which comes nearest, and what would."""
+    found = words.found
+    if found.stopped:
+        yield Text("None of those seen so far fits.")
+        return
+    yield from words.nearest() or [styled("No plan fits." if found.tally.evaluated else "No plan is valid.", BAD)]
+    yield from words.remedies()
+
+
+def _closing(words: SearchWords[Inputs, Plan]) -> list[Line]:
+    found = words.found
+    if found.front is not None and found.front.rows:
+        return words.front_closing()
+    after = words.after_none()
+    return [*words.closing(), *after] if found.best else after
+
+
+def _verdict(words: SearchWords[Inputs, Plan]) -> Verdict:
+    found = words.found
+    if not (found.works if found.best else found.front and found.front.rows):
+        return "bad"
+    if not found.is_safe:
+        return "warn"
+    first = found.best[0] if found.best else found.knee
+    return "good" if first is None else chance_verdict(first.costs.get(found.chance, math.nan))
+
+
+def _conclusion(words: SearchWords[Inputs, Plan]) -> str:
+    """The main result in a sentence or two."""
+    found = words.found
+    if found.front is not None and not found.best:
+        return f"{number_of(len(found.front.rows), 'plan')} are beaten by no other in both results."
+    if not found.best:
+        return _refused_most(words)
+    stated = words.conclusion()
+    stated = f"{none}. {stated}" if (none := none_is_safe(words)) else stated
+    return f"{stated} {other}." if (other := words.other_rule()) else stated
+
+
+def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
+    """Why there is no plan, in the reason that refuses most."""
+    found, whole = words.found, words.found.tally.whole
+    if found.stopped:
+        return f"Stopped after {whole.candidates:,} plans; none of those fits."
+    code, count = next(whole.against(), ("", 0))
+    most = f" {code} {words.reasons[code].title} refuses {count:,} of {whole.candidates:,}." if code else ""
+    return f"{'No plan fits.' if whole.evaluated else 'No plan is valid.'}{most}"
+
+
+# ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) -> Section:
+    """The best plans in order."""
+    plans = words.found.best
+    none, other = none_is_safe(words), words.other_rule()
+    beneath = [*words.beneath(plans), *price_lines(words, plans)]
+    beneath += [styled(f"  {other}", DIM)] if other else []
+    columns = [*words.plan_columns(plans), *words.figures(plans)]
+    lead = f"{counts_words(words)}. A plan's number opens all of it, and what it loses against the first. Heads sort."
+    return Section(
+        "plans",
+        "The best plans",
+        lead,
+        [partial(ranking_figure, words)],
+        [styled(none, WARN)] if none else [],
+        _plan_table(words, list(enumerate(plans, 1)), columns, shown),
+        beneath,
+    )
+
+
+def _plan_table(
+    words: SearchWords[Inputs, Plan],
+    placed: Sequence[tuple[int, Plan]],
+    columns: Sequence[PlanColumn[Plan]],
+    most: int | None = None,
+) -> Table:
+    """Plans with their places, the values of keys that vary, and what there is to state of each."""
+    over = [Column(head, "k") for head in headings(words.own_paths)]
+    rows: list[list[Cell]] = []
+    for place, plan in placed:
+        values = words.found.values(plan.variant)
+        varied = [spaced(values[path]) for path in words.own_paths]
+        rows.append([str(place), *varied, *(cell(plan) for _, cell in columns)])
+    return Table(
+        [Column("#"), *over, *(column for column, _ in columns)],
+        rows,
+        gap=words.gap,
+        sortable=True,
+        whole=True,
+        most=most,
+        data=partial(rows_data, words, [plan for _, plan in placed]),
+    )
+
+
+def price_lines(words: SearchWords[Inputs, Plan], plans: Sequence[Plan]) -> list[Line]:
+    """The prices of plans whose scenarios have their own, each once."""
+    if not words.priced or not price_varies(words.paths):
+        return []
+    numbers = dict.fromkeys(plan.variant for plan in words.price_rows(plans))
+    cases = [words.found.inputs_of(number).case for number in numbers]
+    if is_money(words.objective) and words.own_costs is not None:
+        cases.append(words.case)  # by whose price your own plan is ranked
+    return [*prices(map(price_of, cases))]
+
+
+def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: TraceWriter) -> dict[str, Any]:
+    """What a page has of each plan: what it is, its results, the command that shows it, and what it loses."""
+    from costmodel.report.page.row_commands import row_commands
+
+    keys = [words.keys(plan) for plan in plans]
+    sizes = [name for name in (keys[0] if keys else ()) if all(_is_plain(each.get(name)) for each in keys)]
+    names = [name for name in words.drawn_results if plans and all(name in plan.costs for plan in plans)]
+    known = [name for name in names if any(math.isfinite(plan.costs[name]) for plan in plans)]
+    labels = words_of(words.case.kind).terms
+    columns = [_column(name, name, "", [each[name] for each in keys]) for name in sizes]
+    for name in known:
+        values = [_rounded(plan.costs[name]) for plan in plans]
+        column = _column(machine_name(name), labels.get(name, name), words.columns[name].unit, values)
+        columns.append({**column, "figure": name})
+    return {
+        "columns": columns,
+        **row_commands(words.case, map(words.settings, plans)),
+        "notes": [words.notes(plan) for plan in plans],
+        **(words.row_traces(traces) if plans == words.found.best else {}),
+    }
+
+
+def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
+    return {"name": name, "label": label, "unit": unit, "values": values}
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str)
+
+
+def _rounded(value: float) -> float | None:
+    """A figure to as many digits as a page needs."""
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+
+
+# ── a front ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int) -> Section:
+    """The plans that none beats in both results: drawn, and listed best in the first result first."""
+    x, y = front.axes.x, front.axes.y
+    if not front.rows:
+        return Section("front", f"{x} against {y}", ahead=[styled("  no plan has both results", BAD)])
+    listed = list(_spread(front.rows, shown))
+    plans = [plan for _, plan in listed]
+    figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]
+    columns = [*words.plan_columns(plans), *(_headed(words, each) for each in figures), _state(words)]
+    titles = [f"{name} ({words.columns[name].better} is better)" for name in (x, y)]
+    points, legend = _marked(words, front)
+    beneath = [*words.beneath(plans), *price_lines(words, plans), *_without_points(words, front)]
+    if any(words.found.is_risky(plan) and not plan.broken for plan in plans):
+        share = percent(words.found.safe or 0.0, 2)
+        beneath.append(styled(f"  at risk: the chance {workload_of(words.case).aim} is below {share}", DIM))
+    cut = []
+    if len(plans) < len(front.rows):
+        text = f"  {len(plans)} of {len(front.rows):,} on the front, spread evenly; --json has all"
+        cut = [styled(text, DIM)]
+    text_of = (partial(words.result, x), partial(words.result, y))
+    drawing = scatter(points, (titles[0], titles[1]), text_of)
+    return Section(
+        "front",
+        "Memory against time" if (x, y) == ("memory_peak", "step_time") else f"{x} against {y}",
+        f"On the front lie {len(front.rows):,} plans that no other beats in both.",
+        [partial(front_figure, words)],
+        [drawing, styled(f"  {legend}", DIM), Text()],
+        _plan_table(words, listed, columns),
+        beneath,
+        cut,
+    )
+
+
+def _headed(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> PlanColumn[Plan]:
+    """An end of a band under its percentile; on a page alone where a terminal has no room for it."""
+    about, cell = column
+    end = {"low": "P10", "high": "P90"}.get(about.head.rpartition("_")[2])
+    return (Column(end, result=about.result, face=words.face_of_ends), cell) if end else column
+
+
+def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
+    """What a plan breaks, or that it may not work."""
+
+    def made(plan: Plan) -> Cell:
+        return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if words.found.is_risky(plan) else ""
+
+    return Column("", "l"), made
+
+
+def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]) -> tuple[str, ...]:
+    """A result and the worse end of its band, where it has one."""
+    end = f"{name}_{'high' if words.columns[name].better == 'lower' else 'low'}"
+    return (name, end) if all(end in plan.costs for plan in plans) else (name,)
+
+
+def _marked(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[ScatterPoint], str]:
+    """The points of a front, its knee, your own and the best plan where both results are known; what the marks mean."""
+    found, axes = words.found, front.axes
+    marks: list[tuple[str, str, Mapping[str, float]]] = [("●", "on the front", plan.costs) for plan in front.rows]
+    if (own := words.own_costs) is not None:
+        marks.append(("○", "yours", own))
+    if found.best:
+        marks.append(("◆", f"best by {words.objective}", found.best[0].costs))
+    elif found.knee is not None:
+        marks.append(("◆", "its knee", found.knee.costs))
+    known = [
+        (ScatterPoint(costs[axes.x], costs[axes.y], mark), f"{mark} {text}")
+        for mark, text, costs in marks
+        if math.isfinite(costs[axes.x]) and math.isfinite(costs[axes.y])
+    ]
+    return [point for point, _ in known], " · ".join(dict.fromkeys(text for _, text in known))
+
+
+def _spread(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
+    """So many of the plans with their places: the first, and of more the last too."""
+    last, steps = len(plans) - 1, min(count, len(plans)) - 1
+    for step in range(steps + 1):
+        place = round(step * last / max(1, steps))
+        yield place + 1, plans[place]
+
+
+def _without_points(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> Iterator[Line]:
+    """The values of keys that vary of which no plan is on the front, with the reason."""
+    on_front = {plan.variant for plan in front.rows}
+    for part in words.found.parts if words.paths else ():
+        if part.number not in on_front:
+            value = " · ".join(map(spaced, words.found.values(part.number).values()))
+            why = "others beat all its plans" if part.best else "no plan works"
+            fault = f"✗ {part.fault.code} {part.fault.sentence}" if part.fault else why
+            yield styled(f"  {value}: {fault}", DIM)
+
+
+def front_figure(words: SearchWords[Inputs, Plan]) -> Draw:
+    """The front, the best plans and the scenario's own as points of a page."""
+    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+
+    found = words.found
+    assert found.front is not None
+    plans = [DrawnPlan(plan.costs, f"plan {at}", "quiet") for at, plan in enumerate(found.best[:_DOTS], 1)]
+    plans += [DrawnPlan(plan.costs, "on the front", "first") for plan in found.front.rows]
+    plans += [DrawnPlan(found.best[0].costs, "best", "third", "best")] if found.best else []
+    plans += [] if words.own_costs is None else [DrawnPlan(words.own_costs, "yours", "second", "yours")]
+    axes = found.front.axes.x, found.front.axes.y
+    return plans_plot(axes, plans, words.columns, words.result, front=True)
+
+
+def ranking_figure(words: SearchWords[Inputs, Plan]) -> Draw:
+    """The best plans as points of a page."""
+    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+
+    drawn = []
+    for place, plan in enumerate(words.found.best[:_FEW_DOTS], 1):
+        values = zip(headings(words.paths), words.found.values(plan.variant).values(), strict=True)
+        named = " · ".join([f"plan {place}", *(f"{head} {spaced(value)}" for head, value in values)])
+        role = "second" if plan.broken or words.found.is_risky(plan) else "first"
+        drawn.append(DrawnPlan(plan.costs, named, role, "best" if place == 1 else ""))
+    return plans_plot(words.drawn, drawn, words.columns, words.result, front=False)
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def values_section(words: SearchWords[Inputs, Plan]) -> Section:
+    """What became of the plans at each value of the keys that vary, and the best plan there."""
+    parts = words.found.parts
+    figures = words.value_figures(parts)
+    faulty = any(part.fault for part in parts)
+    columns = [*(Column(head, "k") for head in headings(words.paths)), Column("plans", drop=1), Column("fit", drop=2)]
+    columns += [Column("keep"), Column("best plan", "l")]
+    columns += [*(column for column, _ in figures), Column("why not the others", "l", drop=0 if faulty else 3)]
+    rows = [_value_row(words, part, figures) for part in parts]
+    more = len(parts) - MOST_VALUES
+    cut = [styled(f"  {more:,} more: --json has all", DIM)] if more > 0 else []
+    lead = "The best plan at each value, and how many plans there make sense, fit and keep the limits."
+    return Section("values", "At each value", lead, table=Table(columns, rows, most=MOST_VALUES), cut=cut)
+
+
+def _value_row(
+    words: SearchWords[Inputs, Plan], part: PlanCounts[Plan], figures: Sequence[PlanColumn[Plan]]
+) -> list[Cell]:
+    values: list[Cell] = [spaced(value) for value in words.found.values(part.number).values()]
+    if part.fault is not None:
+        return [*values, *["—"] * (4 + len(figures)), f"✗ {part.fault.code} {part.fault.sentence}"]
+    kept = part.safe if words.found.safe is not None else part.kept
+    counts = [f"{count:,}" for count in (part.candidates, part.fit, kept)]
+    best = part.best
+    stated = "none fits" if best is None else words.line(best)
+    stated = f"{stated} ✗ {' '.join(best.broken)}" if best is not None and best.broken else stated
+    cells = ["—" if best is None else cell(best) for _, cell in figures]
+    against = (f"{code} {percent(part.share(code), 2)}" for code, _ in itertools.islice(part.against(), _AGAINST))
+    return [*values, *counts, stated, *cells, " · ".join(against)]
+
+
+# ── why not ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def why_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -> list[Section]:
+    """Reasons against plans: shares or, in full, what each means with an example; on a page a table of these."""
+    whole = words.found.tally.whole
+    counts = list(whole.against())
+    if not counts:
+        return []
+    made: list[Line] = [*(account(words) if full else _shares(words, counts))]
+    return [Section("why-not", "Why not the others", ahead=made, face="terminal", apart=apart), why_section(words)]
+
+
+def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]]) -> Iterator[Line]:
+    """Reasons with the share of the plans that each refuses."""
+    total = words.found.tally.candidates
+    yield styled("  why not (--why-not explains)", DIM)
+    rows = [(percent(count / total, 2), f"{code} {words.reasons[code].title}") for code, count in counts]
+    yield CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM)
+
+
+def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
+    """Every reason with what it means, how many plans it refuses, and one of them."""
+    whole = words.found.tally.whole
+    refused = sum(count for _, count in whole.against())
+    yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are refused", HEAD)
+    yield styled("  each is counted under the first reason that applies", DIM)
+    for code, count in whole.against():
+        reason = words.reasons[code]
+        yield styled(f"  {code}  {reason.title}: {number_of(count, 'plan')}, {percent(count / whole.candidates, 2)}")
+        yield styled(f"        {reason.meaning}")
+        plan, stated = example_of(words, code)
+        if plan:
+            yield styled(f"        e.g. {plan}", DIM)
+        if stated:
+            yield styled(f"             {stated}", DIM)
+        if aside := words.aside(code):
+            yield styled(f"        {aside}", DIM)
+
+
+def example_of(words: SearchWords[Inputs, Plan], code: str) -> tuple[str, str]:
+    """A plan that a reason refuses, and the reason in its figures; empty where none is known."""
+    plan = next((part.examples[code] for part in words.found.tally.parts.values() if code in part.examples), None)
+    return ("", "") if plan is None else words.example(plan, code)
+
+
+def why_section(words: SearchWords[Inputs, Plan]) -> Section:
+    """Every reason with how many plans it refuses, an example, and what it means, on a page."""
+    whole = words.found.tally.whole
+    columns = [Column("code", "l"), Column("why", "l"), Column("plans"), Column("of all"), Column("for example", "l"),
+               Column("what it means", "l")]  # fmt: skip
+    rows: list[list[Cell]] = []
+    for code, count in whole.against():
+        reason, example = words.reasons[code], ": ".join(filter(None, example_of(words, code)))
+        share = percent(count / whole.candidates)
+        rows.append([code, reason.title, f"{count:,}", share, example, reason.meaning])
+    if not any(row[4] for row in rows):
+        columns, rows = [*columns[:4], columns[5]], [[*row[:4], row[5]] for row in rows]
+    lead = "Each refused plan counts under the first reason that applies."
+    return Section("why-not", "Why not the others", lead, table=Table(columns, rows), face="page")

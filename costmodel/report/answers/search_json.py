@@ -1,0 +1,98 @@
+"""The answer of a search as plain values: the same keys for every workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.search.rank import Front, Plan
+from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.search.variants import Inputs
+from costmodel.explore.workloads import workload_of
+from costmodel.report.answers.search import SearchWords, example_of
+from costmodel.report.machine.answer_fields import assumed_json, frame
+from costmodel.report.terminal.style.head import fact_fields
+
+
+def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
+    """A search as costmodel/search/v2; where keys vary, each row has their values."""
+    found, tally, case = words.found, words.found.tally, words.case
+    asked = workload_of(case)
+    return {
+        **frame(case, "costmodel/search/v2", fact_fields(asked.facts, words.paths), words.json_columns),
+        "flop_convention": words.convention(),
+        "assumed": assumed_json(words.assumed()),
+        "objective": words.objective,
+        "limits": [limit.key for limit in stated_limits(case.scenario.limits)],
+        "held": words.held(),
+        "over": [{"path": axis.path, "values": list(axis.values)} for axis in found.variants.over],
+        "candidates": tally.candidates,
+        "evaluated": tally.evaluated,
+        "fit": tally.fit,
+        "kept": tally.kept,
+        "safe": _safe(words),
+        "complete": not found.stopped,
+        "elapsed_s": found.elapsed,
+        "plans": _ranked(words, found.best),
+        "pareto": None if found.front is None else _front(words, found.front),
+        "nearest": [] if found.best else _ranked(words, words.missed_by_least()),
+        "yours": words.own_fields(),
+        "values": [_value(words, part) for part in (found.parts if words.paths else ())],
+        "refused": [_refused(words, code, count) for code, count in tally.whole.against()],
+        "try": words.tried(),
+        "remedies": words.remedy_fields(),
+        "notes": words.note_fields(),
+    }
+
+
+def _ranked(words: SearchWords[Inputs, Plan], plans: list[Plan]) -> list[dict[str, Any]]:
+    return [{"rank": place, **words.fields(plan)} for place, plan in enumerate(plans, 1)]
+
+
+def _safe(words: SearchWords[Inputs, Plan]) -> dict[str, Any] | None:
+    """The chance to work that the search prefers, whether it rules, and the best plan by the other rule."""
+    found, (chance, other) = words.found, words.rule()
+    if chance is None:
+        return None
+    rules = found.safe is not None
+    return {
+        "chance": chance,
+        "rules": rules,
+        "met": found.is_safe if rules else None,
+        "plans": found.tally.safe if rules else None,
+        "without": [] if other is None else _ranked(words, [other]),
+    }
+
+
+def _front(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> dict[str, Any]:
+    named = (front.axes.x, front.axes.y)
+    axes = [{"name": machine_name(name), "better": words.columns[name].better} for name in named]
+    return {"axes": axes, "thinned": front.thinned, "plans": _ranked(words, front.rows)}
+
+
+def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str, Any]:
+    """What became of the plans at one value of each key that varies."""
+    fault = None if part.fault is None else {"code": part.fault.code, "text": part.fault.sentence}
+    return {
+        **words.found.variants.cells(part.number),
+        "candidates": part.candidates,
+        "evaluated": part.evaluated,
+        "fit": part.fit,
+        "kept": part.kept,
+        "safe": part.safe if words.found.safe is not None else None,
+        "best": None if part.best is None else words.fields(part.best),
+        "refused": dict(part.against()),
+        "fault": fault,
+    }
+
+
+def _refused(words: SearchWords[Inputs, Plan], code: str, count: int) -> dict[str, Any]:
+    """A reason with its count, and one of the plans that it refuses where one is known."""
+    rule, (_, stated) = words.reasons[code], example_of(words, code)
+    share = count / words.found.tally.candidates
+    entry = {"code": code, "plans": count, "share": share, "text": rule.title, "meaning": rule.meaning}
+    plan = next((part.examples[code] for part in words.found.tally.parts.values() if code in part.examples), None)
+    if plan is None:
+        return {**words.row_facts(), **entry}
+    return {**words.row_facts(), **entry, "example": words.keys(plan), "case": stated or None}

@@ -1,0 +1,169 @@
+"""How answers of a search speak of plans of reinforcement learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.rl_reason_codes import REFUSALS
+from costmodel.estimate.shared.results import number
+from costmodel.explore.kept_answers import both_words, rl_degrees, rl_settings
+from costmodel.explore.rl.search_splits import RankedSplit, RlSearch, RlSearched
+from costmodel.ground.record import record
+from costmodel.ground.units import gib, rounded_percent, show_time
+from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords, ordinal
+from costmodel.report.document import Cell, Column
+from costmodel.report.machine import rl_json
+from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
+from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.theme import BAD, WARN, styled
+
+_SURELY = 0.995  # a chance to fit that rounds to all
+
+
+@record
+class RlWords(SearchWords[RlSearched, RankedSplit]):
+    """The words of a search of reinforcement learning."""
+
+    found: RlSearch
+    drawn = ("update_time", "generation")
+    shown_anyway = frozenset({"plan.tp", "plan.cp"})
+
+    def plan_columns(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
+        """How accelerators are divided, and the degrees of both parts."""
+        return [
+            (Column("train"), lambda row: f"{self._answer(row).inputs.split.trainer.ranks:.0f}"),
+            (Column("generate"), self._generating),
+            (Column("tp"), lambda row: f"{float(self._answer(row).inputs.plan.tp):.0f}"),
+            (Column("cp"), lambda row: f"{float(self._answer(row).inputs.plan.cp):.0f}"),
+            (Column("engine", "l"), self._engine),
+        ]
+
+    def figures(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
+        """Times of an iteration and of its parts, the memory, and what there is to state of the plan."""
+        own = [] if self.objective == "iteration_time" else [self.cell(self.objective)]
+        return [
+            self.cell("iteration_time", head="iteration"),
+            self.cell("iteration_time_high", head="P90", drop=1),
+            self.cell("generation", head="generation"),
+            (Column("training", drop=2), lambda row: show_time(number(self._answer(row).iteration.training))),
+            *own,
+            self.cell("memory_peak", gib, head="GiB"),
+            (Column("fits", "l"), self._state),
+        ]
+
+    def line(self, plan: RankedSplit) -> str:
+        """The plans of the trainer and of the engines."""
+        return both_words(self._answer(plan))
+
+    def settings(self, plan: RankedSplit) -> dict[str, str]:
+        """Values of the keys that vary, and of the plan."""
+        return {**self.found.values(plan.variant), **rl_settings(self._answer(plan))}
+
+    def fields(self, plan: RankedSplit) -> dict[str, Any]:
+        """A plan with the values of the keys that vary."""
+        costs = {name: value for name, value in plan.costs.items() if name in self.columns}
+        return {
+            **self.found.variants.cells(plan.variant),
+            **rl_json.plan(self._answer(plan), costs),
+            "broken": list(plan.broken),
+        }
+
+    def keys(self, plan: RankedSplit) -> dict[str, Any]:
+        """The degrees of both parts."""
+        return rl_degrees(self._answer(plan))
+
+    def assumed(self) -> Sequence[Assumption]:
+        """What was assumed of the best plan."""
+        return self._answer(self.found.best[0]).assumed if self.found.best else ()
+
+    def own_fields(self) -> dict[str, Any] | None:
+        """The scenario's own plan."""
+        yours = self.found.yours
+        if yours is None or yours.refused:
+            return None
+        return {"rank": self.found.your_rank, **rl_json.plan(yours)}
+
+    def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
+        """What there is to remark on the plans."""
+        return remarks([self._answer(plan).remarked for plan in plans])
+
+    def yours(self) -> list[Line]:
+        """Where the scenario's own plan stands."""
+        found, own = self.found, self.found.yours
+        if own is None:
+            return []
+        if own.refused:
+            code = own.refused[0]
+            return [styled(f"  yours is refused: {code} {REFUSALS[code].title}: {reason(own, code)}", BAD)]
+        words = f"  yours ({both_words(own)})"
+        time = result("iteration_time", own.costs["iteration_time"])
+        if own.broken:
+            return [styled(f"{words} takes {time} and breaks {' '.join(own.broken)}", WARN)]
+        if not found.best or found.your_rank is None:
+            return [styled(f"{words} takes {time}")]
+        ratio = own.costs["iteration_time"] / found.best[0].costs["iteration_time"]
+        rest = f"; the best is {ratio:.2f} × faster" if ratio > SAME_AS_BEST else ""
+        rest = rest or ("; none is better" if found.your_rank == 1 else "")
+        return [styled(f"{words} takes {time} and ranks {ordinal(found.your_rank)}{rest}")]
+
+    def example(self, plan: RankedSplit, code: str) -> tuple[str, str]:
+        """A plan, and the reason in its figures."""
+        answer = self._answer(plan)
+        return both_words(answer), reason(answer, code)
+
+    def conclusion(self) -> str:
+        """The best plan and its time."""
+        found = self.found
+        if not found.works:
+            return "No plan keeps all limits."
+        best = found.best[0]
+        at = "".join(f"{path} {spaced(value)}, " for path, value in found.values(best.variant).items())
+        time = result("iteration_time", best.costs["iteration_time"])
+        return f"Best of {found.tally.candidates:,} plans: {at}{self.line(best)}, {time} an iteration."
+
+    def notes(self, plan: RankedSplit) -> list[str]:
+        """What a plan breaks, and the phases in which it loses against the first."""
+        answer = self._answer(plan)
+        stated = [f"{code} {REFUSALS[code].title}: {reason(answer, code)}" for code in plan.broken]
+        if not self.found.best or plan is self.found.best[0]:
+            return stated
+        from costmodel.report.page.search_figures import lost_time
+
+        terms = {name: NAMES[name] for name in PHASES} | {"overlapped": "hidden"}
+        lost = lost_time(plan.costs, self.found.best[0].costs, "iteration_time", terms, "an iteration")
+        return [lost, *stated] if lost else stated
+
+    def value_figures(self, parts: Sequence[Any]) -> list[PlanColumn[RankedSplit]]:
+        """The objective, and the memory."""
+        return [self.cell(name) for name in dict.fromkeys((self.objective, "iteration_time", "memory_peak"))]
+
+    def remarked(self) -> list[str]:
+        """The codes of what there is to remark on the best plan."""
+        return [*self._answer(self.found.best[0]).remarked] if self.found.best else []
+
+    def _answer(self, row: RankedSplit) -> RlAnswer:
+        return self.found.answer_of(row)
+
+    def _generating(self, row: RankedSplit) -> Cell:
+        inputs = self._answer(row).inputs
+        words = "in turns" if inputs.split.colocated else f"{inputs.split.rollout.ranks:.0f}"
+        return words if inputs.engines is not None else "—"
+
+    def _engine(self, row: RankedSplit) -> Cell:
+        inputs = self._answer(row).inputs
+        return f"tp {float(inputs.plan.rollout.tp):.0f}" if inputs.engines is not None else "—"
+
+    def _state(self, row: RankedSplit) -> Cell:
+        """Whether a plan fits, its chance where that is too small, or what it breaks."""
+        if row.broken:
+            return f"✗ {' '.join(row.broken)}"
+        chance = row.costs["fit_chance"]
+        if self.found.is_risky(row):
+            return f"at risk: {rounded_percent(chance)}"
+        return rounded_percent(chance) if chance < _SURELY else "yes"

@@ -1,0 +1,575 @@
+"""How answers of a search speak of plans that serve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.serving.serving_schema import usual_objective
+from costmodel.documents.schemas.serving.serving_workload import LOADS
+from costmodel.estimate.evaluate.answer_facts import subject_of, varies
+from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.serving.deployment_rent import fleet_of
+from costmodel.estimate.serving.limits_chance import OWN, breaks_exact_limit
+from costmodel.estimate.serving.plan_columns import RARE
+from costmodel.estimate.serving.predict_serving import remarks
+from costmodel.estimate.serving.reason_codes import OVERLOAD, REFUSALS
+from costmodel.estimate.serving.service_limits import service_limits
+from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.shared.limits import Limit
+from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.kept_answers import layout_words
+from costmodel.explore.search.tally import PlanCounts
+from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
+from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch, compared
+from costmodel.ground.counts import number_of
+from costmodel.ground.record import record
+from costmodel.ground.units import counted, percent, significant
+from costmodel.report.answers.search import PlanColumn, SearchWords, ordinal, without_safety
+from costmodel.report.document import Cell, Column
+from costmodel.report.machine.answer_fields import notes
+from costmodel.report.machine.serving_json import plan as plan_fields
+from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words, replica_words, whole_nodes_words
+from costmodel.report.terminal.serving.overload_words import brief
+from costmodel.report.terminal.serving.serving_formatting import (
+    bound_words,
+    chance_of,
+    counted_for,
+    lengths_words,
+    limits_of_batch,
+    load_words,
+    never_kept_line,
+    rate_words,
+    result,
+    share_words,
+    unlimited,
+    without_room,
+)
+from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
+from costmodel.report.terminal.serving.waiting_loads import waiting_lines
+from costmodel.report.terminal.style.formatting import spaced
+from costmodel.report.terminal.style.head import origin_lines, price_fields, price_varies, subject_words
+from costmodel.report.terminal.style.head import price_lines as own_price
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command, options_of
+from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+
+PAID = "GPUs paid"
+OF_FLEETS = ("gpus_needed", "rent_per_month")  # objectives beside which the GPUs that a load needs have their rent
+_HEADS = {
+    "rate_within_slo_per_s": "req/s",
+    "cost_within_limits": "rent/M out",
+    "tokens_per_gpu_within_limits": "tok/s/GPU",
+    "rent_per_month": "a month",
+    "rent_needed": "rent/month",
+    "gpus_needed": "GPUs needed",
+}
+_DEGREES = {"dp_attention": "dpa", "replicas": "repl", "redundant_experts": "copies"}
+_LOADS = {"rate": "req/s", "concurrency": "in flight", "users": "users", "requests": "requests"}
+_SHOWN = ("tpot", "ttft_p99", OWN, "in_time_share")
+_AT_MOST = ("rate_within_slo_per_s", "tokens_per_gpu_within_limits", "cost_within_limits")
+_AT_LOAD = ("requests_per_s", "tokens_per_s_per_gpu", "cost_per_mtoken")
+_MOST_HEADS = ("most req/s", "most tok/s/GPU", "least rent/M out")
+_USUAL = {  # objectives of loads that wait for answers
+    "makespan": "the time to finish the batch",
+    "latency": "the time of a whole answer under that load",
+}
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+@record
+class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
+    """The words of a search of a service."""
+
+    found: ServiceSearch
+    drawn = ("tpot", "tokens_per_gpu_within_limits")
+    shown_anyway = frozenset({"plan.tp", "plan.pp", "plan.replicas"})
+
+    @property
+    def works(self) -> str:
+        """What a plan does that works."""
+        return "meets all limits" if self.is_limited else "answers the load"
+
+    @property
+    def keeps(self) -> str:
+        """What plans do that keep the limits."""
+        return "keep all limits" if self.is_limited else "answer the load"
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests wait for answers, at the rate that they get."""
+        return self.found.inputs.case.scenario.workload.rate is None
+
+    @property
+    def rates(self) -> tuple[str, str, str]:
+        """Requests and tokens a second, and rent per token: at the highest rate; of a load that waits, at its own."""
+        return _AT_LOAD if self.waits else _AT_MOST
+
+    def about(self) -> list[Line]:
+        """Model and machine, engine, lengths and load, the price, and what there is to remark on the scenarios."""
+        variants, found = self.found.variants, self.found
+        case, paths = variants.inputs.case, variants.paths
+        subject, workload = subject_of(case), case.scenario.workload
+        words = [] if varies("stack", paths) else [variants.inputs.engine.name]
+        words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
+        words += [] if _vary(paths, LOADS) else [load_words(workload)]
+        named = subject_words(subject, paths)
+        lines: list[Line] = [styled(named, HEAD)] if named else []
+        lines += [styled(" · ".join(words))] if words else []
+        lines += own_price(subject.price) if subject.price.known and not price_varies(paths) else []
+        shown = list(dict.fromkeys(plan.variant for plan in (*found.best, *(found.front.rows if found.front else ()))))
+        each = [variants.of(number) for number in shown or [found.nearest]]
+        nodes = [inputs.case.node.name for inputs in each]
+        return [*lines, *origin_lines(case), *remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=nodes)]
+
+    def plan_columns(self, plans: Sequence[RankedPlan]) -> list[PlanColumn[RankedPlan]]:
+        """Degrees of a replica, replicas, the token budget; of a front the load."""
+        mixture = any(self.found.inputs_of(each.variant).model.has_experts for each in plans)
+        copied = any("redundant_experts" in each.sizes for each in plans)
+        of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
+        budget = () if "stack.budget" in self.paths else ("budget",)
+        shared = ("dcp",) if any("dcp" in each.sizes for each in plans) else ()
+        names = ("tp", "pp", *of_experts, *shared, "replicas", *budget)
+        columns = [
+            (Column(_DEGREES.get(name, name), drop=1 if name == "budget" else 0), _degree(name)) for name in names
+        ]
+        if all(math.isnan(each.load) for each in plans):
+            return columns
+        load = next(word for key, word in _LOADS.items() if getattr(self._workload, key) is not None)
+        return [*columns, (Column(load), lambda plan: significant(plan.load))]
+
+    def figures(self, plans: Sequence[RankedPlan]) -> list[PlanColumn[RankedPlan]]:
+        """Rates, times with their worse ends, the chance, rents, what binds, and what a plan breaks."""
+        rate, throughput, rent = self.rates
+        own: tuple[str, ...] = () if self.objective in (*_SHOWN, *self.rates) else (compared(self.found.inputs),)
+        if self.objective in OF_FLEETS and not self.waits:
+            rented = any(math.isfinite(each.costs["rent_needed"]) for each in plans)
+            own = ("gpus_needed", *((*self.paid_apart(plans), "rent_needed") if rented else ()))
+        timed = not all(math.isnan(each.costs["in_time_share"]) for each in plans)
+        money = not all(math.isnan(each.costs[rent]) for each in plans)
+        later = 7 if self.paths or own else 0
+        columns = [
+            self.cell(rate, significant, head="req/s"),
+            *(self._time(name, head, drop) for name, head, drop in (
+                ("tpot", "tpot", 0), ("tpot_high", "tpot P90", 4), ("ttft_p99", "ttft p99", 0),
+                ("ttft_p99_high", "p99 P90", 3))),
+        ]  # fmt: skip
+        columns += [self.cell("in_time_share", _percents, head="in time", drop=5)] if timed else []
+        columns += [(Column("chance", result=OWN, drop=6), self._chance)]
+        columns += [self.cell(throughput, significant, head="tok/s/GPU", drop=later)]
+        columns += [self.cell(rent, significant, head="rent/M out", drop=8 if own else 0)] if money else []
+        columns += [self.figure(name) for name in own]
+        return [*columns, (Column("binds", "l", drop=2), lambda plan: plan.binding), (Column("", "l"), self._state)]
+
+    def figure(self, name: str) -> PlanColumn[RankedPlan]:
+        """A column of a result, or of the accelerators that are paid for."""
+        if name == PAID:
+            return Column(PAID), self._paid_words
+        heads = dict(zip(_AT_MOST, _MOST_HEADS, strict=True)) if self.waits else {}
+        return self.cell(name, head=heads.get(name, _HEADS.get(name, name)))
+
+    def line(self, plan: RankedPlan) -> str:
+        """The instances of a plan."""
+        return instance_words(plan)
+
+    def settings(self, plan: RankedPlan) -> dict[str, str]:
+        """Values of the keys that vary, of the plan, and of the load at which it is on a front."""
+        settings = plan_settings(self.found, plan)
+        if math.isnan(plan.load):
+            return settings
+        key = next(key for key in _LOADS if getattr(self._workload, key) is not None)
+        load = f"{significant(plan.load)}/s" if key == "rate" else f"{max(plan.load, 1.0):.0f}"
+        return {**settings, f"workload.{key}": load}
+
+    def fields(self, plan: RankedPlan) -> dict[str, Any]:
+        """A plan with the values of the keys that vary, its load on a front, and its price where that varies too."""
+        variants = self.found.variants
+        priced = price_fields(price_of(variants.of(plan.variant).case)) if price_varies(variants.paths) else {}
+        return {
+            **variants.cells(plan.variant),
+            **plan_fields(plan.sizes, plan.costs),
+            **({} if plan.prefill is None else {"prefill": plan.prefill}),
+            **({} if math.isnan(plan.load) else {"load": plan.load}),
+            "binds": plan.binding,
+            "broken": list(plan.broken),
+            **priced,
+        }
+
+    def keys(self, plan: RankedPlan) -> dict[str, Any]:
+        """Its sizes."""
+        return {**plan.sizes, **({} if plan.prefill is None else {"prefill": plan.prefill})}
+
+    def assumed(self) -> Sequence[Assumption]:
+        """What was assumed of all plans."""
+        return self.found.inputs.assumed
+
+    def rule(self) -> tuple[float | None, RankedPlan | None]:
+        """The chance to meet all limits, also where expected figures rule."""
+        return (self.found.safe if self.found.unruled is None else self.found.unruled), self.found.other
+
+    def note_fields(self) -> list[dict[str, str]]:
+        """What there is to remark on the scenarios of the plans shown."""
+        numbers = dict.fromkeys(plan.variant for plan in self.found.best) or [self.found.nearest]
+        return notes([tuple(remarks(self.found.inputs_of(number))) for number in numbers])
+
+    def own_fields(self) -> dict[str, Any] | None:
+        """The rank of the scenario's own plan."""
+        return {"rank": self.found.your_rank} if self.found.yours is not None else None
+
+    def beneath(self, plans: Sequence[RankedPlan]) -> list[Line]:
+        """What the columns mean."""
+        apart = any(each.prefill is not None for each in plans)
+        lines: list[Line] = [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
+        return lines if self.found.front is not None else [*lines, *self._table_key(plans)]
+
+    def yours(self) -> list[Line]:
+        """Where the scenario's own plan stands."""
+        own, found = self.found.yours, self.found
+        if own is None:
+            return []
+        written = leaves(found.inputs.case)
+        named = zip(self.paths, headings(self.paths), strict=True)
+        values = [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]
+        words = " · ".join([*values, layout_words(own), f"budget {own.evaluation.layout.budget[0]:,.0f}"])
+        if found.your_rank is None:
+            why = f"is not valid: {', '.join(own.refused)}" if own.refused else "is not ranked: it has no price"
+            return [styled(f"  yours ({words}) {why}")]
+        return [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)} of {found.tally.evaluated:,}")]
+
+    def needs(self) -> list[Line]:
+        """How many replicas the load needs, and who waits in line."""
+        return [*self._needed(), *self._waiting()] if self.found.best else []
+
+    def remedies(self) -> list[Line]:
+        """Settings of the search under which a plan keeps every limit, and the best plan there."""
+        found = self.found
+        if not found.remedies:
+            return self._never_kept()
+        rows = [
+            (
+                "try" if not place else "",
+                options_of(found.inputs.case, (*remedy.settings, *remedy.plan)),
+                f"{best_words(remedy.best)}, {number_of(remedy.best.costs['gpus'], 'GPU')}",
+            )
+            for place, remedy in enumerate(found.remedies)
+        ]
+        kept = "keeps all limits" if self.is_limited else "answers the load"
+        kept += f" with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
+        then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
+        fewer, safe = found.expected_cluster, found.safe_cluster
+        both = [styled(f"  {_two_sizes(fewer, safe)}")] if fewer is not None and safe is not None else []
+        return [CellTable(("", "what to set", then), rows, "lkl"), *both]
+
+    def remedy_fields(self) -> list[dict[str, Any]]:
+        """The same as plain values."""
+        return [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in self.found.remedies]
+
+    def example(self, plan: RankedPlan, code: str) -> tuple[str, str]:
+        """The sizes of a plan that are over 1."""
+        return " · ".join(f"{name} {counted(size)}" for name, size in plan.sizes.items() if size > 1), ""
+
+    def closing(self) -> list[Line]:
+        """The command for the best plan, for as many replicas as the rate needs, and for the search to ask next."""
+        found, best = self.found, self.found.best[0]
+        verb = "Nearest" if best.broken else "Best" if found.is_safe else "Surest"
+        fleet = found.smaller or found.fleet
+        verb = f"{verb}, plan 1" if fleet is not None else verb
+        lines: list[Line] = [typed(f"{verb}:", command(self.case, "estimate", settings=self.settings(best)))]
+        if fleet is not None:
+            kind = "replica" if fleet.prefill is None else "instance"
+            named = f"With the {number_of(fleet.costs['replicas'], kind)} you need:"
+            named = f"Fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.smaller is not None else named
+            lines.append(typed(named, command(self.case, "estimate", settings=fleet_settings(found, fleet))))
+        return lines
+
+    def after_none(self) -> list[Line]:
+        """The search to ask next, where a remedy is settings of it."""
+        if not self.found.remedies:
+            return []
+        settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
+        return [typed("Next:", command(self.case, "search", settings=settings))]
+
+    def conclusion(self) -> str:
+        """The best plan and the rate that it answers."""
+        found, best = self.found, self.found.best[0]
+        if not found.works:
+            return "No plan keeps all limits."
+        values = found.values(best.variant)
+        varied = [spaced(values[path]) for path in self.own_paths]
+        named = (*varied, *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")))
+        rate = result("rate_within_slo_per_s", best.costs["rate_within_slo_per_s"])
+        sure = "" if found.safe is None else f" with a chance of {percent(found.safe, 2)}"
+        return f"The best plan, {' · '.join(named)}, answers {rate} within all limits{sure}."
+
+    def notes(self, plan: RankedPlan) -> list[str]:
+        """What a plan breaks, and what it gives beside the best."""
+        stated = [f"{code} {REFUSALS[code].title}: {REFUSALS[code].meaning}" for code in plan.broken]
+        names = ("rate_within_slo_per_s", "tpot", "ttft_p99")
+        best = self.found.best[0] if self.found.best else plan
+        if plan is not best:
+            beside = (
+                f"{name} {result(name, plan.costs[name])}, of the best {result(name, best.costs[name])}"
+                for name in names
+                if math.isfinite(plan.costs[name])
+            )
+            stated.append("; ".join(beside))
+        return [*stated, f"Its rate is bound by the {plan.binding}."]
+
+    def value_figures(self, parts: Sequence[PlanCounts[RankedPlan]]) -> list[PlanColumn[RankedPlan]]:
+        """The objective, and the accelerators that the load needs with their rent."""
+        bests = [part.best for part in parts if part.best is not None]
+        needed = any(math.isfinite(best.costs["gpus_needed"]) for best in bests)
+        rented = self.objective in OF_FLEETS and any(math.isfinite(best.costs["rent_needed"]) for best in bests)
+        further = (*(("gpus_needed",) if needed else ()), *((*self.paid_apart(bests), "rent_needed") if rented else ()))
+        first = () if rented else (compared(self.found.inputs),)
+        return [(replace(column, head=_HEADS.get(name, name)), cell) for name in dict.fromkeys((*first, *further))
+                for column, cell in [self.figure(name)]]  # fmt: skip
+
+    def remarked(self) -> list[str]:
+        """The codes of what there is to remark on the scenario."""
+        return [*remarks(self.found.inputs)]
+
+    def other_rule(self) -> str:
+        """What the best plan takes by the other rule, and both chances: without --safe, or with it where it shows."""
+        found, other = self.found, self.found.other
+        if other is None or other.broken or not found.best or found.expected_cluster is not None:
+            return ""
+        best, sized = found.best[0], found.fleet or found.best[0]
+        is_counted = math.isfinite(best.costs["gpus_needed"])
+        if found.unruled is not None:
+            rule = "Not calibrated for this GPU, so the average prediction rules"
+            more = number_of(other.costs["gpus"], "GPU")
+            would = f"{_gpus_at(sized)}; a chance of {percent(found.unruled, 2)} would take {more}"
+            return f"{rule}: {would}" if is_counted else rule
+        if (other.sizes, other.prefill) == (sized.sizes, sized.prefill):
+            return ""
+        if is_counted:
+            words = "" if _layout(other) == _layout(best) else f" ({best_words(other)})"
+            return _two_sizes(other, sized, words)
+        return without_safety(self, other)
+
+    def price_rows(self, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+        """Plans whose prices are shown: of rents those of the best at each value too."""
+        bests = [part.best for part in self.found.parts if part.best is not None]
+        return [*plans, *(bests if self.objective in OF_FLEETS else [])]
+
+    def paid_apart(self, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
+        """The column of the accelerators that are paid for, where these are not those that the load needs."""
+        known = [plan for plan in plans if not plan.broken and math.isfinite(plan.costs["gpus_needed"])]
+        return (PAID,) if any(self._paid(plan) != plan.costs["gpus_needed"] for plan in known) else ()
+
+    @property
+    def _workload(self) -> Any:
+        return self.found.inputs.case.scenario.workload
+
+    def _paid(self, plan: RankedPlan) -> float:
+        """Accelerators that the rent of those pays for which the load needs."""
+        return fleet_of(self.found.inputs_of(plan.variant), plan.costs["gpus_needed"]).paid
+
+    def _paid_words(self, plan: RankedPlan) -> Cell:
+        known = not plan.broken and math.isfinite(plan.costs["gpus_needed"])
+        return f"{self._paid(plan):,.0f}" if known else "—"
+
+    def _time(self, name: str, head: str, drop: int) -> PlanColumn[RankedPlan]:
+        """A time; a dash for that between tokens where an answer is one token."""
+        single = self._workload.single_token and name.startswith("tpot")
+
+        def text(value: float) -> str:
+            return "—" if single else brief(name, value)
+
+        column, cell = self.cell(name, text, head=head, drop=drop)
+        return column, lambda plan: cell(plan) if math.isfinite(plan.costs[name]) else text(plan.costs[name])
+
+    def _chance(self, plan: RankedPlan) -> Cell:
+        """The chance of a plan; a dash where it breaks a limit on what has no band, such as a rent."""
+        sure = "T001" in plan.broken and breaks_exact_limit(self.found.inputs_of(plan.variant), plan.costs)
+        return "—" if sure else _percents(plan.costs[OWN])
+
+    def _state(self, plan: RankedPlan) -> Cell:
+        """What a plan breaks, or that it lacks the preferred chance."""
+        return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if self.found.is_risky(plan) else ""
+
+    # ── the key of the table ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _table_key(self, plans: Sequence[RankedPlan]) -> Iterator[Text]:
+        heads = [column.head for column, _ in self.figures(plans)]
+        yield from self._ranked_by()
+        yield from limits_of_batch(self.found.inputs.case)
+        yield from self._rates_words(heads)
+        there = [name for name in ("tok/s/GPU", "rent/M out") if name in heads]
+        beside = f"times and chance: at the scenario's load, to {chance_of(self.found.inputs.case)}"
+        yield styled(f"  {' and '.join(there)}: at that rate; {beside}", DIM)
+        if PAID in heads:
+            yield styled("  GPUs paid: those that the load needs; of a node with a price of its own, all of it", DIM)
+            yield styled("  rent/month: of these for 730 h; rent/M out: of the GPUs in use alone", DIM)
+        elif _HEADS["rent_needed"] in heads:
+            yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
+        if "in time" in heads:
+            words = "requests at that load whose own first token and time per token are within the limits"
+            yield styled(f"  in time: {words}", DIM)
+        if alike := sum(part.alike for part in self.found.service_parts):
+            yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
+        if any(OVERLOAD & {*each.broken} for each in plans):
+            yield styled("  no end: requests arrive faster than they are answered; tpot is that at req/s", DIM)
+        fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
+        for limit in self._limits():
+            if past := past_bandwidth(limit, fastest):
+                yield styled(f"  {_limit_words(limit)}{past}", BAD)
+
+    def _rates_words(self, heads: Sequence[str]) -> Iterator[Text]:
+        """What the rates are of."""
+        limits = [_limit_words(limit) for limit in self._limits()]
+        kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
+        sure = "" if self.found.safe is None else f" with a chance of {percent(self.found.safe, 2)}"
+        most = f"the highest rate that {kept}{' as expected' if self.found.expected_rates else sure}"
+        if not self.waits:
+            yield styled(f"  req/s: {most}", DIM)
+            return
+        yield styled("  req/s: the rate at which the scenario's load is answered", DIM)
+        own = [head for head in _MOST_HEADS if head in heads]
+        if own:
+            yield styled(f"  {own[0]}: {'' if own[0] == _MOST_HEADS[0] else 'at '}{most}", DIM)
+
+    def _ranked_by(self) -> list[Text]:
+        """What orders plans that run an offline batch, or a fixed number of requests in flight, at any rate."""
+        usual = usual_objective(self._workload)
+        if usual not in _USUAL:
+            return []
+        if self.objective == usual:
+            return [styled(f"  ranked by {usual}, {_USUAL[usual]}", DIM)]
+        more = f"--set objective={usual} ranks by {_USUAL[usual]}"
+        return [styled(f"  ranked by {self.figure(self.objective)[0].head}; {more}", DIM)]
+
+    def _limits(self) -> list[Limit]:
+        """Limits that are the same at every value."""
+        varied = {path.split(".")[1] for path in self.paths if path.startswith("limits.")}
+        return [limit for limit in service_limits(self.found.inputs) if limit.column not in varied]
+
+    # ── what the load needs ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _needed(self) -> Iterator[Text]:
+        """How many replicas of the best plan the load needs, or of another one that needs fewer accelerators."""
+        found, best = self.found, self.found.smaller or self.found.best[0]
+        inputs = found.inputs_of(best.variant)
+        needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
+        if rate is None or math.isnan(needed) or math.isinf(needed):
+            return
+        taken = f"{number_of(needed, 'replica')} of {replica_words(best.sizes)}"
+        if best.prefill is not None:
+            kinds = (f"{best.costs[f'{name}_needed']:,.0f} {name}" for name in ("prefill", "decode"))
+            taken = f"{' and '.join(kinds)} instances"
+        many = best.costs["gpus_needed"]
+        gpus = f"{gpus_words(inputs, many)}{whole_nodes_words(inputs, many)}"
+        named = zip(headings(self.paths), found.values(best.variant).values(), strict=True)
+        values = " · ".join(f"{name} {spaced(value)}" for name, value in named)
+        taken += f" ({values})" if values else ""
+        plan = "plan 1" if found.smaller is None else "another plan"
+        yield styled(f"  With {plan}, {rate_words(rate, significant(rate))} need {taken}: {gpus}")
+        yield styled(f"  {rent_words(inputs, many)}")
+        yield from self._at_that_size()
+        yield from self._with_fewer()
+        yield from counted_for(inputs.case)
+        yield from unlimited(inputs)
+        if found.safe is None and found.unruled is None:
+            yield from without_room(inputs)
+
+    def _at_that_size(self) -> Iterator[Text]:
+        """Times and chance of the replicas that are needed, where the table has others."""
+        fleet = self.found.smaller or self.found.fleet
+        if fleet is None:
+            return
+        costs = fleet.costs
+        many = f"With {number_of(costs['replicas'], 'replica' if fleet.prefill is None else 'instance')}"
+        times = f"first token {result('ttft_p99', costs['ttft_p99'])} (p99)"
+        times = times if self._workload.single_token else f"{result('tpot', costs['tpot'])} per token, {times}"
+        yield styled(f"  {many}: {times}. Chance to {chance_of(self.found.inputs.case)}: {_percents(costs[OWN])}")
+
+    def _with_fewer(self) -> Iterator[Text]:
+        """How to find a plan that needs fewer GPUs than the best one, where one does."""
+        best = self.found.best[0]
+        fewest = self.found.tally.part(best.variant).fewest
+        if fewest < best.costs["gpus_needed"]:
+            fewer = gpus_words(self.found.inputs_of(best.variant), fewest)
+            yield styled(f"  Another plan needs {fewer}: --set objective=gpus_needed finds it")
+
+    def _waiting(self) -> list[Text]:
+        """How many wait in line under the best plan, and which answer names the replicas that end the line."""
+        best = self.found.best[0]
+        workload = self.found.inputs_of(best.variant).case.scenario.workload
+        lines = waiting_lines(workload, best.costs, "With plan 1, ")
+        named = "  More replicas shorten the line: the estimate named below prints how many end it"
+        return [*lines, styled(named)] if lines and not best.broken else lines
+
+    def _never_kept(self) -> list[Line]:
+        """The limits that no plan keeps, since requests one at a time break them, with the plan that is nearest."""
+        found, alone = self.found, self.found.alone
+        if found.works or found.stopped:
+            return []
+        words = "" if alone is None else instance_words(alone)
+        return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
+
+
+def instance_words(plan: RankedPlan) -> str:
+    """The instances of a plan."""
+    halves = [sizes for sizes in (plan.prefill, plan.sizes) if sizes is not None]
+    return " → ".join(f"{counted(sizes['replicas'])} × {replica_words(sizes)}" for sizes in halves)
+
+
+def best_words(best: RankedPlan) -> str:
+    """The same with what it breaks."""
+    words = instance_words(best)
+    return f"{words} ✗ {' '.join(best.broken)}" if best.broken else words
+
+
+def _degree(name: str) -> Callable[[RankedPlan], Cell]:
+    return lambda plan: degree_words(plan, name)
+
+
+def degree_words(plan: RankedPlan, name: str) -> str:
+    """A degree of a plan; apart, of prefill and of decode."""
+    none = RARE.get(name, 1.0)
+    own = counted(plan.sizes.get(name, none))
+    if plan.prefill is None or name in ("pp", "budget", "redundant_experts"):
+        return own
+    return f"{counted(plan.prefill.get(name, none))} → {own}"
+
+
+def _percents(value: float) -> str:
+    """A share; a dash where it is not known."""
+    return "—" if math.isnan(value) else share_words(value, 0)
+
+
+def _gpus_at(plan: RankedPlan, words: str = "") -> str:
+    """The accelerators of a plan with its chance."""
+    return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percents(plan.costs[OWN])}"
+
+
+def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
+    """The accelerators by expected figures beside those for the preferred chance."""
+    large = f"{counted(safe.costs['gpus'])} at {_percents(safe.costs[OWN])}"
+    return f"{_gpus_at(expected, words)}, {large} (--safe off takes the first)"
+
+
+def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
+    """The sizes of a plan but its number of replicas."""
+    halves = [ranked.sizes, *([] if ranked.prefill is None else [ranked.prefill])]
+    return [{name: size for name, size in half.items() if name != "replicas"} for half in halves]
+
+
+def _limit_words(limit: Limit) -> str:
+    bound = bound_words(limit.column, limit.value)
+    return f"all with a chance of {bound}" if limit.column == OWN else f"{limit.key} {_SIGNS[limit.kind]} {bound}"
+
+
+def _vary(paths: Sequence[str], keys: Sequence[str]) -> bool:
+    """Whether one of these keys of the workload varies, or a part of it."""
+    return any(
+        varies(f"workload.{key}", paths) or f"{path}.".startswith(f"workload.{key}.") for key in keys for path in paths
+    )

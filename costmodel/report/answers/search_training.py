@@ -1,0 +1,402 @@
+"""How answers of a search speak of plans that train."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn, is_money, machine_name
+from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.shared.assumptions import relevant_assumptions
+from costmodel.estimate.shared.plan_batch import Structure, one_row
+from costmodel.estimate.shared.reasons import REFUSALS
+from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.compare.comparison_sides import advantage
+from costmodel.explore.compare.input_paths import leaves
+from costmodel.explore.compare.plan_figures import plan_in_words
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.kept_answers import brief_words
+from costmodel.explore.search.bands import SCORED, unsure
+from costmodel.explore.search.search import NO_PRECISION, TrainingSearch, lacking_precisions
+from costmodel.explore.search.training_space import Ranked
+from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
+from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
+from costmodel.ground.record import record
+from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
+from costmodel.report.answers.compare import difference, figure_row
+from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords, ordinal
+from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
+from costmodel.report.machine import json_answer
+from costmodel.report.machine.answer_fields import notes
+from costmodel.report.terminal.plan.plan_settings import plan_settings
+from costmodel.report.terminal.plan.plan_words import plan_words
+from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
+from costmodel.report.terminal.search.varied_keys import headings
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
+from costmodel.report.terminal.style.head import assumed_job, price_fields
+from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
+
+_BEHIND = ALWAYS[1:]  # of tp and the sizes over one
+_SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerator"})  # where GPUs are counted
+_COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
+_DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
+_TELLING = 0.005  # share of a step, from which a term that moved is shown
+_ALIKE = 0.01  # share below which two plans count as equal
+
+
+@record
+class TrainingWords(SearchWords[TrainingInputs, Ranked]):
+    """The words of a search of training."""
+
+    found: TrainingSearch
+    drawn = ("memory_peak", "step_time")
+    gap = " "
+    face_of_ends = "page"
+    speeds = frozenset(SCORED)
+    shown_anyway = frozenset(f"plan.{key}" for key in (*ALWAYS, "zero"))
+
+    def plan_columns(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
+        """Sizes over 1, schedules that do not follow from vpp, and other choices that differ."""
+        words = {name: {stated(plan.structure) for plan in plans} for name, stated in CHOICES.items()}
+        differ = [name for name, stated in words.items() if len(stated) > 1 or (name == "schedule" and stated != {""})]
+        sizes = [name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans)]
+        return [
+            *(_size(name) for name in ("tp", *sizes, *_BEHIND)),
+            (Column("zero"), lambda plan: str(plan.structure.zero)),
+            (Column("sp", drop=_drop("sp")), _sequence_parallel),
+            *((Column(name, "k"), _choice(name)) for name in differ),
+            (Column("recompute", "l"), lambda plan: short_words(plan.structure)),
+        ]
+
+    def figures(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
+        """Times, rates and memory; the objective where it is another; whether each fits."""
+        kept = _COLUMN_OF.get(self.objective, "")
+
+        def column(name: str, head: str, text: Callable[[float], str]) -> PlanColumn[Ranked]:
+            drop = 0 if head == kept else _drop(head)
+            return self.cell(name, text, of_units=text is show_time, head=head, drop=drop)
+
+        own = [] if kept else [self.cell(self.objective, head="cost" if self.priced else self.objective)]
+        return [
+            column("step_time", "step", show_time),
+            column("step_time_high", "P90", show_time),
+            column("tokens_per_s_per_gpu", "tok/s/GPU", lambda value: significant(value, 4)),
+            column("mfu", "MFU", percent),
+            *own,
+            column("memory_peak", "GiB", gib),
+            (Column("fits", "l"), _room_words),
+        ]
+
+    def line(self, plan: Ranked) -> str:
+        """A plan in a cell of a table."""
+        return brief_words(one_row(plan.structure, **plan.sizes))
+
+    def settings(self, plan: Ranked) -> dict[str, str]:
+        """Values of the keys that vary, and of the plan."""
+        return {**self.found.values(plan.variant), **plan_settings(self.found.inputs_of(plan.variant), plan)}
+
+    def fields(self, plan: Ranked) -> dict[str, Any]:
+        """A plan with what it is a plan of."""
+        facts = facts_of(self.found.inputs_of(plan.variant).case)
+        chances = {id(row): chance for row, chance in zip(self.found.best, self.found.chances, strict=False)}
+        return {
+            **row_facts(facts),
+            **self.found.variants.cells(plan.variant),
+            **json_answer.plan(plan.structure, plan.sizes, plan.costs),
+            "first_faster": chances.get(id(plan)),
+            **price_fields(facts.price),
+        }
+
+    @property
+    def drawn_results(self) -> tuple[str, ...]:
+        """The main results, and the terms of the step."""
+        return (*_RESULTS, *(name for name in _TERMS if name not in _RESULTS))
+
+    @property
+    def json_columns(self) -> Mapping[str, ResultColumn]:
+        """Those of a step, or of the whole run."""
+        return OF_STEP if self.found.inputs.run is None else OF_RUN
+
+    def keys(self, plan: Ranked) -> dict[str, Any]:
+        """Its sizes and choices."""
+        return json_answer.choices(plan.structure, plan.sizes)
+
+    def convention(self) -> str:
+        """How FLOP are counted."""
+        return self.found.inputs.convention
+
+    def assumed(self) -> list[Assumption]:
+        """What was assumed of all plans; of one accelerator alone nothing that several would need."""
+        inputs, job = self.found.inputs, [*assumed_job(self.found.inputs.case.asked.assumed)]
+        if inputs.ranks != 1:
+            return [*job, *inputs.assumed]
+        alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
+        return [*job, *relevant_assumptions(inputs.assumed, alone, leaves_domain=False)]
+
+    def missed_by_least(self) -> list[Ranked]:
+        """The best plan that only breaks a limit; if there is none, the plan least over its memory."""
+        return self.found.tally.missed_by_least
+
+    def note_fields(self) -> list[dict[str, str]]:
+        """Where the plan that --set gives and the search disagree, and what there is to remark on plans."""
+        return [*json_answer.conflicts(self.found.inputs.case), *notes(plan.remarked for plan in self.found.best)]
+
+    def row_facts(self) -> dict[str, Any]:
+        """Model, machine and job, without what varies."""
+        return row_facts(facts_of(self.found.inputs.case), self.paths)
+
+    def size(self) -> str:
+        """The accelerators, where all scenarios have as many."""
+        ranks = float(self.found.inputs.ranks)
+        return "" if not _SIZED.isdisjoint(self.paths) else f"{ranks:,.0f} GPU{'' if ranks == 1 else 's'} · "
+
+    def own_fields(self) -> dict[str, Any] | None:
+        """The scenario's own plan."""
+        yours = self.found.yours
+        return None if yours is None else {"rank": self.found.your_rank, **json_answer.answered(yours)}
+
+    def beneath(self, plans: Sequence[Ranked]) -> list[Line]:
+        """What there is to remark; of a ranking what surely fits behind the first, and how sure the order is."""
+        nodes = [self.found.inputs_of(plan.variant).case.node.name for plan in plans]
+        stated = remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
+        if list(plans) != self.found.best:
+            return stated
+        return [*self._roomier(), *self._unsure(), *stated]
+
+    def yours(self) -> list[Line]:
+        """Where the own plan ranks, and where the best one saves time over it."""
+        found, own = self.found, self.found.yours
+        if own is None:
+            return []
+        words = " · ".join([*_own_values(self), plan_words(own)])
+        if found.your_rank is None and not (own.refused or own.broken):
+            chance = rounded_percent(own.costs["fit_chance"])
+            return [styled(f"  yours ({words}) fits with a chance of {chance}", WARN)]
+        if found.your_rank is None:
+            code = (*own.refused, *own.broken)[0]
+            stated = f"{code} {REFUSALS[code].title}: {reason(own, code)}"
+            return [styled(f"  yours ({words}) is refused: {stated}", BAD)]
+        if not found.best:
+            return [styled(f"  yours ({words}) works, but is not in the search space")]
+        ratio = own.costs["step_time"] / found.best[0].costs["step_time"]
+        faster = ratio > SAME_AS_BEST
+        rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
+        lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
+        return [*lines, self._gain(own.costs["step_time"])] if faster else lines
+
+    def nearest(self) -> list[Line]:
+        """The plan that breaks a limit alone, or else the one least over its memory."""
+        found = self.found
+        if not found.tally.missed_by_least:
+            return []
+        plan = found.tally.missed_by_least[0]
+        inputs, costs, closest = found.inputs_of(plan.variant), plan.costs, plan.costs["memory_share"] <= 1
+        need = f"needs {gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+        if closest:
+            need = f"{need}, takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+        lines: list[Line] = [
+            styled(f"No plan {'keeps the limits' if closest else 'fits'}.", BAD),
+            styled(f"  nearest   {self._whole(plan)}"),
+            styled(f"            {need}"),
+        ]
+        block = one_row(plan.structure, **plan.sizes)
+        missed = (reason_of(inputs, block, costs, code) for code in ("M002", "T001"))
+        return [*lines, *(styled(f"  misses    {stated}") for stated in missed if stated and closest)]
+
+    def remedies(self) -> list[Line]:
+        """What to set instead."""
+        if self.found.best:
+            return []
+        none = [] if self.found.tally.missed_by_least else ["no change of a single key makes a plan valid"]
+        return remedy_lines(self.found.remedies, indent="  ") or [styled(f"  {words}") for words in none]
+
+    def remedy_fields(self) -> list[dict[str, Any]]:
+        """The same as plain values."""
+        return remedies_json(self.found.remedies)
+
+    def example(self, plan: Ranked, code: str) -> tuple[str, str]:
+        """A plan in all its sizes and choices, and the reason in its figures."""
+        block = one_row(plan.structure, **plan.sizes)
+        return self._whole(plan), reason_of(self.found.inputs_of(plan.variant), block, plan.costs, code)
+
+    def conclusion(self) -> str:
+        """The best plan, its time, and whether it fits."""
+        best, named = self.found.best[0], "Best" if self.found.is_safe else "Surest"
+        stated = f"{named} of {self.found.tally.candidates:,} plans: {self.line(best)}, "
+        stated += f"{show_time(best.costs['step_time'])} a step at {percent(best.costs['mfu'])} MFU in "
+        stated += f"{gib(best.costs['memory_peak'])} GiB"
+        return f"{stated}{', though at P90 its memory does not fit.' if 'N023' in best.remarked else '.'}"
+
+    def closing(self) -> list[Line]:
+        """The command for the best plan of the search, or for the surest."""
+        own = self.found.yours
+        beaten = self.found.your_rank == 1 and own is not None and own.costs != self.found.best[0].costs
+        named = "Surest:" if not self.found.is_safe else "Best of the search:" if beaten else "Best:"
+        return [typed(named, command(self.case, "estimate", settings=self.settings(self.found.best[0])))]
+
+    front_closing = closing
+
+    def after_none(self) -> list[Line]:
+        """The search to ask next, where the first remedy is settings of it."""
+        if self.found.best or not self.found.remedies:
+            return []
+        settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
+        return [typed("Next:", command(self.case, "search", settings=settings))]
+
+    def headlines(self) -> list[Headline]:
+        """Time, efficiency, memory and cost of the best plan, each with its trace."""
+        best = self.found.best[0]
+        usable = gib(self.found.inputs_of(best.variant).usable)
+        named = (("Step time", "step_time", ""), ("MFU", "mfu", ""), ("Memory", "memory_peak", f"of {usable} GiB"),
+                 ("Cost per Mtoken", "cost_per_mtoken", ""))  # fmt: skip
+        return [Headline(label, _traced(best.costs, name), note) for label, name, note in named]
+
+    def nodes(self) -> Mapping[str, ExplainedFigure]:
+        """How figures of the first plans were computed."""
+        from costmodel.explore.page.ranked_nodes import RankedFacts
+
+        return RankedFacts(self.found).nodes
+
+    def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
+        """Where a page has these, for each row."""
+        from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
+
+        rows = range(min(MOST, len(self.found.best)))
+        places = {name: [traces.of(key_of(place, name)) for place in rows] for name in TRACED}
+        return {"traces": {name: [at for at in held if at is not None] for name, held in places.items()}}
+
+    def notes(self, plan: Ranked) -> list[str]:
+        """What a plan loses against the best, and what there is to remark."""
+        from costmodel.report.page.search_figures import lost_time
+
+        stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
+        best = self.found.best[0]
+        lost = "" if plan is best else lost_time(plan.costs, best.costs, "step_time", _TERMS, "a step")
+        return [lost, *stated] if lost else stated
+
+    def value_figures(self, parts: Sequence[Any]) -> list[PlanColumn[Ranked]]:
+        """The objective, and the memory."""
+        named = dict.fromkeys((self.objective, "step_time", "memory_peak"))
+        return [self.cell(name) for name in named]
+
+    def aside(self, code: str) -> str:
+        """The precisions that no hardware here can run."""
+        return ", ".join(lacking_precisions(self.found.inputs.case)) if code == NO_PRECISION else ""
+
+    @property
+    def priced(self) -> bool:
+        """Whether plans are ranked by what they cost, or weighed by it."""
+        front = self.found.front
+        return any(map(is_money, (self.objective, *(() if front is None else (front.axes.x, front.axes.y)))))
+
+    def _whole(self, plan: Ranked) -> str:
+        """A plan in all its sizes and choices."""
+        values = self.found.values(plan.variant)
+        varied = [
+            f"{name} {spaced(value)}" for name, value in zip(headings(list(values)), values.values(), strict=True)
+        ]
+        sizes = [f"{name} {counted(plan.sizes[name])}" for name in ALWAYS]
+        sizes += [f"{name} {counted(plan.sizes[name])}" for name in OF_ITSELF_ONE if plan.sizes[name] > 1]
+        structure = plan.structure
+        way = [f"{way} {getattr(structure, way)}" for name, way in WAYS.items() if plan.sizes[name] > 1]
+        choices = [*way, *split_words(structure), f"zero {structure.zero}", *choice_words(structure)]
+        return " · ".join([*varied, *sizes, *choices, structure.schedule])
+
+    def _gain(self, step_time: float) -> Line:
+        """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
+        named = {plan_in_words(move.name): move for move in advantage(self.found)}
+        terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
+        telling = [(move, words) for move, words in terms if abs(difference(move)) > _TELLING * step_time]
+        telling.sort(key=lambda item: difference(item[0]))
+        shown = [(named["step_time"], "step time"), *telling]
+        shown += [(named["memory_peak"], "memory")] if "memory_peak" in named else []
+        rows = [figure_row(move, words, share=not words.startswith(" "))[:4] for move, words in shown]
+        return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
+
+    def _unsure(self) -> list[Line]:
+        """How many of the plans shown may be the fastest, with the chances that the first one is."""
+        chances = self.found.chances
+        count = unsure(chances)
+        if count < 2:
+            return []
+        stated = f"these {count}" if count == len(chances) else f"the first {count}"
+        last = f", than {count} with {chances[count - 1]:.0%}" if count > 2 else ""
+        return [styled(f"any of {stated} may be fastest: 1 is faster than 2 with a chance of {chances[1]:.0%}{last}")]
+
+    def _roomier(self) -> Iterator[Line]:
+        """The first plan that surely fits behind one at risk, or behind one that is tight and hardly faster."""
+        winner, *others = self.found.best
+        alike = [plan for plan in others if plan.variant == winner.variant]
+        if "N023" in winner.remarked:
+            yield self._behind_risk(winner, [plan for plan in alike if "N023" not in plan.remarked])
+            return
+        free = [plan for plan in alike if verdict(plan.costs["memory_share"]) == "fits"]
+        if verdict(winner.costs["memory_share"]) != "tight" or not free:
+            return
+        slower = free[0].costs["step_time"] / winner.costs["step_time"] - 1
+        if 0 <= slower < _ALIKE:
+            room, place = (
+                gib(winner.costs["memory_peak"] - free[0].costs["memory_peak"]),
+                self.found.best.index(free[0]),
+            )
+            yield styled(f"  1 is tight: {place + 1} takes {percent(slower)} longer and {room} GiB less", DIM)
+
+    def _behind_risk(self, winner: Ranked, safe: Sequence[Ranked]) -> Text:
+        """What surely fits costs over the first plan, which may not fit."""
+        risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
+        if not safe:
+            return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
+        slower = safe[0].costs["step_time"] / winner.costs["step_time"] - 1
+        more = f"takes {percent(slower)} longer" if slower >= 0 else f"is {percent(-slower)} faster"
+        return styled(f"{risk}; {self.found.best.index(safe[0]) + 1} fits at P90 and {more} (--safe 90%)", DIM)
+
+
+_RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
+            "memory_peak", "memory_share")  # fmt: skip
+_TERMS = {key: words for words, key in TIME_TERMS}
+
+
+def _drop(head: str) -> int:
+    return _DROPPED.index(head) + 1 if head in _DROPPED else 0
+
+
+def _size(name: str) -> PlanColumn[Ranked]:
+    return Column(HEADS.get(name, name)), lambda plan: f"{plan.sizes[name]:.0f}"
+
+
+def _choice(name: str) -> Callable[[Ranked], Cell]:
+    return lambda plan: CHOICES[name](plan.structure)
+
+
+def _sequence_parallel(plan: Ranked) -> Cell:
+    return "✓" if plan.structure.sequence_parallel and plan.sizes["tp"] > 1 else "·"
+
+
+def _room_words(plan: Ranked) -> Cell:
+    """Whether a row fits: its chance where it is at risk, as its P90 does not fit (N023)."""
+    if "N023" in plan.remarked:
+        return rounded_percent(plan.costs["fit_chance"])
+    return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
+
+
+def _traced(costs: Mapping[str, float], name: str) -> Value:
+    """A figure of the best plan, with its trace on a page."""
+    value = costs.get(name, math.nan)
+    known = value if math.isfinite(value) else None
+    return Value(result(name, value), known, machine_name(name), opens=lambda traces: traces.of(f"plans.0.{name}"))
+
+
+def _own_values(words: TrainingWords) -> list[str]:
+    """What the leaves that vary are in the scenario as it is written."""
+    written = leaves(words.case)
+    named = zip(words.own_paths, headings(words.own_paths), strict=True)
+    return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]

@@ -1,0 +1,101 @@
+"""Plans to choose among with the sliders of a page: the axes that vary, columns, and a sentence for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.explore.page.reachable_plans import AXES
+from costmodel.explore.search.search import TrainingSearch
+from costmodel.explore.search.training_space import Ranked
+from costmodel.ground.plan_sizes import IN_ORDER
+from costmodel.ground.units import gib, percent
+from costmodel.report.page.row_commands import row_commands
+from costmodel.report.page.values import TERM_WORDS, seconds
+from costmodel.report.terminal.plan.plan_settings import plan_settings
+
+_DIGITS = 7  # of figures
+
+
+def _commands(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any]:
+    wanted = ({**found.values(plan.variant), **plan_settings(found.inputs_of(plan.variant), plan)} for plan in plans)
+    return row_commands(found.inputs.case, wanted)
+
+
+def choices_data(found: TrainingSearch, plans: Sequence[Ranked]) -> dict[str, Any] | None:
+    """Plans for the sliders: the axes that vary, columns, and a sentence for each."""
+    axes = [_axis(name, plans) for name in AXES]
+    axes = [axis for axis in axes if len(axis["values"]) > 1]
+    if not axes:
+        return None
+    own = _own_place(found, plans)
+    own_step = found.yours.evaluation.costs.row()["step_time"] if found.yours is not None else math.nan
+    sentences = [_sentence(plan, own_step) for plan in plans]
+    fits = [plan.costs["memory_share"] <= 1 for plan in plans]
+    return {"axes": axes, "columns": _columns(plans), "own": own, "sentences": sentences, "fits": fits,
+            **_commands(found, plans)}  # fmt: skip
+
+
+def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
+    values = {plan.structure.recompute if name == "recompute" else plan.sizes[name] for plan in plans}
+    ordered = (
+        [word for word in ("none", "selective", "full") if word in values] if name == "recompute" else sorted(values)
+    )
+    return {"name": name, "label": name.replace("_", "-"), "values": [_plain(value) for value in ordered]}
+
+
+def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
+    """The plan that the sliders start at: the scenario's own settings, else the best."""
+    if found.yours is not None:
+        block = found.yours.evaluation.block
+        wanted = tuple(float(getattr(block, name)[0]) for name in AXES[:-1]), block.structure.recompute
+    else:
+        best = found.best[0] if found.best else plans[0]
+        wanted = tuple(best.sizes[name] for name in AXES[:-1]), best.structure.recompute
+    keys = [(tuple(plan.sizes[name] for name in AXES[:-1]), plan.structure.recompute) for plan in plans]
+    return keys.index(wanted) if wanted in keys else 0
+
+
+def _sentence(plan: Ranked, own_step: float) -> str:
+    costs = plan.costs
+    words = f"{seconds(costs['step_time'])} a step at {percent(costs['mfu'])} MFU"
+    room = verdict(costs["memory_share"])
+    stated = f"{words}; {gib(costs['memory_peak'])} GiB, {percent(costs['memory_share'])} of what is usable: {room}."
+    ratio = own_step / costs["step_time"]
+    return f"{stated} {ratio:.2f} × as fast as the scenario's plan." if math.isfinite(ratio) else stated
+
+
+_RESULTS = ("step_time", "step_time_low", "step_time_high", "tokens_per_s_per_gpu", "mfu", "hfu", "cost_per_mtoken",
+            "memory_peak", "memory_share")  # fmt: skip
+
+
+def _columns(plans: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """Sizes, choices, results and terms of plans, each a column."""
+    columns = [_column(name, name, "", [plan.sizes[name] for plan in plans]) for name in IN_ORDER]
+    columns += [
+        _column(name, name, "", [getattr(plan.structure, name) for plan in plans])
+        for name in ("zero", "recompute", "schedule", "sequence_parallel")
+    ]
+    for name in (*_RESULTS, *TERM_WORDS):
+        values = [plan.costs.get(name, math.nan) for plan in plans]
+        if any(math.isfinite(value) for value in values):
+            column = _column(machine_name(name), TERM_WORDS.get(name, name), TRAINING_COLUMNS[name].unit, values)
+            columns.append(column | {"figure": name})
+    return columns
+
+
+def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str, Any]:
+    return {"name": name, "label": label, "unit": {"1/s": "token/s"}.get(unit, unit), "values": [*map(_plain, values)]}
+
+
+def _plain(value: Any) -> Any:
+    """A value to seven digits, whole where it is whole, nothing where it is not known."""
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return value
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short

@@ -26,7 +26,6 @@ _NEAR = ("PIX", "PXB")  # an interface on the same switch as the accelerator
 _LISTED = re.compile(r"(?m)^GPU \d+: ([^(\n]{1,80}?)[ \t]{0,80}\(UUID")
 _NODE = re.compile(r"\bNodeName=(\S+)")
 _GRES = re.compile(r"\b(?:Gres|GresTypes|--gres)[= ][^\s=]{0,200}?gpu(?::([A-Za-z][\w.-]*))?:(\d+)")
-_COUNTED = re.compile(r"--(?:gpus|gpus-per-node|nodes)[= ]|#SBATCH[ \t]+-N[ \t]*\d")
 _EACH = re.compile(r"--gpus-per-node[= ](?:([A-Za-z][\w.-]*):)?(\d+)")
 _NODES = re.compile(r"(?:--nodes[= ]|#SBATCH[ \t]+-N[ \t]*)(\d+)")
 _PRODUCT, _COUNT, _HELD = "nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/gpu"

@@ -180,7 +180,6 @@ def host_bytes(job: ServingJob, remarks: Remarks, option: str) -> float:
 # --- LoRA adapters beside the model: how many there are and how wide the largest is
 
 ADAPTERS, RANK = "workload.adapters.count", "workload.adapters.rank"
-_ADAPTERS = "workload.adapters"
 
 
 def fill_adapters(keys: ForeignKeys, layer: Layer, slots: str, *, on: bool) -> None:

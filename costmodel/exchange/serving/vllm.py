@@ -215,9 +215,7 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
     whole, name = keys["kv-offloading-size"].value, "kv-offloading-size"
     if whole is not None:
         whole = float(whole) * GIB
-    elif (
-        found := json_option(keys, "kv-transfer-config", "kv_connector", "kv_role", "kv_connector_extra_config")
-    ) is not None:
+    elif (found := json_option(keys, "kv-transfer-config", *_CONNECTOR)) is not None:
         name = "kv-transfer-config"
         extra = found.get("kv_connector_extra_config")
         whole = digits(extra.get("cpu_bytes_to_use")) if isinstance(extra, dict) else None

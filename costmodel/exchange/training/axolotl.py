@@ -186,9 +186,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     for name in ("bfloat16", "float16"):
         if keys[name].value:
             layer.facts["workload.precision"] = keys[name]._replace(value="bf16" if name == "bfloat16" else "fp16")
-            keys.lose(
-                "not expressible", "weights, gradients and moments in 16 bits: here the states of the stack", name
-            )
+            keys.lose("not expressible", _IN_16, name)
     if keys["float32"].value:
         layer.facts["workload.precision"] = keys["float32"]._replace(value="fp32")
     auto = keys.is_open("bf16")

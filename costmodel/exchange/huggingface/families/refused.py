@@ -9,7 +9,6 @@ _GATED = "a gate on attention as this class has it"
 _ENCODER = "an encoder, not a decoder alone"
 _ENCODER_DECODER = "attention to an encoder"
 _CONVOLUTION = "layers of short convolutions"
-_STREAMS = "several residual streams"
 _LOOPS = "layers that run several times"
 _SOUND = "tokens of sound in several tables"
 

@@ -32,7 +32,7 @@ BUDGETS = {
     "explore/serving": 3_500,
     "ground": 1_900,
     "report": 1_700,  # with the document that all faces draw
-    "report/answers": 3_750,  # terminal, page and plain values of a question in one place
+    "report/answers": 3_800,  # terminal, page and plain values of a question in one place
     "report/page": 3_400,
     "report/terminal": 7_700,
 }

@@ -131,6 +131,10 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         """The results of the scenario's own plan, where it has a rank."""
         return None if self.found.yours is None or self.found.your_rank is None else self.found.yours.costs
 
+    def sure(self, chance: float) -> str:
+        """A chance as people read it."""
+        return rounded_percent(chance)
+
     def size(self) -> str:
         """What stands ahead of the counts of plans."""
         return ""
@@ -314,7 +318,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
 def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
     """The best plan by expected figures, what it gains over the first row, and its chance."""
-    chance = rounded_percent(other.costs[words.found.chance])
+    chance = words.sure(other.costs[words.found.chance])
     gained = _gained(words, other.costs[words.objective], words.found.best[0].costs[words.objective])
     return f"Without --safe: {words.line(other)}: {gained}, {words.works} with a chance of {chance} (--safe off)"
 
@@ -349,9 +353,8 @@ def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
     first = found.best[0].costs[found.chance]
     none = f"No plan {words.works} with a chance of {percent(found.safe, 2)}"
     if first >= max(plan.costs[found.chance] for plan in found.best):
-        return f"{none}. Plan 1 is the surest: {rounded_percent(first)}"
-    chance = rounded_percent(first)
-    return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {chance}"
+        return f"{none}. Plan 1 is the surest: {words.sure(first)}"
+    return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {words.sure(first)}"
 
 
 def search(words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = False) -> AnswerDocument:

@@ -102,6 +102,10 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         """What plans do that keep the limits."""
         return "keep all limits" if self.is_limited else "answer the load"
 
+    def sure(self, chance: float) -> str:
+        """A chance as the table has it."""
+        return _percents(chance)
+
     @property
     def waits(self) -> bool:
         """Whether requests wait for answers, at the rate that they get."""

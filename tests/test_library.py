@@ -92,12 +92,6 @@ def test_a_function_answers_as_its_command(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("scenario", "given"), [(SERVES, {"workers": 2}), (LEARNS, {"engine": "dask"})])
-def test_what_a_search_does_not_take_is_refused(scenario: str, given: dict[str, Any]) -> None:
-    with pytest.raises(costmodel.CostModelError, match=f"has no --{next(iter(given))}"):
-        costmodel.search(scenario, **given)
-
-
 def test_every_command_is_a_function_with_its_options() -> None:
     """What `dir` shows is what there is; the words of a function are its command's."""
     from costmodel.commands.command_table import COMMANDS

@@ -109,7 +109,6 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
         (["check", NAME, "--exact"], "is about a baseline"),
         (["explain", NAME, "step_time"], "'step_time' is not known"),
         (["explain", NAME, "goodput"], "is not known"),
-        (["search", NAME, "--workers", "2"], "has no --workers"),
         (["search", NAME, "--pareto", "generation"], "is not two results"),
         (["search", NAME, "--set", "search.cp=[2]", "--over", "cluster.nodes=8,2.5"], "a whole number is expected"),
         (["scale", NAME, "--rate", "1..2"], "has no --rate"),

@@ -296,9 +296,6 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        ("search", NAME, "--workers", "2"),
-        ("search", NAME, "--wait", "5 s"),
-        ("search", NAME, "--pareto", "tpot,ttft", "--why-not"),
         ("scale", NAME, "--ranks", "8..16"),
         ("scale", "quickstart", "--rate", "1..2"),
         ("pipeline", NAME),

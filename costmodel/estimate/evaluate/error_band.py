@@ -38,7 +38,7 @@ from costmodel.equations.run.uncertainty import (
     term_error,
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
-from costmodel.estimate.evaluate.slower_band import slower_step_spread
+from costmodel.estimate.evaluate.slower_band import routes, slower_step_spread
 from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
@@ -91,7 +91,7 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     spread = inputs.stack.spread
     with term("software"):
         found = combined_error(kind_spread(inputs, step), spread.step)
-        found = combined_error(found, spread.experts) if _routes(inputs) else found
+        found = combined_error(found, spread.experts) if routes(inputs) else found
     with term("source"):
         scale = _sources_apart(inputs)
         return found if scale is None else combined_error(found, heavy_tail_spread(scale, FREEDOM))
@@ -132,11 +132,6 @@ def working(step: TrainingStep) -> Number:
 def kind_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error in seconds of each kind; that of links by axis."""
     return _kernels(inputs, step) | _communication(inputs, step)
-
-
-def _routes(inputs: TrainingInputs) -> bool:
-    """Whether tokens are routed; a single expert is an MLP."""
-    return any(kind.experts is not None and kind.experts.count > 1 for kind in inputs.model.layers)
 
 
 def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:

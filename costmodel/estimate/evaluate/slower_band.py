@@ -24,6 +24,11 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.units import percent
 
 
+def routes(inputs: TrainingInputs) -> bool:
+    """Whether tokens are routed; a single expert is an MLP."""
+    return any(kind.experts is not None and kind.experts.count > 1 for kind in inputs.model.layers)
+
+
 def unmeasured(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
     """Which of a layer's mixers no run had on accelerators of this maker."""
     fit, maker = inputs.case.common.mixers, inputs.case.accelerator.vendor
@@ -34,7 +39,8 @@ def unmeasured(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
 def slower_step_spread(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
     """The spread of a step towards a longer time, from that towards a shorter one."""
     routing, fit = inputs.case.common.routing, inputs.case.common.mixers
-    if inputs.experts is not None and not inputs.experts.balance_known and routing is not None:
+    unknown = inputs.experts is not None and not inputs.experts.balance_known
+    if unknown and routes(inputs) and routing is not None:
         with term("uneven routing"):
             spread = combined_error(spread, routing.slower)
     new = [kind for kind in inputs.model.layers if unmeasured(inputs, kind)]

@@ -76,7 +76,7 @@ def test_search_tries_copies_as_it_tries_degrees() -> None:
     found = search(inputs(*H800, LOAD, "plan={tp: 1}", space), 50)
     shown = {(each.sizes["ep"], each.sizes.get("redundant_experts", 0)) for each in found.best}
     assert shown == {(32, 0), (32, 32), (144, 32)}
-    assert found.refused["L056"] == 3  # 144 ranks without copies, at three budgets
+    assert found.tally.refused["L056"] == 3  # 144 ranks without copies, at three budgets
     for ranked in found.best:
         own = plan(int(ranked.sizes["ep"]), int(ranked.sizes.get("redundant_experts", 0)))
         alone = predicted(*H800, LOAD, own, f"plan.replicas={ranked.sizes['replicas']:.0f}",

@@ -76,4 +76,4 @@ def test_instances_apart_are_as_few_of_each_kind_as_the_rate_needs() -> None:
 def test_a_plan_is_listed_once() -> None:
     found = search(inputs("limits.saturation_share.at_least=10 %"), 100)
     seen = [tuple(sorted(each.sizes.items())) for each in found.best]
-    assert len(seen) == len({*seen}) == found.fit
+    assert len(seen) == len({*seen}) == found.tally.fit

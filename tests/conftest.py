@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import typer.main
@@ -70,6 +70,18 @@ def pytest_collection() -> Iterator[None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test that patches the program has every reply worked out anew."""
     REPLIES.unpatched = "monkeypatch" not in getattr(item, "fixturenames", ())
+
+
+def ledgers(answer: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Bytes by line of every stage or phase, of an answer of `memory`: the lines that are not empty."""
+    return {
+        row["of"]: {
+            name.removesuffix("_bytes"): value
+            for name, value in row.items()
+            if name.endswith("_bytes") and name != "peak_bytes" and value
+        }
+        for row in answer["ledger"]
+    }
 
 
 class _Screen(io.TextIOWrapper):

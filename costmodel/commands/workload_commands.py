@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.page.forms import Form
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.explore.page.plan_facts import PlanFacts
-    from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.search.ranges import Axis
     from costmodel.report.terminal.documents.exports import Found
 
@@ -61,17 +60,8 @@ class WorkloadCommands(Protocol):
     def WITHOUT(self) -> Mapping[str, tuple[str, str]]:  # noqa: N802
         """Questions that have no answer, each with the reason and what to ask instead."""
 
-    def estimate(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `estimate`."""
-
-    def memory(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `memory`."""
-
-    def comm(self, case: LoadedScenario) -> Reply:
-        """The answer of `comm`."""
-
-    def run(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `run`."""
+    def view(self, case: LoadedScenario, question: str) -> PlanView:
+        """Its plan as the answer to a question shows it."""
 
     def explain(self, case: LoadedScenario, figure: str, depth: int) -> Reply:
         """The answer of `explain` about a figure of the plan."""
@@ -82,14 +72,8 @@ class WorkloadCommands(Protocol):
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
 
-    def report(self, case: LoadedScenario) -> Reply:
-        """The answer of `report`: what a page has beside the plan is computed where one is asked for."""
-
-    def figure(self, case: LoadedScenario, name: str) -> Reply:
-        """One figure of the plan alone."""
-
-    def page_facts(self, case: LoadedScenario) -> PlanFacts | ServingFacts | RlFacts:
-        """What a page of several scenarios shows of it; the best plan where it states none."""
+    def report(self, case: LoadedScenario) -> Mapping[str, Form]:
+        """The forms of `report`: what a page has beside the plan is computed where one is asked for."""
 
     @property
     def PLANS_AHEAD(self) -> bool:  # noqa: N802

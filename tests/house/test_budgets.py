@@ -30,9 +30,9 @@ BUDGETS = {
     "explore/serving": 3_700,
     "ground": 1_900,
     "report": 1_700,  # with the document that all faces draw
-    "report/answers": 2_050,  # terminal, page and plain values of a question in one place
-    "report/page": 3_850,
-    "report/terminal": 9_200,
+    "report/answers": 4_150,  # terminal, page and plain values of a question in one place
+    "report/page": 2_700,
+    "report/terminal": 8_350,
 }
 SLACK, STEP = 300, 50  # of budgets
 
@@ -47,12 +47,12 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.6, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(13.7, slack=0.2, step=0.1, target=7),
     "files": Ceiling(870, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(39, slack=5),
-    "imports in the longest chain": Ceiling(73, slack=2, target=25),
+    "imports in the longest chain": Ceiling(66, slack=2, target=25),
     "import circles": Ceiling(7, slack=0),
-    "modules in import circles": Ceiling(23, slack=0),
+    "modules in import circles": Ceiling(19, slack=0),
 }
 RAISED = "Raise this limit only in a commit whose message gives the reason"
 

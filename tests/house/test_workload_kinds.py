@@ -30,7 +30,7 @@ LEFT = {
     "explore/serving/rate_sizes.py": 1,
     "explore/short_form.py": 3,
     "explore/sides.py": 1,
-    "report/page/scenarios_page.py": 3,
+    "report/page/scenarios_page.py": 1,
     "report/terminal/evidence/evidence.py": 2,
     "report/terminal/serving/serving_sizes.py": 3,
     "report/terminal/style/head.py": 2,

@@ -17,7 +17,7 @@ from costmodel.explore.rl.search_splits import FoundSplits, SplitsAtValue
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, Verdict, chance_verdict
 from costmodel.report.machine import rl_json
-from costmodel.report.machine.answer_fields import known
+from costmodel.report.machine.answer_fields import frame, known
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result, titled
 from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.formatting import spaced
@@ -253,7 +253,7 @@ def _front_figure(found: FoundSplits) -> Draw:
 
 def search_json(found: FoundSplits) -> dict[str, Any]:
     """The same as plain values."""
-    shown = rl_json.frame(found.case)
+    shown = frame(found.case, RL_COLUMNS)
     shown["evaluated"] = found.evaluated
     shown["elapsed_s"] = found.elapsed
     other = [] if found.expected is None else [rl_json.plan(found.expected)]

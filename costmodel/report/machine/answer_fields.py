@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.reader.folders import result_name
+from costmodel.documents.reader.foreign_readers import Foreign
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.results import ResultColumn, machine_name
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import fact_fields, subject_fields, title
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
@@ -43,3 +50,47 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """Every remark on one of the plans once."""
     codes = dict.fromkeys(code for remarked in plans for code in remarked)
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
+
+
+def frame(
+    case: LoadedScenario, columns: Mapping[str, ResultColumn], varied: Sequence[str] = (), convention: str | None = None
+) -> dict[str, Any]:
+    """What every result opens with; facts of keys that vary are null. convention: how FLOP of training are counted."""
+    from costmodel.explore.workloads import workload_of
+
+    stated, facts = title(case), workload_of(case).facts
+    return {
+        **head("costmodel/result/v1"),
+        "workload": case.kind,
+        "scenario": {"title": stated, "document": {**plain(case.whole_tree), "title": stated}},
+        "facts": {**subject_fields(facts, varied), **fact_fields(facts, varied)},
+        "flop_convention": convention,
+        "documents": [
+            {"name": name, "digest": digest, "own": name in case.own_names}
+            for name, digest in case.named_digests.items()
+        ],
+        "read_from": read_from(case.foreign),
+        "flags": flags_json(case.asked),
+        "columns": [
+            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
+            for name, column in columns.items()
+        ],
+    }
+
+
+def case_fields(case: LoadedScenario) -> dict[str, Any]:
+    """What a short answer is about."""
+    return {"workload": case.kind, "facts": subject_fields(subject_of(case)), "title": title(case)}
+
+
+def read_from(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
+    """Imported files, with their assumptions and with the options that the costmodel document does not state."""
+    return [
+        {
+            "file": result_name(file),
+            "format": foreign.format,
+            "assumed": assumed_json(foreign.assumed),
+            "remarks": list(foreign.remarks),
+        }
+        for file, foreign in files.items()
+    ]

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.assumptions import relevant_assumptions
-from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.plan_batch import Structure, one_row
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import number
-from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.machine.answer_fields import assumed_json, flags_json, known, notes, plain
+from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes, plain, read_from
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason, remedies_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, title, with_facts
+from costmodel.report.terminal.style.head import assumed_job, price_fields, with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.documents.schemas.default_values import Assumption
     from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -37,42 +32,8 @@ if TYPE_CHECKING:
     from costmodel.explore.search.search import SearchResult
 
 
-def _frame(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
-    return {
-        **head("costmodel/result/v1"),
-        "scenario": _scenario(inputs.case),
-        "facts": fact_fields(facts_of(inputs.case), varied),
-        "flop_convention": inputs.convention,
-        "documents": [
-            {"name": name, "digest": digest, "own": name in inputs.case.own_names}
-            for name, digest in inputs.case.named_digests.items()
-        ],
-        "read_from": _read(inputs.case.foreign),
-        "flags": flags_json(inputs.case.asked),
-        "columns": [
-            {"name": machine_name(name), "unit": column.unit, "meaning": column.meaning, "better": column.better}
-            for name, column in (OF_STEP if inputs.run is None else OF_RUN).items()
-        ],
-    }
-
-
-def _read(files: Mapping[str, Foreign]) -> list[dict[str, Any]]:
-    """Imported files, with their assumptions and with the options that the costmodel document does not state."""
-    return [
-        {
-            "file": result_name(file),
-            "format": foreign.format,
-            "assumed": assumed_json(foreign.assumed),
-            "remarks": list(foreign.remarks),
-        }
-        for file, foreign in files.items()
-    ]
-
-
-def _scenario(case: ResolvedScenario) -> dict[str, Any]:
-    """The scenario as it was computed, under a title that states no more than that."""
-    stated = title(case)
-    return {"title": stated, "document": {**plain(case.whole_tree), "title": stated}}
+def _framed(inputs: TrainingInputs, varied: Sequence[str] = ()) -> dict[str, Any]:
+    return frame(inputs.case, OF_STEP if inputs.run is None else OF_RUN, varied, inputs.convention)
 
 
 def _plan(structure: Structure, sizes: dict[str, float], costs: dict[str, float]) -> dict[str, Any]:
@@ -116,11 +77,6 @@ def _answered(answer: Answer) -> dict[str, Any]:
     return {**row_facts(facts), **plan, **price_fields(facts.price)}
 
 
-def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of one plan, each with what it is a plan of."""
-    return with_facts(row_facts(facts_of(answer.inputs.case)), rows)
-
-
 def plan_rows(answer: Answer) -> list[dict[str, Any]]:
     """The row of a plan; none where it is not valid."""
     return [] if answer.refused else [_answered(answer)]
@@ -128,7 +84,7 @@ def plan_rows(answer: Answer) -> list[dict[str, Any]]:
 
 def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = _frame(answer.inputs)
+    result = _framed(answer.inputs)
     result["assumed"] = assumed_json([*assumed_job(answer.inputs.case.asked.assumed), *answer.assumed])
     result["plans"] = plan_rows(answer)
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
@@ -154,50 +110,10 @@ def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
     return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
 
-def memory(answer: ExplainedAnswer) -> dict[str, Any]:
-    """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
-    result = estimate(answer)
-    ledger = answer.evaluation.ledger
-    stages = [
-        {
-            "stage": STAGES[position],
-            **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
-            "peak_bytes": number(ledger.peaks[position]),
-        }
-        for position in (() if answer.refused else ledger.stages(answer.evaluation.block.pp[0]))
-    ]
-    result["ledger"] = rows_of(answer, stages)
-    return result
-
-
-def communication(answer: ExplainedAnswer) -> dict[str, Any]:
-    """One plan with its transfers."""
-    result = estimate(answer)
-    result["transfers"] = rows_of(answer, map(_transfer, sent_transfers(answer)))
-    return result
-
-
-def _transfer(sent: SentTransfer) -> dict[str, Any]:
-    transfer = sent.transfer
-    return {
-        "group": transfer.group.name,
-        "ranks": number(transfer.group.ranks),
-        "domains": number(transfer.group.domains),
-        "operation": transfer.operation,
-        "message_bytes": number(transfer.message),
-        "count": number(transfer.count),
-        "time_s": number(transfer.time),
-        "volume_bytes": number(transfer.volume),
-        "busbw_bytes_per_s": sent.busbw,
-        "alone_busbw_bytes_per_s": sent.alone_busbw,
-        "algorithm": " + ".join(sent.algorithms) or None,
-    }
-
-
 def search(found: SearchResult, examples: Mapping[str, Example] | None = None) -> dict[str, Any]:
     """A search: its best plans, counts, the scenario's own plan, the front if one was asked for."""
     tally = found.tally
-    result = _frame(found.inputs, [axis.path for axis in found.variants.over])
+    result = _framed(found.inputs, [axis.path for axis in found.variants.over])
     result |= {
         "assumed": assumed_json([*assumed_job(found.inputs.case.asked.assumed), *_assumed(found.inputs)]),
         "objective": found.inputs.case.scenario.objective,
@@ -260,7 +176,7 @@ def model_memory(facts: Alone) -> dict[str, Any]:
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,
         "assumed": assumed_json([facts.assumed]),
-        "read_from": _read(facts.foreign),
+        "read_from": read_from(facts.foreign),
         "library_model": facts.twin or None,
         "parameters": int(float(facts.parameters)),
         "active_parameters": int(float(facts.parameters if facts.active is None else facts.active)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from costmodel.documents.schemas.results import SERVING_COLUMNS
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -17,8 +18,8 @@ from costmodel.explore.serving.found_plans import (
     reasons,
     share_of,
 )
-from costmodel.report.machine.answer_fields import assumed_json, notes
-from costmodel.report.machine.serving_json import frame, plan
+from costmodel.report.machine.answer_fields import assumed_json, frame, notes
+from costmodel.report.machine.serving_json import plan
 from costmodel.report.terminal.style.head import price_fields, price_varies
 
 
@@ -27,7 +28,7 @@ def search_json(found: FoundPlans) -> dict[str, Any]:
     inputs, variants = found.inputs, found.variants
     varied = {"values": [_value(found, part) for part in found.parts]}
     return {
-        **frame(inputs, variants.paths),
+        **frame(inputs.case, SERVING_COLUMNS, variants.paths),
         "assumed": assumed_json(inputs.assumed),
         "notes": notes([tuple(remarks(variants.of(number))) for number in _shown(found)]),
         "objective": inputs.case.scenario.objective,

@@ -14,8 +14,8 @@ from costmodel.evidence.validate.outcomes import FITS
 from costmodel.evidence.validate.scores import Score, Scoreboard
 from costmodel.evidence.validate.validate import Compared
 from costmodel.ground.units import percent, show_memory, show_time, time_unit
-from costmodel.report.document import Cell, Value
-from costmodel.report.page.content import Headline, HtmlPage, PageTable, Part
+from costmodel.report.document import Cell, Headline, Value
+from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result

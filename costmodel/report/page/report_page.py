@@ -11,44 +11,38 @@ from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.page.report_facts import ReportFacts
 from costmodel.report.answers.sensitivity import tornado
+from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.document_page import section_part
 from costmodel.report.page.evidence_part import measured_data, measured_part
-from costmodel.report.page.plan_page import (
-    plan_page,
-)
+from costmodel.report.page.plan_page import plan_page
 from costmodel.report.page.search_parts import choices_data, front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.search.ranking import ordinal
 
 
-def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
+def report_page(view: TrainingView, facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     """A scenario: its plan, the plans around it, what moves it, and measured runs on its accelerator."""
     found = facts.found
     ranked = RankedFacts(found).nodes if found is not None and found.best else {}
-    traces = Traces({**facts.plan.nodes, **ranked} if facts.plan.valid else ranked)
-    page = plan_page(facts.plan, commands, traces)
+    traces = Traces(ranked if view.answer.refused else {**view.nodes, **ranked})
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
-    case = facts.plan.answer.inputs.case
-    parts = [*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)]
+    beside = _parts(facts, view, traces, sliders=choices is not None)
+    behind = [*(beside if view.answer.refused else []), scenario_part(view.case)]
+    page = plan_page(view, commands, traces, beside=beside, behind=behind, more=_best_words(facts, view))
     data: dict[str, Any] = {"plans": plans_data(found, traces)} if found is not None and found.best else {}
     data |= {"choices": choices} if choices else {}
     data |= {"measured": measured_data([figure.groups["source_family"] for figure in facts.measured])}
-    return replace(
-        page,
-        conclusion=f"{page.conclusion}{_best_words(facts)}",
-        parts=parts,
-        data={**data, "trace": traces.data()},
-    )
+    return replace(page, data={**page.data, **data, "trace": traces.data()})
 
 
-def _best_words(facts: ReportFacts) -> str:
+def _best_words(facts: ReportFacts, view: TrainingView) -> str:
     """Where the plan stands among all, and what the best would gain."""
     found = facts.found
     if found is None or not found.best or found.yours is None or found.your_rank is None:
         return ""
-    ratio = facts.plan.costs["step_time"] / found.best[0].costs["step_time"]
+    ratio = view.answer.costs["step_time"] / found.best[0].costs["step_time"]
     if found.your_rank == 1 or ratio <= 1.0005:
         return " No plan of the search is better."
     best = brief_words(one_row(found.best[0].structure, **found.best[0].sizes))
@@ -59,18 +53,16 @@ def _best_words(facts: ReportFacts) -> str:
     )
 
 
-def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: bool) -> list[Part]:
-    *ahead, last = own
-    made: list[Part | None] = list(ahead[:-1] if facts.plan.valid else ahead)
+def _parts(facts: ReportFacts, view: TrainingView, traces: Traces, *, sliders: bool) -> list[Part]:
+    made = list[Part | None]()
     if facts.found is not None and facts.found.best:
         made += [front_part(facts.found), ranking_part(facts.found)]
         made += [choices_part()] if sliders else []
     made += [why_part(facts.found)] if facts.found is not None else []
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
-    made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator)]
-    made += ahead[-1:] if facts.plan.valid else []
-    return [part for part in (*made, last) if part is not None]
+    made.append(measured_part(facts.measured, view.case.accelerator))
+    return [part for part in made if part is not None]
 
 
 def choices_part() -> Part:

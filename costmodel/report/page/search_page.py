@@ -10,8 +10,8 @@ from costmodel.explore.kept_answers import brief_words
 from costmodel.explore.page.ranked_nodes import RankedFacts
 from costmodel.explore.search.search import SearchResult
 from costmodel.ground.units import gib, percent
-from costmodel.report.document import Verdict
-from costmodel.report.page.content import Headline, HtmlPage
+from costmodel.report.document import Headline, Verdict
+from costmodel.report.page.content import HtmlPage
 from costmodel.report.page.search_parts import front_part, plans_data, ranking_part, why_part
 from costmodel.report.page.trace import PrefixedTraces, Traces
 from costmodel.report.page.values import Figures, seconds

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from costmodel.documents.keys.overrides import value_text
-from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, missing_input, verdict
 from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
+from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
+from costmodel.report.terminal.style.formatting import TIME_TERMS
 from costmodel.report.terminal.style.head import head_of
-from costmodel.report.terminal.style.layout import Line, WidthDrawing, typed
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, WARN, styled
 
@@ -45,27 +46,10 @@ def searched(case: ResolvedScenario, varied: Iterable[str] = ()) -> list[Line]:
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in case.held.conflicts)]
 
 
-def refusal(answer: ExplainedAnswer) -> list[Line]:
-    """The answer for an invalid plan: only the reasons."""
-    stated = styled("Invalid plan; nothing was computed.", BAD)
-    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
-
-
-def without_figure(answer: ExplainedAnswer, name: str) -> list[Line]:
-    """The answer for a figure that a plan does not have because it is too large for the machine."""
-    stated = styled(f"A plan that does not fit has no {name}.", BAD)
-    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
-
-
 def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
     """Reasons of these against a plan, a line each."""
     found = (code for code in answer.refused or answer.broken if code in codes)
     return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in found]
-
-
-def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> WidthDrawing:
-    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
-    return typed(before, command(answer.inputs.case, verb, *words, free=verb == "search"))
 
 
 def problems(answer: ExplainedAnswer) -> list[Line]:
@@ -84,3 +68,25 @@ def _unknown(answer: Answer) -> str:
     """What to set where a limit is on a result that is not known."""
     limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
+
+
+def conclusion(answer: Answer) -> str:
+    """The answer in a sentence or two."""
+    inputs = answer.inputs
+    if answer.refused:
+        code = answer.refused[0]
+        return f"This plan is not valid: {REFUSALS[code].title}, {reason(answer, code)}. Nothing was computed."
+    costs = answer.evaluation.costs.row()
+    step = f"a step takes {show_time(costs['step_time'])} at {percent(costs['mfu'])} MFU"
+    memory = f"{gib(costs['memory_peak'])} of {gib(inputs.usable)} GiB"
+    if costs["memory_share"] > 1:
+        return f"This plan does not fit: it needs {memory} on each accelerator. If it did, {step}."
+    longest, part = max(((words, costs[name]) for words, name in TIME_TERMS), key=lambda item: item[1])
+    room = "the plan just fits" if verdict(costs["memory_share"]) == "tight" else "the plan fits"
+    room += "" if fits_at_p90(costs) else f" with a chance of {percent(costs['fit_chance'])}"
+    stated = f"{step[0].upper()}{step[1:]}, and {room} ({memory}). "
+    stated += f"The largest part of a step is {longest}, {percent(part / costs['step_time'])}."
+    if not answer.broken:
+        return stated
+    words = "; ".join(reason(answer, code) for code in answer.broken)
+    return f"This plan breaks a limit: {words}. {stated}"

@@ -8,15 +8,15 @@ from typing import Any
 
 from rich.text import Text
 
-from costmodel.documents.schemas.results import SERVING_RESULTS, banded_results, is_money, machine_name
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, banded_results, is_money, machine_name
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.predict_serving import remarks
 from costmodel.explore.serving.best_layout import plan_settings
 from costmodel.explore.serving.pareto import FrontPoint, ServingFront
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent, significant
-from costmodel.report.machine.answer_fields import assumed_json, notes
-from costmodel.report.machine.serving_json import frame, plan
+from costmodel.report.machine.answer_fields import assumed_json, frame, notes
+from costmodel.report.machine.serving_json import plan
 from costmodel.report.terminal.serving.serving_formatting import chance_of, result
 from costmodel.report.terminal.serving.serving_search import apart_words, degree_words
 from costmodel.report.terminal.serving.serving_variants import (
@@ -154,7 +154,7 @@ def front_json(found: ServingFront) -> dict[str, Any]:
     ]
     axes = [{"name": machine_name(name), "better": SERVING_RESULTS[name].better} for name in (found.x, found.y)]
     return {
-        **frame(found.inputs, found.variants.paths),
+        **frame(found.inputs.case, SERVING_COLUMNS, found.variants.paths),
         "assumed": assumed_json(found.inputs.assumed),
         "notes": notes([tuple(remarks(found.inputs))]),
         "candidates": found.looked_at,

@@ -60,7 +60,11 @@ def view(case: LoadedScenario, question: str) -> ServingView:
         from costmodel.explore.serving.user_levers import with_room_for_all
 
         asked = with_room_for_all(asked)
-    return ServingView(asked)
+    if question != "memory" or asked.refused:
+        return ServingView(asked)
+    from costmodel.explore.serving.cache_levers import levers
+
+    return ServingView(asked, levers(asked))
 
 
 def explain(case: LoadedScenario, label: str, depth: int) -> Reply:

@@ -23,6 +23,7 @@ from costmodel.report.terminal.style.layout import Line
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
+    from costmodel.explore.serving.cache_levers import CacheLever
     from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
     from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 
@@ -31,9 +32,10 @@ _BANDS = "of kernels by the errors of their fits, of prompts by those of engines
 
 @record
 class ServingView:
-    """A serving plan with what answers about it show."""
+    """A serving plan with what answers about it show; tried: changes of its cache, where they are known."""
 
     answer: ServingAnswer
+    tried: Sequence[CacheLever] | None = None
 
     @property
     def case(self) -> ServingCase:
@@ -125,10 +127,9 @@ class ServingView:
 
     def ledger(self) -> MemoryLedger:
         """What the fullest accelerator holds."""
-        from costmodel.explore.serving.cache_levers import levers
         from costmodel.report.terminal.serving.serving_memory import serving_ledger
 
-        return serving_ledger(self.answer, levers(self.answer))
+        return serving_ledger(self.answer, self.facts.levers if self.tried is None else self.tried)
 
     def traffic(self) -> PlanTraffic:
         """What a step and a prompt send."""

@@ -468,7 +468,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     """Rows, reasons and counts name the value; a price is that of its node, and what varies is no fact of all."""
     keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2", "--top", "3", "--why-not")
     found = json_of(run, "search", NAME, *keys, "--set", "assume.price=null")
-    assert found["facts"]["node"] is found["facts"]["price_usd_per_gpu_h"] is None
+    assert found["facts"]["cluster"] is found["facts"]["price_usd_per_gpu_h"] is None
     assert [(value["cluster.node"], value["cluster.nodes"]) for value in found["values"]] == [
         ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.search.rank import Front, Plan
 from costmodel.explore.search.tally import PlanCounts
 from costmodel.explore.search.variants import Inputs
+from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.search import SearchWords, example_of
 from costmodel.report.machine.answer_fields import assumed_json, frame
 
@@ -16,8 +17,9 @@ from costmodel.report.machine.answer_fields import assumed_json, frame
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
     """A search as costmodel/search/v2; where keys vary, each row has their values."""
     found, tally, case = words.found, words.found.tally, words.case
+    facts, schema = workload_of(case).facts, "costmodel/search/v2"
     return {
-        **frame(case, words.json_columns, words.paths, words.convention(), "costmodel/search/v2"),
+        **frame(case, facts, words.json_columns, words.paths, words.convention(), schema),
         "assumed": assumed_json(words.assumed()),
         "objective": words.objective,
         "limits": [limit.key for limit in stated_limits(case.scenario.limits)],

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
-from costmodel.documents.reader.foreign_readers import Foreign
-from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import ResultColumn, machine_name
-from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import fact_fields, subject_fields, title
+from costmodel.report.terminal.style.head import fact_fields, title
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign
@@ -40,20 +38,19 @@ def plain(tree: Any) -> Any:
 
 def frame(
     case: LoadedScenario,
+    facts: Subject,
     columns: Mapping[str, ResultColumn],
     varied: Sequence[str] = (),
     convention: str | None = None,
     schema: str = "costmodel/result/v1",
 ) -> dict[str, Any]:
     """What every result opens with; facts of keys that vary are null. convention: how FLOP of training are counted."""
-    from costmodel.explore.workloads import workload_of
-
-    stated, facts = title(case), workload_of(case).facts
+    stated = title(case)
     return {
         **head(schema),
         "workload": case.kind,
         "scenario": {"title": stated, "document": {**plain(case.whole_tree), "title": stated}},
-        "facts": {**subject_fields(facts, varied), **fact_fields(facts, varied)},
+        "facts": fact_fields(facts, varied),
         "flop_convention": convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in case.own_names}
@@ -99,4 +96,4 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
 
 def case_fields(case: LoadedScenario) -> dict[str, Any]:
     """What a short answer is about."""
-    return {"workload": case.kind, "facts": subject_fields(subject_of(case)), "title": title(case)}
+    return {"workload": case.kind, "facts": fact_fields(subject_of(case)), "title": title(case)}

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def _framed(inputs: TrainingInputs) -> dict[str, Any]:
-    return frame(inputs.case, OF_STEP if inputs.run is None else OF_RUN, convention=inputs.convention)
+    columns = OF_STEP if inputs.run is None else OF_RUN
+    return frame(inputs.case, facts_of(inputs.case), columns, convention=inputs.convention)
 
 
 def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.explore.kept_answers import rl_degrees
@@ -21,7 +22,7 @@ def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str
 
 def estimate(answer: RlAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = frame(answer.inputs.case, RL_COLUMNS)
+    result = frame(answer.inputs.case, subject_of(answer.inputs.case), RL_COLUMNS)
     result["assumed"] = assumed_json(answer.assumed)
     result["plans"] = [] if answer.refused else [plan(answer)]
     result["refused"] = [

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.plan_columns import SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer, known_costs
 from costmodel.estimate.serving.reason_codes import REFUSALS
@@ -26,7 +27,7 @@ def estimate(answer: ServingAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
     layout = answer.evaluation.layout
     sizes = sizes_of(layout)
-    result = frame(answer.inputs.case, SERVING_COLUMNS)
+    result = frame(answer.inputs.case, subject_of(answer.inputs.case), SERVING_COLUMNS)
     result["assumed"] = assumed_json(answer.assumed)
     row = {
         **plan(sizes, answer.costs),

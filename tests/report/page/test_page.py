@@ -182,7 +182,7 @@ def test_the_best_plans_of_a_search_open_their_trace(run: Any, pages: dict[str, 
     ("name", "rows", "figure", "place"),
     [("search", "plans-rows", "mfu", 14), ("sweep", "sweep-rows", "step_time", 1),
      ("scale", "scale-rows", "memory_peak", 2),
-     ("serving", "loads", "ttft_p99", 7), ("layouts", "plans-rows", "tpot", 1),
+     ("serving", "load-rows", "ttft_p99", 7), ("layouts", "plans-rows", "tpot", 1),
      ("splits", "plans-rows", "generation", 1), ("rates", "scale-rows", "gpus", 2), ("sizes", "scale-rows", "tail", 1),
      ("solve", "ends-rows", "ttft", 1)],
 )  # fmt: skip

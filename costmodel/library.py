@@ -327,9 +327,7 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
 
 
 def figure(scenario: Scenario, name: str = "time") -> Drawn:
-    """A figure of the scenario's own plan: time, memory, network, roofline or pipeline.
-
-    A scenario that serves, or of reinforcement learning, has the first two.
+    """A figure of the scenario's own plan: time, memory, network, roofline or pipeline; of a service load.
 
     Raises:
         CostModelError: there is no such figure, or nothing to draw
@@ -339,6 +337,7 @@ def figure(scenario: Scenario, name: str = "time") -> Drawn:
         '<svg'
     """
     from costmodel.commands.by_workload import commands_of
+    from costmodel.commands.pages import named_figure
 
     case = preferring(load(scenario), SAFE)
-    return Drawn(cast(str, Result(commands_of(case).figure(case, name)).form("svg")))
+    return Drawn(cast(str, Result(named_figure(commands_of(case).view(case, "report"), name)).form("svg")))

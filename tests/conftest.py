@@ -115,6 +115,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     REPLIES.unpatched = "monkeypatch" not in getattr(item, "fixturenames", ())
 
 
+def ledgers(answer: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Bytes by line of every stage or phase, of an answer of `memory`: the lines that are not empty."""
+    return {
+        row["of"]: {
+            name.removesuffix("_bytes"): value
+            for name, value in row.items()
+            if name.endswith("_bytes") and name != "peak_bytes" and value
+        }
+        for row in answer["ledger"]
+    }
+
+
 class _Screen(io.TextIOWrapper):
     def isatty(self) -> bool:
         return True

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from costmodel.commands import rl, shared
+from costmodel.commands import rl, serving, shared, training
 from costmodel.commands.short_form import Question
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
@@ -130,8 +130,8 @@ Question.loaded = REPLIES.of_question(Question.loaded)  # type: ignore[method-as
 compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
 report_facts.report_facts = REPLIES.of_objects(report_facts.report_facts)
-serving_facts.serving_facts = REPLIES.of_objects(serving_facts.serving_facts)
-rl._facts = REPLIES.of_objects(rl._facts)
+for workload in (training, serving, rl):
+    workload.view = REPLIES.of_objects(workload.view)  # type: ignore[attr-defined]
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
 smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import SetOption, answering
+from costmodel.commands.shared import PAGE, SetOption, answering_in
 from costmodel.report.terminal.style.answer import Reply
 
 OperationArgument = Annotated[
@@ -58,7 +58,7 @@ AlgorithmOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 def collective(
     operation: OperationArgument,
     size: SizeArgument = None,
@@ -82,10 +82,11 @@ def collective(
 
     Next: costmodel explain busbw
     """
+    from costmodel.commands.pages import drawn
     from costmodel.explore.collective import collective as answer_of
     from costmodel.explore.short_form import ScenarioFlags
-    from costmodel.report.terminal.plan import collective as report
+    from costmodel.report.answers import collective as report
 
     flags = ScenarioFlags(gpu=gpu, node=node, gpus=gpus)
     found = answer_of(operation, size or (), flags, tuple(assignments or ()), measured, algorithm=algorithm)
-    return Reply(lambda: report.collective(found), lambda: report.collective_json(found), "sizes")
+    return drawn(lambda: report.collective(found), lambda: report.collective_json(found), "sizes", found=found)

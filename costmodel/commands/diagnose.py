@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
@@ -57,7 +57,7 @@ AlsoOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 @asking
 def diagnose(
     question: Question,
@@ -83,6 +83,7 @@ def diagnose(
 
     Next: costmodel sensitivity SCENARIO
     """
+    from costmodel.commands.pages import drawn, no_answer
     from costmodel.exchange.logs.profiler_trace import profiled_step
     from costmodel.explore.diagnose.diagnose import beside, second_runs
     from costmodel.explore.diagnose.diagnose import diagnose as explained
@@ -91,15 +92,14 @@ def diagnose(
     from costmodel.explore.explain.explained_answer import explained_plan
     from costmodel.ground.plan_sizes import EXCHANGING
     from costmodel.report.answers import diagnose as report
-    from costmodel.report.machine import json_answer
-    from costmodel.report.terminal.plan.plan_lines import refusal
+    from costmodel.report.answers.training_view import TrainingView
 
     def with_setting(setting: str) -> ResolvedScenario:
         return replace(question, assignments=(*question.assignments, setting)).case("diagnose")
 
     asked = explained_plan(question.case("diagnose"))
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False)
+        return no_answer(TrainingView(asked), rows="refused")
     base = of_evaluation(asked.evaluation)
     figures = {"step_time": step, "mfu": mfu, "tokens_per_s": tokens}
     profile = None
@@ -109,4 +109,4 @@ def diagnose(
         profile = MeasuredStep(read.step, {"step_time": read.step}, read.terms, read.notes)
     given = measured(asked.inputs, base, figures, terms or [], table, profile, busy)
     found = beside(explained(asked, base, given), second_runs(question.case("diagnose"), with_setting, also or []))
-    return Reply(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)
+    return drawn(lambda: report.diagnose(found), lambda: report.diagnose_json(found), "causes", yes=found.inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -30,8 +31,11 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
 
     Next: costmodel search SCENARIO
     """
+    from costmodel.report.answers import plan_answer as report
+
     case = question.loaded()
-    return commands_of(case).estimate(case, verbose=verbose)
+    view = commands_of(case).view(case, "estimate")
+    return pages.of_view(view, partial(report.estimate, view, verbose=verbose), view.plain, "plans", "time")
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -64,8 +68,12 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
         if question.is_plain:
             return _model_memory(question.scenario, verbose=verbose)
         question = question.with_model()
+    from costmodel.report.answers import memory as report
+
     case = question.loaded()
-    return commands_of(case).memory(case, verbose=verbose)
+    view = commands_of(case).view(case, "memory")
+    document, result = partial(report.memory, view, verbose=verbose), partial(report.memory_json, view)
+    return pages.of_view(view, document, result, "ledger", "memory")
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:
@@ -74,8 +82,9 @@ def _model_memory(model: str, *, verbose: bool) -> Reply:
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown
 
-    facts, lines = model_alone(model), memory_breakdown.model_memory
-    return Reply(lambda: lines(facts, verbose=verbose), lambda: json_answer.model_memory(facts), "recipes", found=facts)
+    facts, document = model_alone(model), memory_breakdown.model_memory
+    made = partial(document, facts, verbose=verbose)
+    return pages.drawn(made, lambda: json_answer.model_memory(facts), "recipes", found=facts)
 
 
 @answering_in(*PAGE)
@@ -91,8 +100,12 @@ def comm(question: Question) -> Reply:
 
     Next: costmodel explain SCENARIO tp_exposed
     """
+    from costmodel.report.answers import communication as report
+
     case = question.loaded()
-    return commands_of(case).comm(case)
+    view = commands_of(case).view(case, "comm")
+    document, result = partial(report.communication, view), partial(report.communication_json, view)
+    return pages.of_view(view, document, result, "transfers", "network")
 
 
 @answering_in(*PAGE)
@@ -110,8 +123,14 @@ def run(question: Question, verbose: VerboseOption = False) -> Reply:
 
     Next: costmodel explain SCENARIO goodput --set run={}
     """
+    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.report.answers import run as report
+
     case = question.loaded()
-    return commands_of(case).run(case, verbose=verbose)
+    commands = commands_of(case, "run")
+    view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
+    document, result = partial(report.run, view, verbose=verbose), partial(report.run_json, view)
+    return pages.of_view(view, document, result, "plans", "run")
 
 
 @answering_in(*PAGE, "trace")
@@ -140,10 +159,9 @@ def pipeline(
     Next: costmodel explain SCENARIO bubble
     """
     from costmodel.explore.explain.pipelines import named, pipelines
-    from costmodel.report.terminal.plan import pipeline as report
+    from costmodel.report.answers import pipeline as report
 
-    schedules = named(schedule)
-    found = pipelines(question.case("pipeline"), schedules)
-    lines, result = lambda: report.pipeline(found), lambda: report.pipeline_json(found)
-    yes = not (found.own.refused or found.own.broken)
-    return Reply(lines, result, "schedules", yes=yes, others=pages.of_pipeline(found), found=found)
+    found = pipelines(question.case("pipeline"), named(schedule))
+    yes, forms = not (found.own.refused or found.own.broken), pages.of_pipeline(found)
+    document, result = partial(report.pipeline, found), partial(report.pipeline_json, found)
+    return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=found)

@@ -15,6 +15,7 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.report.answers.plan_answer import works
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -113,8 +114,14 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
             raise fail("C044", "--figure is of one scenario", Place("command line"), "name one scenario")
         return _several(cases)
     (case,) = cases
+    from costmodel.commands.pages import named_figure, of_view
+    from costmodel.report.answers.plan_answer import estimate
+
     commands = commands_of(case)
-    return commands.report(case) if figure is None else commands.figure(case, figure.value)
+    view = commands.view(case, "report")
+    if figure is not None:
+        return named_figure(view, figure.value)
+    return of_view(view, lambda: estimate(view), view.plain, "plans", "time", commands.report(case))
 
 
 def _several(cases: Sequence[LoadedScenario]) -> Reply:
@@ -123,8 +130,7 @@ def _several(cases: Sequence[LoadedScenario]) -> Reply:
     from costmodel.report.page import scenarios_page as pages
     from costmodel.report.page.forms import page_forms
 
-    entries = [commands_of(case).page_entry(case) for case in cases]
-    forms = page_forms(lambda: pages.scenarios_page(entries, command_line()), lambda: pages.scenarios_figure(entries))
-    works = all(entry.works for entry in entries)
-    lines, result = lambda: pages.scenarios_lines(entries), lambda: pages.scenarios_json(entries)
-    return Reply(lines, result, "plans", yes=works, others=forms)
+    views = [commands_of(case).view(case, "report") for case in cases]
+    forms = page_forms(lambda: pages.scenarios_page(views, command_line()), lambda: pages.scenarios_figure(views))
+    lines, result = lambda: pages.scenarios_lines(views), lambda: pages.scenarios_json(views)
+    return Reply(lines, result, "plans", yes=all(map(works, views)), others=forms)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,13 +13,12 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
 from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import Place, fail
-from costmodel.report.machine import serving_json
-from costmodel.report.terminal.serving import serving_estimate as estimate_report
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.report.answers.serving_view import ServingView
     from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.scenarios_page import ScenarioEntry
+    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -29,11 +27,13 @@ def _works(answer: ServingAnswer) -> bool:
     return not (answer.refused or answer.broken)
 
 
-_OF_MEMORY = frozenset({
-    "memory_peak", "memory_share", "cache_pool", "cache_pool_tokens", "kv_bytes_per_token", "concurrency_worst",
-    "concurrency_steady", "concurrency",
-})  # fmt: skip
-_SENT = frozenset({"tp_exposed", "dcp_exposed", "ep_exposed", "pp_exposed", "transfer_time", "transfer_exposed"})
+_SHOWN = {  # results by question
+    "memory": frozenset({
+        "memory_peak", "memory_share", "cache_pool", "cache_pool_tokens", "kv_bytes_per_token", "concurrency_worst",
+        "concurrency_steady", "concurrency",
+    }),
+    "comm": frozenset({"tp_exposed", "dcp_exposed", "ep_exposed", "pp_exposed", "transfer_time", "transfer_exposed"}),
+}  # fmt: skip
 
 
 def predicted(case: ServingCase, shown: Collection[str] | None = None) -> ServingAnswer:
@@ -50,40 +50,21 @@ def predicted(case: ServingCase, shown: Collection[str] | None = None) -> Servin
     return with_remedies(answer)
 
 
-def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """The answer of `estimate`."""
+def view(case: LoadedScenario, question: str) -> ServingView:
+    """Its plan as answers show it."""
+    from costmodel.report.answers.serving_view import ServingView
+
     held = serving(case)
-    asked = predicted(held)
-    if waiting_requests(held.scenario.workload, asked.costs):
+    asked = predicted(held, _SHOWN.get(question))
+    if question == "estimate" and waiting_requests(held.scenario.workload, asked.costs):
         from costmodel.explore.serving.user_levers import with_room_for_all
 
         asked = with_room_for_all(asked)
-    lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_serving_plan(held, asked)
-    return Reply(lines, lambda: serving_json.estimate(asked), "plans", yes=_works(asked), others=forms, found=asked)
-
-
-def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """The answer of `memory`."""
+    if question != "memory" or asked.refused:
+        return ServingView(asked)
     from costmodel.explore.serving.cache_levers import levers
-    from costmodel.report.terminal.serving import serving_memory as report
 
-    held = serving(case)
-    asked = predicted(held, _OF_MEMORY)
-    tried = [] if asked.refused else levers(asked)
-    lines = functools.partial(report.memory, asked, tried, verbose=verbose)
-    forms = pages.of_serving_plan(held, asked, "memory")
-    return Reply(lines, lambda: serving_json.memory(asked), "ledger", yes=_works(asked), others=forms, found=asked)
-
-
-def comm(case: LoadedScenario) -> Reply:
-    """The answer of `comm`."""
-    from costmodel.report.terminal.serving import serving_communication as report
-
-    held = serving(case)
-    asked = predicted(held, _SENT)
-    forms = {"html": pages.of_serving_plan(held, asked)["html"]}
-    lines, result = lambda: report.communication(asked), lambda: serving_json.communication(asked)
-    return Reply(lines, result, "transfers", yes=_works(asked), others=forms, found=asked)
+    return ServingView(asked, levers(asked))
 
 
 def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
@@ -93,16 +74,15 @@ def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
     from costmodel.explore.serving.labelled_figures import labelled
     from costmodel.report.terminal.serving import serving_tree as report
 
-    asked = predicted(serving(case))
+    plan = view(case, "explain")
+    asked = plan.answer
     meant = labelled(asked, label)
     if meant.page is not None:
         about = meant.page
         return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about), found=about)
     unknown = "M001" in asked.broken and not any(name in WITHOUT_ROOM for name in meant.figures)
     if asked.refused or unknown:
-        return Reply(
-            lambda: estimate_report.estimate(asked), lambda: serving_json.estimate(asked), yes=False, found=asked
-        )
+        return pages.no_answer(plan, *([f"A plan that does not fit has no {label}."] if unknown else []))
     nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
     return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes), found=nodes)
 
@@ -112,11 +92,6 @@ def explain_plan(case: LoadedScenario) -> Reply:
     raise no_answer(
         case, ("explain compares plans of training; search ranks those of a service", f"costmodel search {case.name}")
     )
-
-
-def run(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """A fault: a service has no end."""
-    raise no_answer(case, WITHOUT["run"])
 
 
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
@@ -135,46 +110,24 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(ServiceWords(found), asked)
 
 
-def report(case: LoadedScenario) -> Reply:
-    """The answer of `report`: the plan under several loads, what moves it, and its search."""
+def report(case: LoadedScenario) -> dict[str, Form]:
+    """The forms of `report`: the plan under several loads, what moves it, and its search."""
     from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
 
-    held = serving(case)
+    held = view(case, "report")
 
     def page() -> HtmlPage:
-        from costmodel.explore.page.serving_facts import serving_facts
         from costmodel.report.page.serving_report import serving_report
 
-        return serving_report(serving_facts(held), pages.command_line())
+        return serving_report(held, pages.command_line())
 
     def text() -> str:
-        from costmodel.explore.page.serving_facts import ServingFacts
-        from costmodel.report.terminal.serving.serving_sections import report as sections
+        from costmodel.report.answers.report_text import serving_text as sections
 
-        return markdown_text(sections(ServingFacts(held, predicted(held))))
+        return markdown_text(sections(held))
 
-    reply = estimate(case, verbose=False)
-    return replace(reply, others={**reply.others, "html": html_form(page), "markdown": text})
-
-
-def figure(case: LoadedScenario, name: str) -> Reply:
-    """One figure of the plan alone."""
-    if name not in FIGURES:
-        raise pages.no_figure("a scenario that serves", name, FIGURES)
-    held = serving(case)
-    return pages.figure_alone(pages.of_serving_plan(held, predict(held), name))
-
-
-FIGURES = ("time", "memory")
-
-
-def page_entry(case: LoadedScenario) -> ScenarioEntry:
-    """What a page of several scenarios shows of it."""
-    from costmodel.explore.page.serving_facts import serving_facts
-    from costmodel.report.page.serving_page import scenario_entry
-
-    return scenario_entry(serving_facts(serving(case)))
+    return {"html": html_form(page), "markdown": text}
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from costmodel.commands import pages
 from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
-from costmodel.estimate.evaluate.predict import Answer
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-from costmodel.report.machine import json_answer
-from costmodel.report.terminal.plan import estimate as estimate_report
-from costmodel.report.terminal.plan.plan_lines import against, refusal, without_figure
+from costmodel.report.terminal.plan.plan_lines import against
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.report.answers.training_view import TrainingView
     from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.scenarios_page import ScenarioEntry
+    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
@@ -32,46 +30,15 @@ def predicted(case: LoadedScenario) -> ExplainedAnswer:
     return explained_plan(training(case))
 
 
-def works(asked: Answer) -> bool:
-    """Whether a plan is valid, fits and keeps its limits."""
-    return not (asked.refused or asked.broken)
+def view(case: LoadedScenario, question: str) -> TrainingView:
+    """Its plan as answers show it; of a report the best one where it states none."""
+    from costmodel.report.answers.training_view import TrainingView
 
+    if question == "report":
+        from costmodel.explore.page.report_facts import with_plan
 
-def estimate(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """The answer of `estimate`."""
-    asked = predicted(case)
-    lines, forms = lambda: estimate_report.estimate(asked, verbose=verbose), pages.of_plan(asked)
-    return Reply(lines, lambda: json_answer.estimate(asked), "plans", yes=works(asked), others=forms, found=asked)
-
-
-def memory(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """The answer of `memory`."""
-    from costmodel.report.terminal.plan import memory_breakdown
-
-    asked = predicted(case)
-    lines, forms = lambda: memory_breakdown.memory(asked, verbose=verbose), pages.of_plan(asked, "memory")
-    return Reply(lines, lambda: json_answer.memory(asked), "ledger", yes=works(asked), others=forms, found=asked)
-
-
-def comm(case: LoadedScenario) -> Reply:
-    """The answer of `comm`."""
-    from costmodel.report.terminal.plan import communication
-
-    asked = predicted(case)
-    lines, forms = lambda: communication.communication(asked), pages.of_plan(asked, "network")
-    result = lambda: json_answer.communication(asked)  # noqa: E731
-    return Reply(lines, result, "transfers", yes=works(asked), others=forms, found=asked)
-
-
-def run(case: LoadedScenario, *, verbose: bool) -> Reply:
-    """The answer of `run`."""
-    from costmodel.documents.reader.override_case import vary
-    from costmodel.report.terminal.plan import run as report
-
-    held = training(case)
-    asked = predicted(held if held.scenario.run is not None else vary(held, ["run={}"]))
-    lines, forms = lambda: report.run(asked, verbose=verbose), pages.of_run(asked)
-    return Reply(lines, lambda: report.run_json(asked), "plans", yes=works(asked), others=forms, found=asked)
+        case = with_plan(training(case))
+    return TrainingView(predicted(case))
 
 
 def explain(case: LoadedScenario, figure: str, depth: int) -> Reply:
@@ -87,12 +54,13 @@ def explain(case: LoadedScenario, figure: str, depth: int) -> Reply:
     figure = figure if figure in quantities() else (meaning_of(figure) or ("", ""))[1] or figure
     if figure not in quantities() and figure in all_words():
         raise fail("C003", f"'{figure}' is a word, not a figure of a plan", None, f"costmodel explain {figure}")
-    held, asked = training(case), predicted(case)
+    held, plan = training(case), view(case, "explain")
+    asked = plan.answer
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), yes=False, found=asked)
+        return pages.no_answer(plan)
     node = explain_figure(asked.inputs, own_plan(asked.inputs), figure)
     if not TOO_LARGE.isdisjoint(asked.broken) and math.isnan(asked.costs.get(figure, 0.0)):
-        return Reply(lambda: without_figure(asked, figure), lambda: json_answer.estimate(asked), yes=False, found=asked)
+        return pages.no_answer(plan, f"A plan that does not fit has no {figure}.")
     lines = lambda: [*against(asked), *tree.tree(held, node, depth)]  # noqa: E731
     return Reply(lines, lambda: tree.tree_json(held, node), found=node)
 
@@ -102,9 +70,10 @@ def explain_plan(case: LoadedScenario) -> Reply:
     from costmodel.explore.explain.neighbours import neighbours
     from costmodel.report.terminal.plan import neighbours as report
 
-    asked = predicted(case)
+    plan = view(case, "explain")
+    asked = plan.answer
     if asked.refused:
-        return Reply(lambda: refusal(asked), lambda: json_answer.estimate(asked), "refused", yes=False, found=asked)
+        return pages.no_answer(plan, rows="refused")
     others = neighbours(asked)
     return Reply(
         lambda: report.plan(asked, others), lambda: report.plan_json(asked, others), "neighbours", found=others
@@ -123,48 +92,26 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(TrainingWords(with_examples(found) if asked.why_not else found), asked)
 
 
-def report(case: LoadedScenario) -> Reply:
-    """The answer of `report`: what a page has beside the plan is computed where a page is asked for."""
+def report(case: LoadedScenario) -> dict[str, Form]:
+    """The forms of `report`: what they have beside the plan is computed where one is asked for."""
     from costmodel.commands.progress import working_on
-    from costmodel.explore.page.report_facts import report_facts, with_plan
+    from costmodel.explore.page.report_facts import report_facts
     from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
 
-    asked = predicted(with_plan(training(case)))
+    held = view(case, "report")
 
     def page() -> HtmlPage:
         from costmodel.report.page.report_page import report_page
 
-        return report_page(report_facts(training(case), working_on), pages.command_line())
+        return report_page(held, report_facts(training(case), working_on), pages.command_line())
 
     def text() -> str:
-        from costmodel.report.terminal.plan.plan_sections import report as sections
+        from costmodel.report.answers.report_text import training_text as sections
 
-        return markdown_text(sections(report_facts(training(case), working_on), asked))
+        return markdown_text(sections(held, report_facts(training(case), working_on)))
 
-    forms = {**pages.of_plan(asked), "html": html_form(page), "markdown": text}
-    lines, result = lambda: estimate_report.estimate(asked), lambda: json_answer.estimate(asked)
-    return Reply(lines, result, "plans", yes=works(asked), others=forms, found=asked)
-
-
-def figure(case: LoadedScenario, name: str) -> Reply:
-    """One figure of the plan alone."""
-    from costmodel.explore.page.report_facts import with_plan
-    from costmodel.report.page.plan_page import FIGURES
-
-    if name not in FIGURES:
-        raise pages.no_figure("a scenario that trains", name, tuple(FIGURES))
-    asked = predicted(with_plan(training(case)))
-    return pages.figure_alone(pages.of_plan(asked, name), yes=works(asked))
-
-
-def page_entry(case: LoadedScenario) -> ScenarioEntry:
-    """What a page of several scenarios shows of it; the best plan where it states none."""
-    from costmodel.explore.page.plan_facts import plan_facts
-    from costmodel.explore.page.report_facts import with_plan
-    from costmodel.report.page.plan_page import scenario_entry
-
-    return scenario_entry(plan_facts(with_plan(training(case))))
+    return {"html": html_form(page), "markdown": text}
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

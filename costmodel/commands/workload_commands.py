@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.page.forms import Form
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.variants import Inputs
     from costmodel.report.answers.search import SearchWords
-    from costmodel.report.page.scenarios_page import ScenarioEntry
     from costmodel.report.terminal.documents.exports import Found
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
@@ -113,17 +114,8 @@ class WorkloadCommands(Protocol):
     def WITHOUT(self) -> Mapping[str, tuple[str, str]]:  # noqa: N802
         """Questions that have no answer, each with the reason and what to ask instead."""
 
-    def estimate(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `estimate`."""
-
-    def memory(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `memory`."""
-
-    def comm(self, case: LoadedScenario) -> Reply:
-        """The answer of `comm`."""
-
-    def run(self, case: LoadedScenario, *, verbose: bool) -> Reply:
-        """The answer of `run`."""
+    def view(self, case: LoadedScenario, question: str) -> PlanView:
+        """Its plan as the answer to a question shows it."""
 
     def explain(self, case: LoadedScenario, figure: str, depth: int) -> Reply:
         """The answer of `explain` about a figure of the plan."""
@@ -134,14 +126,8 @@ class WorkloadCommands(Protocol):
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
 
-    def report(self, case: LoadedScenario) -> Reply:
-        """The answer of `report`: what a page has beside the plan is computed where one is asked for."""
-
-    def figure(self, case: LoadedScenario, name: str) -> Reply:
-        """One figure of the plan alone."""
-
-    def page_entry(self, case: LoadedScenario) -> ScenarioEntry:
-        """What a page of several scenarios shows of it; the best plan where it states none."""
+    def report(self, case: LoadedScenario) -> Mapping[str, Form]:
+        """The forms of `report`: what a page has beside the plan is computed where one is asked for."""
 
     @property
     def PLANS_AHEAD(self) -> bool:  # noqa: N802

@@ -42,6 +42,11 @@ def is_sent(transfer: Transfer) -> bool:
     return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
 
 
+def trace_of_transfer(place: int, name: str) -> str:
+    """What the trace of a figure is called, of the transfers that are sent the one at a place."""
+    return f"transfers.{place}.{name}"
+
+
 def _facts(answer: Answer, item: Transfer) -> SentTransfer:
     size, ranks, time = (number(value) for value in (item.message, item.group.ranks, item.time))
     if item.carried is not None:

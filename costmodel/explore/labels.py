@@ -136,6 +136,10 @@ LABELS: dict[str, tuple[str, str]] = {
     "on the host": ("memory or drives of a node that offload takes", "host_memory"),
     "line": ("of a memory breakdown: what the bytes are used for", ""),
     # comm
+    "in all": ("of a group: the time of all its transfers in a step, hidden ones too; of memory: the sum of lines", ""),
+    "share": ("the part of the whole that stands beside it", ""),
+    "sent": ("of a group: bytes that a rank sends in a step", ""),
+    "alone": ("of a collective: its busbw outside a step, as nccl-tests measures it", ""),
     "group": ("of transfers: the ranks that communicate, named by their parallel strategy", ""),
     "ends": (
         "transfers at both ends of the model (the embedding, and the head with its loss) over the ranks of tp",

@@ -63,7 +63,7 @@ class Headline:
     """One of the numbers at the head of a page."""
 
     label: str
-    value: Value
+    value: Cell
     note: str = ""
     verdict: Verdict = "plain"
 
@@ -78,12 +78,35 @@ def explained(text: str, value: float | None, name: str, line: str) -> Cell:
     return Value(text, value, opens=lambda traces: traces.add(name, text, f"{line} prints how it was made"))
 
 
+def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
+    """A figure that opens its own trace where a page has one; a text alone where it has no value.
+
+    name: of the result, without its unit. trace: what its trace is called, where that is not its name
+    """
+    return Value(text, value, name, opens=lambda traces: traces.of(trace or name)) if math.isfinite(value) else text
+
+
+def made_of(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
+    """A figure made of others, which opens a trace where all of these have one.
+
+    how: in words, or what stands between the others
+    """
+
+    def opens(traces: TraceWriter) -> int | None:
+        inner = [place for place in map(traces.of, names) if place is not None]
+        stated = ("= ", how, "") if how.startswith(" ") else how
+        return traces.add(title, text, stated, inner) if len(inner) == len(names) else None
+
+    return Value(text, value, opens=opens) if math.isfinite(value) else text
+
+
 @record
 class Column:
     """A column of a table.
 
     align: r stands right, l may wrap, k never wraps. result: that of its cells, whose trace each row opens. drop: the
-    order in which columns go where a terminal has no room; 0 stays
+    order in which columns go where a terminal has no room; 0 stays. legend: what it is of, beneath the table where the
+    column is shown
     """
 
     head: str
@@ -91,6 +114,7 @@ class Column:
     result: str = ""
     drop: int = 0
     face: Face = "all"
+    legend: str = ""
 
 
 @record
@@ -98,7 +122,8 @@ class Table:
     """Rows under columns.
 
     settings: what makes the scenario that of each row, for the commands that a page shows. data: in their place all
-    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal
+    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal. sums:
+    rows at the end that are sums of those above
     """
 
     columns: Sequence[Column]
@@ -111,6 +136,9 @@ class Table:
     whole: bool = False
     data: Callable[[TraceWriter], Mapping[str, Any]] | None = None
     face: Face = "all"
+    indent: str = "  "
+    caption: str = ""
+    sums: int = 0
 
 
 @record
@@ -119,7 +147,8 @@ class Section:
 
     key: its name on a page. figures: each makes one. ahead: lines ahead of the table, in a terminal alone; beneath:
     lines beneath it, on a page too; cut: further ones in a terminal alone. folded: whether the table stands behind the
-    figure on a page. apart: whether an empty line stands ahead of it in a terminal
+    figure on a page. zoom: whether its figures can be enlarged
+    there. apart: whether an empty line stands ahead of it in a terminal
     """
 
     key: str
@@ -127,12 +156,18 @@ class Section:
     lead: str | Callable[[], str] = ""
     figures: Sequence[Callable[[], Draw]] = ()
     ahead: Sequence[Line] = ()
-    table: Table | None = None
+    table: Table | Callable[[], Table] | None = None  # made where it is drawn, if that takes long
     beneath: Sequence[Line] = ()
     cut: Sequence[Line] = ()
     folded: bool = False
+    zoom: bool = False
     apart: bool = True
     face: Face = "all"
+
+
+def table_of(section: Section) -> Table | None:
+    """The table of a section."""
+    return section.table if section.table is None or isinstance(section.table, Table) else section.table()
 
 
 @record
@@ -141,7 +176,7 @@ class AnswerDocument:
 
     head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
     has by their codes. closing: the last lines of a terminal. headlines: figures at the head of a page. nodes: how
-    figures were computed, for the traces of a page
+    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal
     """
 
     case: LoadedScenario | None
@@ -155,3 +190,4 @@ class AnswerDocument:
     closing: Sequence[Line] = ()
     headlines: Sequence[Headline] = ()
     nodes: Callable[[], Mapping[str, ExplainedFigure]] = dict
+    problems: Sequence[Line] = ()

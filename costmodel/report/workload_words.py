@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 
 
 @record
+class Compared:
+    """What scenarios of one workload are compared by: columns with their heads, and the one that ranks them."""
+
+    heads: tuple[tuple[str, str], ...]
+    by: str
+    words: str  # of the best of several
+    of: str  # of the only one
+
+
+@record
 class WorkloadWords:
     """Words of one workload."""
 
@@ -34,9 +44,13 @@ class WorkloadWords:
     plan: Callable[[PlanAnswer], str]
     reason: Callable[[PlanAnswer, str], str]  # what speaks against a plan, in its own figures
     result_to: Callable[[str, float, int], str]  # a result with so many digits
+    titled: Callable[[PlanAnswer, bool], list[Line]]  # what is asked about, and its plan; with prices where asked for
+    problems: Callable[[PlanAnswer], list[Line]]  # what speaks against a plan, what to set instead, and remarks
+    conclusion: Callable[[PlanAnswer], str]  # of a page, in a sentence or two
+    compared: Compared
     band: Callable[[Mapping[str, float], str], str] = lambda costs, name: ""
     warnings: Callable[[PlanAnswer], list[Line]] = lambda answer: []
-    conclusion: Callable[[PlanAnswer], str] = lambda answer: ""  # of a page, in a sentence or two
+    chance: str = "fit_chance"  # the result that is the chance of a plan to work
     beside_limit: Callable[[PlanAnswer, Limit], str] = lambda answer, limit: ""  # what else a limit depends on
     heads: Mapping[str, str] = field(default_factory=dict)  # of columns, where they are not those of all workloads
     terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
@@ -86,12 +100,20 @@ def held_lines(asked: Workload, varied: Sequence[str]) -> list[Line]:
     return [*held, *(styled(f"▲ N024 {REMARKS['N024'].title}: {words}", WARN) for words in conflicts)]
 
 
+_OF_TRAINING = Compared(
+    (("step time", "step_time"), ("MFU", "mfu"), ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"),
+     ("cost per Mtoken", "cost_per_mtoken")),
+    "mfu", "has the highest MFU", "MFU",
+)  # fmt: skip
+
+
 def _training() -> WorkloadWords:
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.evaluate.answer_facts import facts_of
     from costmodel.estimate.evaluate.predict import Answer
+    from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.kept_answers import brief_words
-    from costmodel.report.terminal.plan.plan_lines import conclusion
+    from costmodel.report.terminal.plan import plan_lines
     from costmodel.report.terminal.search.refusals import reason
     from costmodel.report.terminal.style.formatting import TIME_TERMS, result
     from costmodel.report.terminal.style.head import head_lines, job_lines, rounded_batch
@@ -100,26 +122,25 @@ def _training() -> WorkloadWords:
         held = training(case)
         return [*job_lines(held.asked.assumed), *head_lines(facts_of(held), varied), *rounded_batch(held, varied)]
 
-    def plan(answer: PlanAnswer) -> str:
+    def of(answer: PlanAnswer) -> Answer:
         assert isinstance(answer, Answer)
-        return brief_words(answer.evaluation.block)
+        return answer
 
-    def against(answer: PlanAnswer, code: str) -> str:
-        assert isinstance(answer, Answer)
-        return reason(answer, code)
-
-    def concluded(answer: PlanAnswer) -> str:
-        assert isinstance(answer, Answer)
-        return conclusion(answer)
+    def problems(answer: PlanAnswer) -> list[Line]:
+        assert isinstance(answer, ExplainedAnswer)
+        return plan_lines.problems(answer)
 
     terms = {name: words for words, name in TIME_TERMS}
     return WorkloadWords(
         result,
         subject,
-        plan,
-        against,
+        lambda answer: brief_words(of(answer).evaluation.block),
+        lambda answer, code: reason(of(answer), code),
         lambda name, value, digits: result(name, value, digits=digits),
-        conclusion=concluded,
+        lambda answer, priced: plan_lines.titled(of(answer)),
+        problems,
+        lambda answer: plan_lines.conclusion(of(answer)),
+        _OF_TRAINING,
         terms=terms,
         unsized=_unsized,
         sized=lambda found: [styled(words) for words in (*_paying(found), *_cautions(found))],
@@ -164,13 +185,31 @@ def _paying(found: Scaled) -> list[str]:
     return [f"More GPUs stop paying after {before.found.text}: {as_many}, and {hours}."]
 
 
+_OF_SERVING = Compared(
+    (("within limits", "rate_within_slo_per_s"), ("first token, p99", "ttft_p99"), ("per token", "tpot"),
+     ("tok/s/GPU", "tokens_per_s_per_gpu"), ("memory", "memory_peak"), ("cost per M generated", "cost_per_moutput")),
+    "tokens_per_gpu_within_limits", "generates most for each accelerator within limits",
+    "for each accelerator within limits",
+)  # fmt: skip
+
+
 def _serving() -> WorkloadWords:
+    from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.report.terminal.serving import serving_sizes as sizes
+    from costmodel.report.terminal.serving import serving_estimate
     from costmodel.report.terminal.serving.overload_words import at_most_lines
-    from costmodel.report.terminal.serving.serving_estimate import conclusion
     from costmodel.report.terminal.serving.serving_formatting import band, plan_words, result
     from costmodel.report.terminal.serving.serving_reasons import reason
+
+    def sized(found: Scaled) -> list[Line]:
+        from costmodel.report.terminal.serving.serving_sizes import lines
+
+        return lines(found)
+
+    def more(row: ScaledSize) -> dict[str, Any]:
+        from costmodel.report.terminal.serving import serving_sizes
+
+        return serving_sizes.more(row)
 
     def of(answer: PlanAnswer) -> ServingAnswer:
         assert isinstance(answer, ServingAnswer)
@@ -182,13 +221,17 @@ def _serving() -> WorkloadWords:
         lambda answer: plan_words(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
+        lambda answer, priced: serving_estimate.titled(of(answer), price=priced),
+        lambda answer: serving_estimate.problems(of(answer)),
+        lambda answer: serving_estimate.serving_conclusion(of(answer)),
+        _OF_SERVING,
         band,
         lambda answer: [*at_most_lines(of(answer))],
-        lambda answer: conclusion(of(answer)),
+        OWN,
         lambda answer, limit: _beside_limit(of(answer), limit),
         {"cost_per_mtoken": "rent/M out"},
-        sized=sizes.lines,
-        more=sizes.more,
+        sized=sized,
+        more=more,
     )
 
 
@@ -200,12 +243,27 @@ def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
     return f"{more}{past_bandwidth(limit, answer.costs['bandwidth_bound'])}"
 
 
+_OF_RL = Compared(
+    (("iteration", "iteration_time"), ("answers", "answers_per_s"), ("tok/s/GPU", "tokens_per_s_per_gpu"),
+     ("memory", "memory_peak"), ("cost of an iteration", "iteration_cost")),
+    "tokens_per_s_per_gpu", "handles most tokens for each accelerator", "for each accelerator",
+)  # fmt: skip
+
+
 def _rl() -> WorkloadWords:
     from costmodel.documents.reader.rl_scenario import reinforced
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.explore.kept_answers import both_words
-    from costmodel.report.terminal.rl.rl_estimate import conclusion
-    from costmodel.report.terminal.rl.rl_formatting import NAMES, band, iteration_words, reason, result
+    from costmodel.report.terminal.rl.rl_estimate import rl_conclusion
+    from costmodel.report.terminal.rl.rl_formatting import (
+        NAMES,
+        band,
+        iteration_words,
+        problems,
+        reason,
+        result,
+        titled,
+    )
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         own = not any(path.startswith(("workload", "stack")) for path in varied)
@@ -221,8 +279,11 @@ def _rl() -> WorkloadWords:
         lambda answer: both_words(of(answer)),
         lambda answer, code: reason(of(answer), code),
         result,
+        lambda answer, priced: titled(of(answer).inputs.case, of(answer), price=priced),
+        lambda answer: problems(of(answer)),
+        lambda answer: rl_conclusion(of(answer)),
+        _OF_RL,
         band,
-        conclusion=lambda answer: conclusion(of(answer)),
         terms=NAMES,
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ledgers
 from rich.cells import cell_len
 
 from costmodel.commands.documents import DocumentKind
@@ -492,4 +493,4 @@ def test_completion_of_names_reads_no_document() -> None:
 @pytest.mark.parametrize(("pp", "stages"), [(1, ["first"]), (2, ["first", "last"]), (4, ["first", "middle", "last"])])
 def test_a_ledger_has_the_stages_there_are(pp: int, stages: list[str], run: Any) -> None:
     ran = run("memory", "llama-3-70b-512", "--set", f"plan.pp={pp}", "--json")
-    assert [entry["stage"] for entry in json.loads(ran.out)["ledger"]] == stages
+    assert list(ledgers(json.loads(ran.out))) == stages

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from conftest import ledgers
 
 import costmodel
 from costmodel.documents.schemas.results import RL_COLUMNS, machine_name
@@ -36,7 +37,7 @@ def test_results_are_described_columns_and_phases_sum(run: Any) -> None:
 
 def test_the_ledger_and_the_transfers(run: Any) -> None:
     memory, sent = json_of(run, "memory", NAME), json_of(run, "comm", NAME)
-    peak = max(sum(line[f"{phase}_bytes"] for line in memory["ledger"]) for phase in ("generating", "updating"))
+    peak = max(sum(lines.values()) for lines in ledgers(memory).values())
     assert peak == pytest.approx(memory["plans"][0]["memory_peak_bytes"])
     sync = sent["weight_sync"]
     assert sync["time_s"] == pytest.approx(sync["bytes"] / sync["rate_bytes_per_s"])
@@ -74,7 +75,7 @@ def test_sweep_scale_diff_and_run(run: Any) -> None:
     assert {move["path"] for move in moved["inputs"]} == {"workload.algorithm"}
     assert json_of(run, "diff", NAME, NAME)["same"]
     found = json_of(run, "run", NAME)
-    assert found["run"]["iterations"] == 400
+    assert found["run"]["steps"] == 400
     assert 0.9 < found["plans"][0]["goodput"] < 1
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ledgers
 from rich.cells import cell_len
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, machine_name
@@ -122,8 +123,8 @@ def test_a_claim_beyond_the_memory_bandwidth_is_named(run: Any, command: str, as
 
 
 def test_memory_and_comm_have_their_rows(run: Any) -> None:
-    (ledger,) = json_of(run, "memory", NAME)["ledger"]
-    assert set(ledger) == {f"{line}_bytes" for line in ("weights", "activations", "runtime", "cache")}
+    (lines,) = ledgers(json_of(run, "memory", NAME)).values()
+    assert set(lines) == {"weights", "activations", "runtime", "cache"}
     transfers = json_of(run, "comm", NAME)["transfers"]
     assert [(item["of"], item["operation"], item["count"]) for item in transfers] == [
         ("step", "all_reduce", 160.0),
@@ -464,7 +465,7 @@ def test_search_over_nodes_ranks_the_plans_of_all(run: Any) -> None:
     """Rows, reasons and counts name the value; a price is that of its node, and what varies is no fact of all."""
     keys = ("--over", "cluster.node=p5,dgx-b200", "--over", "cluster.nodes=1,2", "--top", "3", "--why-not")
     found = json_of(run, "search", NAME, *keys, "--set", "assume.price=null")
-    assert found["facts"]["node"] is found["facts"]["price_usd_per_gpu_h"] is None
+    assert found["facts"]["cluster"] is found["facts"]["price_usd_per_gpu_h"] is None
     assert [(value["cluster.node"], value["cluster.nodes"]) for value in found["values"]] == [
         ("p5", 1), ("p5", 2), ("dgx-b200", 1), ("dgx-b200", 2),
     ]  # fmt: skip

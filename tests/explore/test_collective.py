@@ -15,7 +15,7 @@ from costmodel.commands import completion
 from costmodel.equations.network.collectives import bus_bandwidth
 from costmodel.explore.collective import OPERATIONS, collective
 from costmodel.explore.short_form import ScenarioFlags
-from costmodel.report.terminal.plan.collective import collective_json, measuring
+from costmodel.report.answers.collective import collective_json, measuring
 
 Faults = Callable[[Any], Any]
 H100 = ScenarioFlags(node="dgx-h100", gpus=64)

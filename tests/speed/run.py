@@ -16,7 +16,10 @@ from costmodel.documents.reader.load_scenario import load
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.explore.search.search import search
-from costmodel.report.terminal.plan import estimate, run
+from costmodel.report.answers.plan_answer import estimate
+from costmodel.report.answers.run import run
+from costmodel.report.answers.training_view import TrainingView
+from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import laid
 
 NAME, LARGE = "llama-3-70b-512", "speed"
@@ -38,11 +41,12 @@ def ratio(one: Callable[[], object], other: Callable[[], object], runs: int) -> 
 
 
 def estimated() -> None:
-    list(laid(estimate.estimate(explained_plan(load(NAME))), 80))
+    list(laid(document_lines(estimate(TrainingView(explained_plan(load(NAME))))), 80))
 
 
 def whole() -> None:
-    list(laid(run.run(explained_plan(load(NAME, ["run={}"]))), 80))
+    view = TrainingView(explained_plan(load(NAME, ["run={}"])))
+    list(laid(document_lines(run(view, verbose=False)), 80))
 
 
 def command(verb: str) -> float:

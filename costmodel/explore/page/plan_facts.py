@@ -17,7 +17,7 @@ from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import LINES
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.communication import is_sent
-from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, nodes_of, traced_evaluation, trees_of
+from costmodel.explore.explain.explain import Book, ExplainedFigure, nodes_of, traced_evaluation, trees_of
 from costmodel.explore.explain.pipelines import clock
 from costmodel.explore.explain.timeline import Event, Pipeline, events
 from costmodel.explore.page.operations import Operation, operation_nodes, operations
@@ -75,6 +75,22 @@ def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
     return {key: replace(node, name=key.rpartition(".")[2]) for key, node in found.items()}
 
 
+def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
+    """The trees of the lines of the memory of every stage that is stated, of a traced evaluation."""
+    places = evaluation.ledger.stages(evaluation.block.pp[0])
+    with trace():
+        origins = {
+            f"{STAGES[place]}.{name}_bytes" if len(places) > 1 else f"{name}_bytes": origin_of(
+                evaluation.ledger.line(name, place), name
+            )
+            for place in places
+            for name in LINES
+        }
+    found = trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "B"))
+    names = {key: key.rpartition(".")[2].removesuffix("_bytes") for key in found}
+    return {key: replace(node, name=names[key]) for key, node in found.items()}
+
+
 def _of_compute(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Number]:
     flop, columns = work_of_step(inputs, evaluation.block), evaluation.costs.columns
     ideal, executed = (
@@ -87,15 +103,6 @@ def _of_compute(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Num
 
 MOST_EVENTS = 320  # drawn one by one; of more, the first and the last of each rank
 MOST_RANKS = 16
-
-
-@record
-class StageMemory:
-    """The lines of the ledger of one pipeline stage, and their sum."""
-
-    stage: str
-    lines: dict[str, float]
-    peak: float
 
 
 @record
@@ -137,8 +144,7 @@ class PlanFacts:
             for name in self.evaluation.costs.columns
             if name in TRAINING_COLUMNS and not missing_input(inputs, name)
         ]
-        lines = ledger_nodes(inputs, self.evaluation)
-        found = nodes_of(inputs, self.evaluation, known) | {f"{name}_bytes": node for name, node in lines.items()}
+        found = nodes_of(inputs, self.evaluation, known) | held_nodes(inputs, self.evaluation)
         found |= transfer_nodes(inputs.case.trees, list(filter(is_sent, self.evaluation.step.transfers)))
         found |= operation_nodes(inputs.case.trees, self.operations)
         if self.pipelined:
@@ -159,19 +165,6 @@ class PlanFacts:
     def pipelined(self) -> bool:
         """Whether there is more than one stage."""
         return bool(self.answer.evaluation.block.pp[0] > 1)
-
-    @functools.cached_property
-    def stages(self) -> list[StageMemory]:
-        """The ledger of the first stage, one in the middle and the last, as far as there are so many."""
-        ledger = self.answer.evaluation.ledger
-        return [
-            StageMemory(
-                STAGES[place],
-                {name: number(ledger.line(name, place)) for name in LINES},
-                number(ledger.peaks[place]),
-            )
-            for place in ledger.stages(self.answer.evaluation.block.pp[0])
-        ]
 
     @functools.cached_property
     def pipeline(self) -> Pipeline | None:

@@ -6,7 +6,7 @@ import functools
 import math
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
@@ -104,8 +104,3 @@ class ServingFacts:
         if workload.concurrency is not None:
             return [f"workload.concurrency={count}" for count in _IN_FLIGHT]
         return []
-
-
-def serving_facts(case: ServingCase) -> ServingFacts:
-    """The page of a serving scenario's own plan."""
-    return ServingFacts(case, predict(case))

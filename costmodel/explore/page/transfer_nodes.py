@@ -9,6 +9,7 @@ from typing import Any
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.explore.communication import trace_of_transfer
 from costmodel.explore.explain.explain import Book, ExplainedFigure, trees_of
 from costmodel.ground.equation import origin_of, trace
 
@@ -22,16 +23,11 @@ _WORDS = {
 }
 
 
-def key_of(place: int, name: str) -> str:
-    """What the trace of a figure is called, of the transfers that are sent the one at a place."""
-    return f"transfers.{place}.{name}"
-
-
 def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str, ExplainedFigure]:
     """The tree of every figure of a table of transfers, of a traced evaluation."""
     with trace():
         origins = {
-            key_of(place, name): origin_of(getattr(item, name), name)
+            trace_of_transfer(place, name): origin_of(getattr(item, name), name)
             for place, item in enumerate(sent)
             for name in UNITS
         }
@@ -39,8 +35,8 @@ def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str,
         Book(trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, {key: UNITS[key.rpartition(".")[2]] for key in origins}
     )
     return {
-        key_of(place, name): replace(
-            found[key_of(place, name)], name=f"{item.group.name} {item.operation.replace('_', '-')}: {words}"
+        trace_of_transfer(place, name): replace(
+            found[trace_of_transfer(place, name)], name=f"{item.group.name} {item.operation.replace('_', '-')}: {words}"
         )
         for place, item in enumerate(sent)
         for name, words in _WORDS.items()

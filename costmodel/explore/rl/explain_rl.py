@@ -69,7 +69,7 @@ def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
     for phase in ("generating", "updating"):
         held = {part.name: (part, getattr(part, phase)) for part in memory.parts if getattr(part, phase)}
         lines = {name: _line(part, value, of_trainer, of_engine) for name, (part, value) in held.items()}
-        found |= {f"{phase}.{name}_bytes": node for name, node in lines.items()}
+        found |= {f"{phase}.{name.replace(' ', '_')}_bytes": node for name, node in lines.items()}
         sums[phase] = list(lines.values())
     fuller = "updating" if memory.updating >= memory.generating else "generating"
     peak = ExplainedFigure("memory_peak", memory.peak, "B", operation="sum", beneath=sums[fuller])

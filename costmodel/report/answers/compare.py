@@ -15,7 +15,7 @@ from costmodel.explore.compare.compare import Difference, Input, MovedFigure, Si
 from costmodel.explore.compare.plan_figures import MEMORY, TRAFFIC, plan_in_words, unit_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, significant
-from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained
+from costmodel.report.document import AnswerDocument, Column, Section, Table, Verdict, explained, table_of
 from costmodel.report.machine.answer_fields import flags_json
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import ENDS, TIME_TERMS, result
@@ -88,21 +88,22 @@ def _moved(found: Difference) -> list[Section]:
 
 def _opening(found: Difference, section: Section) -> Section:
     """A section whose figures of both sides open how they were computed; the result of a row is its first cell."""
-    if section.table is None:
+    table = table_of(section)
+    if table is None:
         return section
     named = {_title_of(name): name for name in COLUMNS[found.before.kind]}
-    heads = [column.head for column in section.table.columns]
+    heads = [column.head for column in table.columns]
     places = [(heads.index("before"), found.before, "before"), (heads.index("after"), found.after, "after")]
     moves = {plan_in_words(move.name): move for move in found.figures}
     rows = []
-    for row in section.table.rows:
+    for row in table.rows:
         cells, name = [*row], named.get(str(row[0]).strip(), "")
         for place, side, when in places if name in moves else ():
             if side.case is not None:
                 line = command(side.case, "explain", name)
                 cells[place] = explained(str(row[place]), getattr(moves[name], when), name, line)
         rows.append(cells)
-    return replace(section, table=replace(section.table, rows=rows))
+    return replace(section, table=replace(table, rows=rows))
 
 
 def _title_of(name: str) -> str:

@@ -2,58 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-from rich.text import Text
 
 from costmodel.estimate.evaluate.answer_facts import facts_of
 from costmodel.explore.diagnose.causes import Cause
 from costmodel.explore.diagnose.diagnose import Diagnosis, Explanation
 from costmodel.ground.units import percent, show, show_time, significant
-from costmodel.report.terminal.plan.plan_lines import following, problems, titled
+from costmodel.report.answers.plan_answer import following
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, explained
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import between
 from costmodel.report.terminal.style.head import fact_fields, title
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, GOOD, WARN, styled
+from costmodel.report.workload_words import words_of
 
 _SHOWN = 6
 _TOLD_APART = 3
 
 
-def diagnose(found: Diagnosis) -> list[Line]:
+def diagnose(found: Diagnosis) -> AnswerDocument:
     """Measured and predicted first, then the causes, then the measurements that distinguish them."""
-    answer = found.answer
+    answer, case = found.answer, found.answer.inputs.case
+    words = words_of(case.kind)
+    sections = [_measured(found), *_runs(found), *_over(found), *_causes(found), *_apart(found)]
+    concluded, measured = _conclusion(found), show_time(found.measured.step)
+    verb = ("estimate",) if found.inside else ("sensitivity",) if found.explained else ("explain", "step_time")
+    return AnswerDocument(
+        case,
+        title(case),
+        words.titled(answer, False),
+        f"{measured} measured, {show_time(found.base.step)} predicted: {_verdict(found)}. {concluded}",
+        "good" if found.inside else "bad",
+        sections,
+        problems=words.problems(answer),
+        closing=[styled(concluded), following(case, *verb)],
+    )
+
+
+def _verdict(found: Diagnosis) -> str:
     change = found.measured.step / found.base.step - 1
     where = "inside the band" if found.inside else "outside the band"
-    band = between(show_time(found.low), show_time(found.high))
-    verdict = f"{change * 100:+.1f} %, {where}".replace("-", "−")
-    rows = [("measured", show_time(found.measured.step), ""), ("predicted", show_time(found.base.step), f"({band})")]
-    lines: list[Line] = [*titled(answer), *problems(answer), Text(), CellTable(("", "", ""), rows, "lrl", headed=False)]
-    lines.append(styled(f"  {verdict}", GOOD if found.inside else BAD))
-    lines += [styled(f"  trace: {note}") for note in found.measured.notes]
+    return f"{change * 100:+.1f} %, {where}".replace("-", "−")
+
+
+def _conclusion(found: Diagnosis) -> str:
+    """The likeliest cause."""
     if found.inside:
-        return [*lines, Text(), styled("There is nothing to explain."), following(answer, "estimate")]
-    if found.of_another_job:
-        words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
-        lines.append(styled(words, WARN))
-    if found.runs:
-        lines += [Text(), _runs(found)]
-    if found.over:
-        lines += [Text(), _over(found)]
-    if found.explained:
-        lines += [Text(), *_table(found)]
-    if found.impossible:
-        nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
-        stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
-        lines.append(styled(f"  not enough alone: {stated}"))
-    lines += [*_apart(found), Text()]
+        return "There is nothing to explain."
     if not found.explained:
-        return [*lines, styled("No single cause explains it."), following(answer, "explain", "step_time")]
+        return "No single cause explains it."
     first = found.explained[0]
     expected = between(*(_figure(first.cause, end) for end in first.range))
-    words = f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)}; {expected} is expected."
-    return [*lines, styled(words), following(answer, "sensitivity")]
+    return f"Most likely: {first.cause.words}, {_figure(first.cause, first.value or 0.0)}; {expected} is expected."
+
+
+def _measured(found: Diagnosis) -> Section:
+    """The measured step beside the predicted one."""
+    band, step, line = between(show_time(found.low), show_time(found.high)), found.base.step, _explain(found)
+    rows: list[list[Cell]] = [
+        ["measured", show_time(found.measured.step), ""],
+        ["predicted", explained(show_time(step), step, "step_time", line("step_time")), f"({band})"],
+    ]
+    beneath = [styled(f"  {_verdict(found)}", GOOD if found.inside else BAD)]
+    beneath += [styled(f"  trace: {note}") for note in found.measured.notes]
+    if found.of_another_job and not found.inside:
+        words = "  ▲ Is this the same job? With such a difference, check model, sequence, batch, GPUs and unit first."
+        beneath.append(styled(words, WARN))
+    table = Table([Column("", "k"), Column(""), Column("", "l")], rows, headed=False)
+    return Section("measured", "Measured beside predicted", table=table, beneath=beneath)
+
+
+def _explain(found: Diagnosis) -> Callable[[str], str]:
+    """The command that prints how a result was made."""
+    return lambda name: command(found.answer.inputs.case, "explain", name)
 
 
 def _part(found: Diagnosis, one: Explanation) -> str:
@@ -62,31 +86,45 @@ def _part(found: Diagnosis, one: Explanation) -> str:
     return f"explains {most} of {show_time(abs(found.gap))}"
 
 
-def _runs(found: Diagnosis) -> CellTable:
+def _runs(found: Diagnosis) -> list[Section]:
     """Other runs that were measured."""
-    rows = [(run.setting, show_time(run.measured), show_time(run.base.step)) for run in found.runs]
-    return CellTable(("your other runs", "measured", "predicted"), rows, "lrr")
+    if found.inside or not found.runs:
+        return []
+    rows = [[run.setting, show_time(run.measured), show_time(run.base.step)] for run in found.runs]
+    table = Table([Column("your other runs", "k"), Column("measured"), Column("predicted")], rows)
+    return [Section("runs", "Your other runs", table=table)]
 
 
-def _over(found: Diagnosis) -> CellTable:
+def _over(found: Diagnosis) -> list[Section]:
     """Measured terms that differ from the prediction."""
-    rows = []
+    if found.inside or not found.over:
+        return []
+    rows = list[list[Cell]]()
     for name, time in sorted(found.over.items(), key=lambda item: -abs(item[1])):
         apart = f"{'+' if time > 0 else '−'}{show_time(abs(time))}"
-        rows.append((name, show_time(found.measured.terms[name]), show_time(found.base.terms[name]), apart))
-    return CellTable(("your terms", "measured", "predicted", ""), rows, "lrrr")
+        rows.append([name, show_time(found.measured.terms[name]), show_time(found.base.terms[name]), apart])
+    table = Table([Column("your terms", "k"), Column("measured"), Column("predicted"), Column("")], rows)
+    return [Section("terms", "Your terms", table=table)]
 
 
-def _table(found: Diagnosis) -> list[Line]:
-    rows = []
-    for place, one in enumerate(found.explained[:_SHOWN], 1):
+def _causes(found: Diagnosis) -> list[Section]:
+    """Causes of which each would explain all of it, and the nearest of those that cannot."""
+    beneath, rows = list[Line](), list[list[Cell]]()
+    if found.inside:
+        return []
+    for place, one in enumerate(found.explained, 1):
         needed = _figure(one.cause, one.value or 0.0)
         expected = between(*(_figure(one.cause, end) for end in one.range))
-        rows.append((f"{place}", one.cause.words, needed, expected, _against(one)))
-    names = ("", "one cause that would explain all of it", "needed", "expected", "")
-    lines: list[Line] = [CellTable(names, rows, "rlrrl")]
-    more = len(found.explained) - _SHOWN
-    return [*lines, styled(f"  {more} more in --json")] if more > 0 else lines
+        rows.append([f"{place}", one.cause.words, needed, expected, _against(one)])
+    if (more := len(rows) - _SHOWN) > 0:
+        beneath.append(styled(f"  {more} more in --json"))
+    if found.impossible:
+        nearest = sorted(found.impossible, key=lambda one: -abs(one.explains))[:_TOLD_APART]
+        stated = "; ".join(f"{one.cause.name} ({_part(found, one)})" for one in nearest)
+        beneath.append(styled(f"  not enough alone: {stated}"))
+    names = [Column(""), Column("one cause that would explain all of it", "l"), Column("needed"), Column("expected")]
+    table = Table([*names, Column("", "l")], rows, most=_SHOWN) if rows else None
+    return [Section("causes", "Causes", table=table, beneath=beneath)] if rows or beneath else []
 
 
 def _figure(cause: Cause, value: float) -> str:
@@ -106,16 +144,17 @@ def _against(one: Explanation) -> str:
     return f"but {name} is {show_time(was)}, not {show_time(should)}"
 
 
-def _apart(found: Diagnosis) -> list[Line]:
+def _apart(found: Diagnosis) -> list[Section]:
     """Measurements that distinguish the likeliest causes, each once."""
-    first = found.explained[:_TOLD_APART]
+    first = [] if found.inside else found.explained[:_TOLD_APART]
     if len(first) < 2:
         return []
     of: dict[str, list[str]] = {}
     for place, one in enumerate(first, 1):
         of.setdefault(one.cause.measure, []).append(str(place))
-    rows = [(measure, ", ".join(places)) for measure, places in of.items()]
-    return [Text(), styled("  distinguished by"), CellTable(("", ""), rows, "lr", headed=False, indent="    ")]
+    rows = [[measure, ", ".join(places)] for measure, places in of.items()]
+    table = Table([Column("measurement", "l"), Column("of causes")], rows, headed=False, indent="    ")
+    return [Section("apart", "Distinguished by", ahead=[styled("  distinguished by")], table=table)]
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:

@@ -12,16 +12,14 @@ from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.search import SearchWords, example_of
 from costmodel.report.machine.answer_fields import assumed_json, frame
-from costmodel.report.terminal.style.head import fact_fields
 
 
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
     """A search as costmodel/search/v2; where keys vary, each row has their values."""
     found, tally, case = words.found, words.found.tally, words.case
-    asked = workload_of(case)
+    facts, schema = workload_of(case).facts, "costmodel/search/v2"
     return {
-        **frame(case, "costmodel/search/v2", fact_fields(asked.facts, words.paths), words.json_columns),
-        "flop_convention": words.convention(),
+        **frame(case, facts, words.json_columns, words.paths, words.convention(), schema),
         "assumed": assumed_json(words.assumed()),
         "objective": words.objective,
         "limits": [limit.key for limit in stated_limits(case.scenario.limits)],

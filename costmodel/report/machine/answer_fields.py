@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
+from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.style.head import fact_fields, title
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign
@@ -36,15 +37,21 @@ def plain(tree: Any) -> Any:
 
 
 def frame(
-    case: LoadedScenario, schema: str, facts: Mapping[str, Any], columns: Mapping[str, ResultColumn]
+    case: LoadedScenario,
+    facts: Subject,
+    columns: Mapping[str, ResultColumn],
+    varied: Sequence[str] = (),
+    convention: str | None = None,
+    schema: str = "costmodel/result/v1",
 ) -> dict[str, Any]:
-    """What a result opens with: the scenario as it was computed, what it rests on, and what its columns mean."""
+    """What every result opens with; facts of keys that vary are null. convention: how FLOP of training are counted."""
     stated = title(case)
     return {
         **head(schema),
         "workload": case.kind,
         "scenario": {"title": stated, "document": {**plain(case.whole_tree), "title": stated}},
-        "facts": facts,
+        "facts": fact_fields(facts, varied),
+        "flop_convention": convention,
         "documents": [
             {"name": name, "digest": digest, "own": name in case.own_names}
             for name, digest in case.named_digests.items()
@@ -85,3 +92,8 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """Every remark on one of the plans once."""
     codes = dict.fromkeys(code for remarked in plans for code in remarked)
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
+
+
+def case_fields(case: LoadedScenario) -> dict[str, Any]:
+    """What a short answer is about."""
+    return {"workload": case.kind, "facts": fact_fields(subject_of(case)), "title": title(case)}

@@ -128,6 +128,8 @@ def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
         fence = []
         if isinstance(item, CellTable):
             yield from ["", *_table(item, facts if any(item.names) else {})]
+            words = item.legend_words(range(len(item.names)))
+            yield from ["", _escaped(words)] if words else []
         elif item.plain.strip():
             words = _escaped(item.plain)
             yield from ["", f"**{words}**" if item.style == HEAD else words]

@@ -8,21 +8,18 @@ from costmodel.documents.schemas.results import OF_RUN, OF_STEP, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
-from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.reasons import REFUSALS
-from costmodel.estimate.shared.results import number
-from costmodel.explore.communication import SentTransfer, sent_transfers
 from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes, read_from
 from costmodel.report.terminal.plan.effect_lines import with_effects
 from costmodel.report.terminal.search.refusals import reason, remedies_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import assumed_job, fact_fields, price_fields, with_facts
+from costmodel.report.terminal.style.head import assumed_job, price_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
     from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -30,10 +27,9 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.model_memory import Alone
 
 
-def _frame(inputs: TrainingInputs) -> dict[str, Any]:
+def _framed(inputs: TrainingInputs) -> dict[str, Any]:
     columns = OF_STEP if inputs.run is None else OF_RUN
-    stated = frame(inputs.case, "costmodel/result/v1", fact_fields(facts_of(inputs.case)), columns)
-    return {**stated, "flop_convention": inputs.convention}
+    return frame(inputs.case, facts_of(inputs.case), columns, convention=inputs.convention)
 
 
 def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
@@ -62,11 +58,6 @@ def answered(answer: Answer) -> dict[str, Any]:
     return {**row_facts(facts), **figures, **price_fields(facts.price)}
 
 
-def rows_of(answer: Answer, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of one plan, each with what it is a plan of."""
-    return with_facts(row_facts(facts_of(answer.inputs.case)), rows)
-
-
 def plan_rows(answer: Answer) -> list[dict[str, Any]]:
     """The row of a plan; none where it is not valid."""
     return [] if answer.refused else [answered(answer)]
@@ -74,7 +65,7 @@ def plan_rows(answer: Answer) -> list[dict[str, Any]]:
 
 def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
     """One plan as costmodel/result/v1."""
-    result = _frame(answer.inputs)
+    result = _framed(answer.inputs)
     result["assumed"] = assumed_json([*assumed_job(answer.inputs.case.asked.assumed), *answer.assumed])
     result["plans"] = plan_rows(answer)
     result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
@@ -93,46 +84,6 @@ def _against(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
 def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
     """Where the plan that --set gives and the search disagree."""
     return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
-
-
-def memory(answer: ExplainedAnswer) -> dict[str, Any]:
-    """One plan with its ledger by stage: the first, one in the middle and the last, as far as there are so many."""
-    result = estimate(answer)
-    ledger = answer.evaluation.ledger
-    stages = [
-        {
-            "stage": STAGES[position],
-            **{f"{name}_bytes": number(values[position]) for name, values in ledger.lines.items()},
-            "peak_bytes": number(ledger.peaks[position]),
-        }
-        for position in (() if answer.refused else ledger.stages(answer.evaluation.block.pp[0]))
-    ]
-    result["ledger"] = rows_of(answer, stages)
-    return result
-
-
-def communication(answer: ExplainedAnswer) -> dict[str, Any]:
-    """One plan with its transfers."""
-    result = estimate(answer)
-    result["transfers"] = rows_of(answer, map(_transfer, sent_transfers(answer)))
-    return result
-
-
-def _transfer(sent: SentTransfer) -> dict[str, Any]:
-    transfer = sent.transfer
-    return {
-        "group": transfer.group.name,
-        "ranks": number(transfer.group.ranks),
-        "domains": number(transfer.group.domains),
-        "operation": transfer.operation,
-        "message_bytes": number(transfer.message),
-        "count": number(transfer.count),
-        "time_s": number(transfer.time),
-        "volume_bytes": number(transfer.volume),
-        "busbw_bytes_per_s": sent.busbw,
-        "alone_busbw_bytes_per_s": sent.alone_busbw,
-        "algorithm": " + ".join(sent.algorithms) or None,
-    }
 
 
 def model_memory(facts: Alone) -> dict[str, Any]:

@@ -7,10 +7,8 @@ from dataclasses import field
 from typing import Any
 
 from costmodel.ground.record import record
-from costmodel.report.document import Cell, Headline, Value, Verdict
+from costmodel.report.document import Cell, Headline, Verdict
 from costmodel.report.page.marks import SvgFigure
-
-CellOf = Callable[[str], Value]  # of a result, by its name
 
 
 @record

@@ -9,11 +9,11 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.report.document import AnswerDocument, Cell, Draw, Section, Table, Value
+from costmodel.report.document import AnswerDocument, Draw, Section, Table, table_of
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings
-from costmodel.report.page.trace import Traces
+from costmodel.report.page.trace import Traces, opened
 from costmodel.report.terminal.style.layout import Line
 
 
@@ -22,9 +22,9 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
     traces, shown = Traces(document.nodes()), [section for section in document.sections if section.face != "terminal"]
     parts = [section_part(section, traces) for section in shown]
     data = {key: value for section in shown for key, value in section_data(section, document.case, traces).items()}
-    headlines = [replace(each, value=_value(each.value, traces)) for each in document.headlines]
+    headlines = [replace(each, value=opened(each.value, traces)) for each in document.headlines]
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
-    about = [words for words in _words(document.head) if words not in (document.title, document.conclusion)]
+    about = [words for words in plain_words(document.head) if words not in (document.title, document.conclusion)]
     findings = list(remark_findings(document.remarked))
     return HtmlPage(
         document.title, about, document.conclusion, document.verdict, headlines, parts, findings, commands, data
@@ -38,7 +38,8 @@ def document_figure(document: AnswerDocument) -> Draw | None:
 
 def section_part(section: Section, traces: Traces) -> Part:
     """A section of a page, whose cells write their traces."""
-    table = None if section.table is None else _page_table(section.table, traces, section.key)
+    held = table_of(section)
+    table = None if held is None else _page_table(held, traces, section.key)
     return Part(
         section.key,
         section.title,
@@ -46,13 +47,14 @@ def section_part(section: Section, traces: Traces) -> Part:
         [make() for make in section.figures],
         tables=[table] if table is not None and not section.folded else [],
         figures_as_table=table if section.folded else None,
-        notes=list(_words(section.beneath)),
+        zoom=section.zoom,
+        notes=[*_legends(held), *plain_words(section.beneath)],
     )
 
 
 def section_data(section: Section, case: LoadedScenario | None, traces: Traces) -> dict[str, Any]:
     """What the script of a page has of the rows of its table: all of them, or the commands that explain them."""
-    table = section.table
+    table = table_of(section)
     if table is None or not _has_data(table) or case is None:
         return {}
     return {_rows_of(section.key): table.data(traces) if table.data is not None else row_commands(case, table.settings)}
@@ -65,11 +67,12 @@ def _has_data(table: Table) -> bool:
 def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
     shown = [place for place, column in enumerate(table.columns) if column.face != "terminal"]
     columns = [table.columns[place] for place in shown]
-    rows = [[_opened(row[place], traces) for place in shown] for row in table.rows]
+    rows = [[opened(row[place], traces) for place in shown] for row in table.rows]
     return PageTable(
         [column.head for column in columns],
         rows,
         "".join("r" if column.align == "r" else "l" for column in columns),
+        table.caption,
         sortable=table.sortable,
         rows_data=_rows_of(key) if _has_data(table) else "",
         figures=[column.result for column in columns] if _has_data(table) else (),
@@ -77,17 +80,17 @@ def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
     )
 
 
+def _legends(table: Table | None) -> Iterator[str]:
+    """What columns are of."""
+    for column in () if table is None else table.columns:
+        if column.legend:
+            yield f"{column.head}: {column.legend}"
+
+
 def _rows_of(key: str) -> str:
     return f"{key}-rows"
 
 
-def _opened(cell: Cell, traces: Traces) -> Cell:
-    return cell if isinstance(cell, str) else _value(cell, traces)
-
-
-def _value(value: Value, traces: Traces) -> Value:
-    return value if value.opens is None else replace(value, trace=value.opens(traces), opens=None)
-
-
-def _words(lines: Iterable[Line]) -> Iterator[str]:
+def plain_words(lines: Iterable[Line]) -> Iterator[str]:
+    """Lines of text as they are read."""
     return (line.plain.strip() for line in lines if isinstance(line, Text) and line.plain.strip())

@@ -15,45 +15,39 @@ from costmodel.explore.search.variants import Inputs
 from costmodel.report.answers.search import SearchWords, front_section, ordinal, plans_section, why_section
 from costmodel.report.answers.search_training import TrainingWords
 from costmodel.report.answers.sensitivity import tornado
+from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.document_page import section_data, section_part
 from costmodel.report.page.evidence_part import measured_data, measured_part
 from costmodel.report.page.plan_choices import choices_data
-from costmodel.report.page.plan_page import (
-    plan_page,
-)
+from costmodel.report.page.plan_page import plan_page
 from costmodel.report.page.shared_parts import scenario_part
 from costmodel.report.page.trace import Traces
 
 
-def report_page(facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
+def report_page(view: TrainingView, facts: ReportFacts, commands: Sequence[str]) -> HtmlPage:
     """A scenario: its plan, the plans around it, what moves it, and measured runs on its accelerator."""
     found = facts.found
     ranked = RankedFacts(found).nodes if found is not None and found.best else {}
-    traces = Traces({**facts.plan.nodes, **ranked} if facts.plan.valid else ranked)
-    page = plan_page(facts.plan, commands, traces)
+    traces = Traces(ranked if view.answer.refused else {**view.nodes, **ranked})
     choices = choices_data(found, facts.choices) if found is not None and facts.choices else None
-    case = facts.plan.answer.inputs.case
-    parts = [*_parts(facts, page.parts, traces, sliders=choices is not None), scenario_part(case)]
+    beside = _parts(facts, view, traces, sliders=choices is not None)
+    behind = [*(beside if view.answer.refused else []), scenario_part(view.case)]
+    page = plan_page(view, commands, traces, beside=beside, behind=behind, more=_best_words(facts, view))
     data: dict[str, Any] = {}
     if found is not None and found.best:
-        data |= section_data(plans_section(TrainingWords(found)), case, traces)
+        data |= section_data(plans_section(TrainingWords(found)), view.case, traces)
     data |= {"choices": choices} if choices else {}
     data |= {"measured": measured_data([figure.groups["source_family"] for figure in facts.measured])}
-    return replace(
-        page,
-        conclusion=f"{page.conclusion}{_best_words(facts)}",
-        parts=parts,
-        data={**data, "trace": traces.data()},
-    )
+    return replace(page, data={**page.data, **data, "trace": traces.data()})
 
 
-def _best_words(facts: ReportFacts) -> str:
+def _best_words(facts: ReportFacts, view: TrainingView) -> str:
     """Where the plan stands among all, and what the best would gain."""
     found = facts.found
     if found is None or not found.best or found.yours is None or found.your_rank is None:
         return ""
-    ratio = facts.plan.costs["step_time"] / found.best[0].costs["step_time"]
+    ratio = view.answer.costs["step_time"] / found.best[0].costs["step_time"]
     if found.your_rank == 1 or ratio <= 1.0005:
         return " No plan of the search is better."
     best = brief_words(one_row(found.best[0].structure, **found.best[0].sizes))
@@ -64,10 +58,8 @@ def _best_words(facts: ReportFacts) -> str:
     )
 
 
-def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: bool) -> list[Part]:
-    *ahead, last = own
-    made: list[Part | None] = list(ahead[:-1] if facts.plan.valid else ahead)
-    found = facts.found
+def _parts(facts: ReportFacts, view: TrainingView, traces: Traces, *, sliders: bool) -> list[Part]:
+    made, found = list[Part | None](), facts.found
     if found is not None and found.best:
         made += search_parts(TrainingWords(found), traces)
         made += [choices_part()] if sliders else []
@@ -75,9 +67,8 @@ def _parts(facts: ReportFacts, own: Sequence[Part], traces: Traces, *, sliders: 
         made.append(section_part(why_section(TrainingWords(found)), traces))
     if facts.sensitive is not None and facts.sensitive.knobs:
         made.append(section_part(tornado(facts.sensitive), traces))
-    made += [measured_part(facts.measured, facts.plan.answer.inputs.case.accelerator)]
-    made += ahead[-1:] if facts.plan.valid else []
-    return [part for part in (*made, last) if part is not None]
+    made.append(measured_part(facts.measured, view.case.accelerator))
+    return [part for part in made if part is not None]
 
 
 def search_parts(words: SearchWords[Inputs, Plan], traces: Traces) -> list[Part]:

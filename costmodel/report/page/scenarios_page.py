@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,142 +12,137 @@ from rich.text import Text
 from costmodel.documents.keys.workload_keys import WORKLOADS
 from costmodel.documents.schemas.results import is_money
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.ground.record import record
-from costmodel.report.document import Cell, Verdict
-from costmodel.report.page.content import CellOf, HtmlPage, PageTable, Part
+from costmodel.explore.workloads import workload_of
+from costmodel.report.answers.memory import memory_section
+from costmodel.report.answers.plan_answer import result_cell, works
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.document import Cell
+from costmodel.report.page.content import HtmlPage, PageTable, Part
+from costmodel.report.page.document_page import section_part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
-from costmodel.report.page.trace import PrefixedTraces, Traces
+from costmodel.report.page.plan_page import findings
+from costmodel.report.page.trace import PrefixedTraces, Traces, opened
 from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.workload_words import words_of
 
 
-@record
-class ScenarioKind:
-    """What scenarios of one workload are compared by: columns with their heads, and the one that ranks them."""
-
-    name: str
-    heads: tuple[tuple[str, str], ...]
-    by: str
-    words: str  # of the best of several
-    of: str  # of the only one
-    text_of: Callable[[str, float], str]
-
-
-@record
-class ScenarioEntry:
-    """A scenario of any workload as the page of several shows it."""
-
-    kind: ScenarioKind
-    title: str
-    plan: str
-    conclusion: str
-    valid: bool
-    works: bool
-    costs: Mapping[str, float]
-    nodes: Callable[[], Mapping[str, ExplainedFigure]]
-    drawing: Callable[[ExplainedFigure], TreeDrawing]
-    cell_of: Callable[[Traces], CellOf]
-    sections: Callable[[Traces], list[Part]]
-    findings: Callable[[], Iterable[tuple[Verdict, str]]]
-    rows: Callable[[], list[dict[str, Any]]]
-
-
-def scenarios_page(entries: Sequence[ScenarioEntry], commands: Sequence[str]) -> HtmlPage:
+def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPage:
     """Several scenarios side by side, then each with its own figures."""
     roots, drawings = dict[str, ExplainedFigure](), dict[int, Callable[[ExplainedFigure], TreeDrawing]]()
-    for place, entry in enumerate(entries):
-        own = entry.nodes() if entry.valid else {}
+    for place, view in enumerate(views):
+        own = {} if view.answer.refused else view.nodes
         roots |= {f"{place}.{name}": node for name, node in own.items()}
-        drawings |= {id(node): entry.drawing for node in own.values()}
+        drawings |= {id(node): view.drawing for node in own.values()}
     traces = Traces(roots, lambda node: drawings[id(node)](node))
-    own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(entries))]
-    parts = [_side_by_side([item for item in zip(entries, own_traces, strict=True) if item[0].kind == kind], kind)
-             for kind in _kinds(entries)]  # fmt: skip
-    for place, (entry, own_trace) in enumerate(zip(entries, own_traces, strict=True)):
-        parts += _of_scenario(entry, f"s{place}", own_trace)
-    working = [entry for entry in entries if entry.works]
-    best = "".join(_best([entry for entry in working if entry.kind == kind], kind) for kind in _kinds(entries))
+    own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(views))]
+    parts = [_side_by_side([each for each in zip(views, own_traces, strict=True) if each[0].case.kind == kind], kind)
+             for kind in _kinds(views)]  # fmt: skip
+    for place, (view, own_trace) in enumerate(zip(views, own_traces, strict=True)):
+        parts += _of_scenario(view, f"s{place}", own_trace)
+    working = [*filter(works, views)]
+    best = "".join(_best([view for view in working if view.case.kind == kind], kind) for kind in _kinds(views))
     return HtmlPage(
-        f"{len(entries)} scenarios",
-        [entry.title for entry in entries],
-        f"{len(working)} of {len(entries)} scenarios have a plan that works{best}.",
-        "good" if len(working) == len(entries) else "bad",
+        f"{len(views)} scenarios",
+        [*map(_titled, views)],
+        f"{len(working)} of {len(views)} scenarios have a plan that works{best}.",
+        "good" if len(working) == len(views) else "bad",
         [],
         parts,
-        [(verdict, f"{entry.title}: {words}") for entry in entries for verdict, words in entry.findings()],
+        [(verdict, f"{_titled(view)}: {words}") for view in views for verdict, words in findings(view)],
         commands,
         {"trace": traces.data()},
     )
 
 
-def _kinds(entries: Sequence[ScenarioEntry]) -> list[ScenarioKind]:
-    return list(dict.fromkeys(entry.kind for entry in entries))
+def _titled(view: PlanView) -> str:
+    return title(view.case)
 
 
-def _best(working: Sequence[ScenarioEntry], kind: ScenarioKind) -> str:
+def _conclusion(view: PlanView) -> str:
+    return words_of(view.case.kind).conclusion(view.answer)
+
+
+def _kinds(views: Sequence[PlanView]) -> list[str]:
+    return list(dict.fromkeys(view.case.kind for view in views))
+
+
+def _best(working: Sequence[PlanView], kind: str) -> str:
     """Which of the scenarios of a kind is best, and by how much it is."""
-    column = kind.by
+    compared = words_of(kind).compared
+    column = compared.by
     if not working:
         return ""
-    best = max(working, key=lambda entry: entry.costs[column])
-    value = kind.text_of(column, best.costs[column])
-    return f"; {best.title} {kind.words}, {value}" if len(working) > 1 else f"; {best.title}: {value} {kind.of}"
+    best = max(working, key=lambda view: view.answer.costs[column])
+    value = words_of(kind).result(column, best.answer.costs[column])
+    if len(working) > 1:
+        return f"; {_titled(best)} {compared.words}, {value}"
+    return f"; {_titled(best)}: {value} {compared.of}"
 
 
-def scenarios_figure(entries: Sequence[ScenarioEntry], key: str = "kind") -> Bars | None:
-    """What scenarios of the first kind are ranked by, of each."""
-    held = entries[0].kind
-    shown = [entry for entry in entries if entry.valid and entry.kind == held]
-    bars = [FigureEntry(entry.title, entry.costs[held.by], "first" if entry.works else "second", held.by)
-            for entry in shown]  # fmt: skip
+def scenarios_figure(views: Sequence[PlanView], kind: str = "") -> Bars | None:
+    """What scenarios of one kind are ranked by, of each."""
+    kind = kind or _kinds(views)[0]
+    by = words_of(kind).compared.by
+    shown = [view for view in views if not view.answer.refused and view.case.kind == kind]
+    bars = [FigureEntry(_titled(view), view.answer.costs[by], "first" if works(view) else "second", by)
+            for view in shown]  # fmt: skip
     if not bars:
         return None
     words = "The longer the better; orange does not fit or breaks a limit."
-    text_of = partial(held.text_of, held.by)
-    return amounts(f"by-{key}", f"{held.by} of each scenario", words, bars, "", text_of)
+    return amounts(f"by-{kind}", f"{by} of each scenario", words, bars, "", partial(words_of(kind).result, by))
 
 
-def scenarios_lines(entries: Sequence[ScenarioEntry]) -> list[Line]:
+def scenarios_lines(views: Sequence[PlanView]) -> list[Line]:
     """A line for each scenario, and what makes a page of them."""
-    rows = [(entry.title, entry.conclusion) for entry in entries]
+    rows = [(_titled(view), _conclusion(view)) for view in views]
     grid = CellTable(("scenario", "conclusion"), rows, "kl", headed=False, indent="")
     return [grid, Text(), Text("Add -o page.html.")]
 
 
-def scenarios_json(entries: Sequence[ScenarioEntry]) -> dict[str, Any]:
+def scenarios_json(views: Sequence[PlanView]) -> dict[str, Any]:
     """The plan of every scenario as plain values."""
     rows = []
-    for entry in entries:
-        stated = {"title": entry.title, "workload": entry.kind.name, "conclusion": entry.conclusion}
-        rows += [{**stated, **plan} for plan in entry.rows() or [{}]]
+    for view in views:
+        stated = {"title": _titled(view), "workload": view.case.kind, "conclusion": _conclusion(view)}
+        rows += [{**stated, **plan} for plan in view.plain()["plans"] or [{}]]
     return {**head("costmodel/report/v1"), "plans": rows}
 
 
-def _side_by_side(found: Sequence[tuple[ScenarioEntry, Traces]], held: ScenarioKind) -> Part:
-    rows = list[list[Cell]]()
-    for entry, traces in found:
-        cell_of = entry.cell_of(traces)
-        shown = [entry.valid and (entry.works or not is_money(column)) for _, column in held.heads]
-        cells = [cell_of(column) if known else "" for known, (_, column) in zip(shown, held.heads, strict=True)]
-        rows.append([entry.title, *cells, entry.plan])
+def _cells(view: PlanView, traces: Traces, shown: Sequence[bool]) -> list[Cell]:
+    heads = words_of(view.case.kind).compared.heads
+    return [
+        opened(result_cell(view, name), traces) if known else "" for known, (_, name) in zip(shown, heads, strict=True)
+    ]
+
+
+def _side_by_side(found: Sequence[tuple[PlanView, Traces]], kind: str) -> Part:
+    held, rows = words_of(kind).compared, list[list[Cell]]()
+    for view, traces in found:
+        shown = [not view.answer.refused and (works(view) or not is_money(column)) for _, column in held.heads]
+        rows.append([_titled(view), *_cells(view, traces, shown), workload_of(view.case).kept(view.answer).words])
     heads = ("scenario", *(words for words, _ in held.heads), "plan")
-    figure = scenarios_figure([entry for entry, _ in found], held.name)
+    figure = scenarios_figure([view for view, _ in found], kind)
     tables = [PageTable(heads, rows, f"l{'r' * len(held.heads)}l")]
     return Part(
-        f"scenarios-{held.name}",
-        f"Side by side: {WORKLOADS[held.name]}",
+        f"scenarios-{kind}",
+        f"Side by side: {WORKLOADS[kind]}",
         figures=[figure] if figure else [],
         tables=tables,
     )
 
 
-def _of_scenario(entry: ScenarioEntry, key: str, traces: Traces) -> list[Part]:
-    """A scenario's conclusion with its time and memory, and its inputs."""
-    if not entry.valid:
-        return [Part(key, entry.title, entry.conclusion)]
-    cell_of = entry.cell_of(traces)
-    rows: list[list[Cell]] = [[words, cell_of(column)] for words, column in entry.kind.heads]
-    first = Part(key, entry.title, entry.conclusion, tables=[PageTable(("", ""), rows, "lr")])
-    return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{entry.title}: {part.title.lower()}")
-                     for part in entry.sections(traces))]  # fmt: skip
+def _of_scenario(view: PlanView, key: str, traces: Traces) -> list[Part]:
+    """A scenario's conclusion with its time and memory."""
+    if view.answer.refused:
+        return [Part(key, _titled(view), _conclusion(view))]
+    heads = words_of(view.case.kind).compared.heads
+    cells = _cells(view, traces, [True] * len(heads))
+    rows: list[list[Cell]] = [[words, cell] for (words, _), cell in zip(heads, cells, strict=True)]
+    first = Part(key, _titled(view), _conclusion(view), tables=[PageTable(("", ""), rows, "lr")])
+    sections = [*view.time(), memory_section(view.ledger())]
+    parts = [section_part(each, traces) for each in sections if each.face != "terminal"]
+    return [first, *(replace(part, key=f"{key}-{part.key}", title=f"{_titled(view)}: {part.title.lower()}")
+                     for part in parts)]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from costmodel.explore.page.serving_facts import ServingFacts
 from costmodel.ground.units import percent
@@ -12,40 +12,38 @@ from costmodel.report.answers.scaled_sizes import sizes
 from costmodel.report.answers.search import ordinal, plans_section, why_section
 from costmodel.report.answers.search_service import ServiceWords
 from costmodel.report.answers.sensitivity import tornado
-from costmodel.report.page.content import HtmlPage
+from costmodel.report.answers.serving_view import ServingView
+from costmodel.report.page.content import HtmlPage, Part
 from costmodel.report.page.document_page import section_data, section_part
-from costmodel.report.page.serving_page import serving_page, traces_of, value_of
+from costmodel.report.page.plan_page import plan_page, traces_of
 from costmodel.report.page.shared_parts import bands_part, scenario_part
 
 
-def serving_report(facts: ServingFacts, commands: Sequence[str]) -> HtmlPage:
+def serving_report(view: ServingView, commands: Sequence[str]) -> HtmlPage:
     """One plan under its load, the capacity by rate, the best plans, what moves the time per token."""
-    if facts.answer.refused:
-        return serving_page(facts, commands)
-    traces = traces_of(facts)
-    page, found = serving_page(facts, commands, traces), facts.found
-    *ahead, results, held = page.parts
-    made, data = [*ahead], dict(page.data)
+    if view.answer.refused:
+        return plan_page(view, commands)
+    facts, traces = view.facts, traces_of(view)
+    found, parts, data = facts.found, list[Part](), dict[str, Any]()
     if facts.sizes is not None:
         section = sizes(facts.sizes)
-        made.append(section_part(section, traces))
-        data |= section_data(section, facts.case, traces)
+        parts.append(section_part(section, traces))
+        data |= section_data(section, view.case, traces)
     if found is not None and found.best:
         words = ServiceWords(found)
         plans = plans_section(words)
         shown = [plans, *([why_section(words)] if any(found.tally.refused.values()) else [])]
-        made += [section_part(section, traces) for section in shown]
-        data |= section_data(plans, facts.case, traces)
+        parts += [section_part(section, traces) for section in shown]
+        data |= section_data(plans, view.case, traces)
     if facts.sensitive is not None and facts.sensitive.knobs:
-        made.append(section_part(tornado(facts.sensitive), traces))
-    engine, costs = facts.answer.inputs.engine, facts.answer.costs
-    time = engine.spread.experts if facts.case.model.has_experts else engine.spread.tpot
+        parts.append(section_part(tornado(facts.sensitive), traces))
+    engine = view.answer.inputs.engine
+    time = engine.spread.experts if view.case.model.has_experts else engine.spread.tpot
     lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time per "
     lead += f"token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
-    made.append(bands_part(lead, costs, partial(value_of, costs, traces)))
-    made += [results, held, scenario_part(facts.case)]
-    data["trace"] = traces.data()
-    return replace(page, conclusion=f"{page.conclusion}{_best_words(facts)}", parts=made, data=data)
+    parts.append(bands_part(view, lead, traces))
+    page = plan_page(view, commands, traces, beside=parts, behind=[scenario_part(view.case)], more=_best_words(facts))
+    return replace(page, data={**page.data, **data})
 
 
 def _best_words(facts: ServingFacts) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.answer_facts import subject_of
-from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.exchange.writing.scenario_text import scenario_text
-from costmodel.report.document import Value, Verdict
+from costmodel.report.answers.plan_answer import result_cell
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.document import Verdict
 from costmodel.report.page.content import PageTable, Part
+from costmodel.report.page.trace import Traces, opened
 from costmodel.report.terminal.style.head import price_lines, title
 
 SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -30,10 +32,14 @@ def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
 
 
-def bands_part(lead: str, costs: Mapping[str, float], cell_of: Callable[[str], Value]) -> Part:
+def bands_part(view: PlanView, lead: str, traces: Traces) -> Part:
     """How far real runs lie from a prediction: the band of every result that has one."""
+    costs = view.answer.costs
     names = [name for name in costs if f"{name}_low" in costs and math.isfinite(costs[f"{name}_low"])]
-    rows = [(name, cell_of(f"{name}_low"), cell_of(name), cell_of(f"{name}_high")) for name in names]
+    rows = [
+        (name, *(opened(result_cell(view, each), traces) for each in (f"{name}_low", name, f"{name}_high")))
+        for name in names
+    ]
     heads = ("result", "P10", "predicted", "P90")
     return Part("measured", "How far to trust it", lead, tables=[PageTable(heads, rows, "lrrr")])
 
@@ -42,16 +48,6 @@ def scenario_part(case: LoadedScenario) -> Part:
     """The scenario as a file."""
     text = scenario_text(case, Path("scenario.yaml"), title(case))
     return Part("scenario", "The scenario", plain=text, screen_only=True)
-
-
-def kept_limits(
-    case: LoadedScenario, costs: Mapping[str, float], text_of: Callable[[str, float], str]
-) -> Iterator[tuple[Verdict, str]]:
-    """The limits of a scenario that its plan keeps."""
-    for limit in stated_limits(case.scenario.limits):
-        if limit.column in costs and limit.holds(costs[limit.column]):
-            bound = text_of(limit.column, float(limit.value))
-            yield "good", f"{limit.key} {text_of(limit.column, costs[limit.column])} {SIGNS[limit.kind]} {bound}"
 
 
 def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:

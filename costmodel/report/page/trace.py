@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.report.document import Value
+from costmodel.report.document import Cell
 from costmodel.report.terminal.documents.tree import TreeDrawing, joining
 
 Draw = Callable[[ExplainedFigure], TreeDrawing]
@@ -25,23 +26,6 @@ class Traces:
     def of(self, name: str) -> int | None:
         """The place of the trace of a figure, if it has one."""
         return self._roots.get(name)
-
-    def value(self, name: str, value: float, text: str) -> Value:
-        """A figure that is no result of a plan, such as one of a transfer, with its trace."""
-        return Value(text, value, name, self.of(name))
-
-    def ratio(self, title: str, text: str, value: float, parts: tuple[str, str]) -> Value:
-        """A part of a whole, both of which have a trace."""
-        return self._of_two(title, text, value, parts, " / ")
-
-    def product(self, title: str, text: str, value: float, parts: tuple[str, str]) -> Value:
-        """So many times a figure, both of which have a trace."""
-        return self._of_two(title, text, value, parts, " × ")
-
-    def _of_two(self, title: str, text: str, value: float, parts: tuple[str, str], between: str) -> Value:
-        places = [place for place in map(self.of, parts) if place is not None]
-        known = len(places) == len(parts)
-        return Value(text, value, "", self.add(title, text, ("= ", between, ""), places) if known else None)
 
     def add(
         self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
@@ -97,3 +81,8 @@ class PrefixedTraces(Traces):
 
 def _is_known(node: ExplainedFigure) -> bool:
     return math.isfinite(node.value)
+
+
+def opened(cell: Cell, traces: Traces) -> Cell:
+    """A cell with the trace that it opens."""
+    return cell if isinstance(cell, str) or cell.opens is None else replace(cell, trace=cell.opens(traces), opens=None)

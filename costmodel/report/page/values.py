@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from costmodel.documents.schemas.results import machine_name
-from costmodel.ground.units import percent, show_time, time_unit
+from costmodel.ground.units import show_time, time_unit
 from costmodel.report.document import Value
 from costmodel.report.page.trace import Traces
 from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held, result
@@ -22,18 +22,6 @@ TERM_ROLES = {
     "offload_exposed": "offload",
     "host_time": "launch",
     "prompts_between": "recomputed",
-}
-MEMORY_ROLES = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimizer": "optimizer",
-    "activations": "activations",
-    "recompute": "activations",
-    "logits": "third",
-    "buckets": "buffers",
-    "gathered": "buffers",
-    "runtime": "runtime",
-    "fragmentation": "raw",
 }
 
 
@@ -51,11 +39,6 @@ def term_role(name: str) -> str:
     return TERM_ROLES.get(name, "network")
 
 
-def memory_role(name: str) -> str:
-    """The colour of a line of the memory ledger."""
-    return MEMORY_ROLES.get(name, "buffers")
-
-
 def seconds(value: float) -> str:
     """A time, nought without a unit of thousandths."""
     return show_time(value)
@@ -64,21 +47,11 @@ def seconds(value: float) -> str:
 class Figures:
     """The results of one plan, each with its trace where there is one."""
 
-    def __init__(self, costs: Mapping[str, float], traces: Traces | None = None) -> None:
-        self.costs, self._traces = costs, traces
+    def __init__(self, costs: Mapping[str, float], traces: Traces) -> None:
+        self.costs, self.traces = costs, traces
 
     def __call__(self, name: str, text: str = "") -> Value:
         """A result as people read it, or in other words."""
         value = self.costs.get(name, math.nan)
         known = value if math.isfinite(value) else None
-        trace = self._traces.of(name) if self._traces else None
-        return Value(text or result(name, value), known, machine_name(name), trace)
-
-    def share(self, name: str, whole: str, value: float) -> Value:
-        """A part of another figure, in percent."""
-        text = percent(value)
-        return self._traces.ratio("part", text, value, (name, whole)) if self._traces else Value(text, value)
-
-    def other(self, name: str, value: float, text: str) -> Value:
-        """A figure that is no result of a plan, such as a line of its memory."""
-        return Value(text, value, name, self._traces.of(name) if self._traces else None)
+        return Value(text or result(name, value), known, machine_name(name), self.traces.of(name))

@@ -14,7 +14,9 @@ from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.run.whole_run import spares_of
 from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.plan.run import run, run_json
+from costmodel.report.answers.run import run, run_json
+from costmodel.report.answers.training_view import TrainingView
+from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import laid
 
 NAME = "llama-3-70b-512"
@@ -31,12 +33,16 @@ def row(*assignments: str) -> dict[str, float]:
     return asked(*assignments).evaluation.costs.row()
 
 
-def printed(*assignments: str) -> str:
-    return "\n".join(line.plain for line in laid(run(explained_plan(load(NAME, assignments))), 80))
+def view(*assignments: str) -> TrainingView:
+    return TrainingView(explained_plan(load(NAME, assignments)))
+
+
+def printed(*assignments: str, width: int | None = 80) -> str:
+    return "\n".join(line.plain for line in laid(document_lines(run(view(*assignments), verbose=False)), width))
 
 
 def electricity(*assignments: str) -> float:
-    found: float = run_json(explained_plan(load(NAME, assignments)))["run"]["electricity_usd"]
+    found: float = run_json(view(*assignments))["run"]["electricity_usd"]
     return found
 
 
@@ -206,8 +212,7 @@ def test_a_rate_of_this_job_needs_no_number_of_accelerators() -> None:
 
 
 def test_half_the_failures_can_be_set_where_the_rate_is_of_the_job() -> None:
-    answer = explained_plan(load(NAME, ["run.failures={every: 3 h}"]))
-    text = "\n".join(line.plain for line in laid(run(answer), None))
+    text = printed("run.failures={every: 3 h}", width=None)
     (setting,) = re.findall(r"half the failures of nodes.*--set '([^']*)'", text)
     assert row("run.failures={every: 3 h}", setting)["mtbf"] == pytest.approx(6 * 3600, rel=1e-3)
 

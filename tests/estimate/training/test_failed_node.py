@@ -19,7 +19,9 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.explain.explained_answer import explained_plan
 from costmodel.ground.choices import Order
 from costmodel.ground.record import record
-from costmodel.report.terminal.plan.run import run
+from costmodel.report.answers.run import run
+from costmodel.report.answers.training_view import TrainingView
+from costmodel.report.terminal.style.document_lines import document_lines
 from costmodel.report.terminal.style.layout import laid
 
 DDP = "ddp-llama-3.2-1b-32"  # 32 GPUs in nodes of 8, each GPU a replica
@@ -94,7 +96,8 @@ def asked(*assignments: str) -> Answer:
 
 
 def printed(*assignments: str) -> str:
-    return "\n".join(line.plain for line in laid(run(explained_plan(load(DDP, assignments))), 200))
+    document = run(TrainingView(explained_plan(load(DDP, assignments))), verbose=False)
+    return "\n".join(line.plain for line in laid(document_lines(document), 200))
 
 
 def test_a_node_of_eight_replicas_costs_eight_times_one() -> None:

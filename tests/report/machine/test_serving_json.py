@@ -14,8 +14,7 @@ from costmodel.estimate.serving.predict_serving import predict
 
 APART = "plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}"
 TRAINING, SERVING = "llama-3-70b-512", "serve-llama-3.1-70b"
-OF_TRAINING = {"flop_convention", "read_from"}  # how its FLOP are counted; the launch script it was read from
-OF_ITS_SEARCH = {"held", "evaluated", "nearest", "try"}  # how its space is walked
+OF_TRAINING = {"flop_convention"}  # null of a service
 ROWS = ("documents", "columns", "assumed")  # lists whose items have one form in both
 
 
@@ -33,11 +32,12 @@ def kind(value: Any) -> type:
 )
 def test_fields_are_added_and_none_changed(command: str, more: tuple[str, ...], run: Any) -> None:
     training, serving = (answer(run, command, name, *more) for name in (TRAINING, SERVING))
-    absent = OF_TRAINING | (OF_ITS_SEARCH if command == "search" else set())
-    assert set(training) - set(serving) == absent
-    assert training["schema"] == serving["schema"] == "costmodel/result/v1"
+    assert set(training) - set(serving) == set()
+    schema = "costmodel/search/v2" if command == "search" else "costmodel/result/v1"
+    assert training["schema"] == serving["schema"] == schema
     assert serving["workload"] == "serving"
-    for name in set(training) & set(serving):
+    assert all(serving[name] is None for name in OF_TRAINING)
+    for name in set(training) - OF_TRAINING:
         assert type(training[name]) is type(serving[name]), name
     for name in ROWS:
         assert {frozenset(item) for item in training[name]} == {frozenset(item) for item in serving[name]}

@@ -155,7 +155,8 @@ def whole(item: Line, width: int) -> Counter[str]:
     if not isinstance(item, CellTable):
         return words(list(laid([item], None)))
     kept = item.kept(width)
-    return words([Text(" ".join(row[index] for index in kept)) for row in item.all_rows()])
+    cells = [Text(" ".join(row[index] for index in kept)) for row in item.all_rows()]
+    return words([*cells, Text(item.legend_words(kept) if item.rows else "")])
 
 
 def test_every_command_is_here() -> None:

@@ -20,57 +20,55 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summ
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.explore.structure_words import choice_words, tuning_notes
 from costmodel.ground.units import counted, gib, percent, show_memory
-from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
+from costmodel.report.answers.memory import room_words
+from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import job_lines, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, bar, styled
+from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from costmodel.estimate.evaluate.predict import Answer
-    from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
 
 
-def memory(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
-    """The ledger of the worst stage, and which lines sum to which total."""
-    if answer.refused:
-        return refusal(answer)
-    ledger = answer.evaluation.ledger
-    peaks = [number(peak) for peak in ledger.peaks]
-    stages = int(answer.evaluation.block.pp[0])
-    there = ledger.stages(stages)
-    worst = max(there, key=lambda position: peaks[position])
-    where = f"stage {(0, 1, stages - 1)[worst]} of {stages}, {STAGES[worst]}" if stages > 1 else "the only one"
-    others = " · ".join(f"{STAGES[position]} {gib(peaks[position])}" for position in there)
-    return [
-        *titled(answer),
-        Text(),
-        styled(f"Per GPU, worst pipeline stage ({where})", HEAD),
-        CellTable(
-            ("line", "GiB", "", "note"), _ledger_rows(answer, worst, peaks[worst]), "lrll", headed=False, drop=("",)
-        ),
-        _room(answer),
-        styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"),
-        *_host(answer),
-        *([Text(), styled(f"  by stage    {others} GiB{_elsewhere(answer)}")] if stages > 1 else []),
-        *problems(answer),
-        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
-        Text(),
-        following(answer, "explain", "memory_peak"),
+def training_ledger(answer: Answer) -> MemoryLedger:
+    """The lines of each stage, and the totals that tools show."""
+    held, stages = answer.evaluation.ledger, int(answer.evaluation.block.pp[0])
+    there = held.stages(stages)
+    lines = [
+        LedgerLine(
+            name,
+            [number(held.line(name, place)) for place in there],
+            ledger_note(answer, name),
+            _ROLES.get(name, "buffers"),
+            ledger_label(answer, name),
+        )
+        for name in LINES
     ]
+    elsewhere = "; stages on other nodes take less of theirs" * (answer.evaluation.block.structure.shares == "stages")
+    return MemoryLedger(
+        f"Per GPU, a pipeline of {stages} stages{elsewhere}" if stages > 1 else "Per GPU, all in one pipeline stage",
+        [STAGES[place] for place in there],
+        lines,
+        [
+            LedgerSum("allocated", len(ALLOCATED), "what torch.cuda.max_memory_allocated shows"),
+            LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
+            LedgerSum("peak", len(LINES), "+ runtime: nvidia-smi", "memory_peak"),
+        ],
+        float(answer.inputs.usable),
+        "usable",
+        _room(answer),
+        [styled(f"  {BAND} of the peak: {memory_band(answer.evaluation.costs.row())}"), *_host(answer)],
+    )
 
 
-def _elsewhere(answer: ExplainedAnswer) -> str:
-    """That stages on other nodes are not stated, where the pipeline goes over several kinds."""
-    return "; stages on other nodes take less of theirs" if answer.evaluation.block.structure.shares == "stages" else ""
-
-
-def _host(answer: ExplainedAnswer) -> list[Text]:
+def _host(answer: Answer) -> list[Text]:
     """What offload takes of the host, where it takes anything."""
     costs = answer.evaluation.costs.row()
     if not costs["host_memory"]:
@@ -82,35 +80,13 @@ def _host(answer: ExplainedAnswer) -> list[Text]:
     return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}")]
 
 
-def _room(answer: ExplainedAnswer) -> Text:
+def _room(answer: Answer) -> Text:
     """Of what is usable, how much is taken and how much free."""
     costs = answer.evaluation.costs.row()
-    stated, free = verdict(costs["memory_share"]), costs["memory_free"]
-    margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
-    share = f"  of {gib(answer.inputs.usable)} GiB usable: {percent(costs['memory_share'])}, {margin}   "
-    share += verdict_words(costs)
+    stated = verdict(costs["memory_share"])
+    words = f"  {room_words(costs['memory_peak'], float(answer.inputs.usable))}   {verdict_words(costs)}"
     risky = stated == "fits" and costs["fit_chance"] < SAFE
-    return styled(share, WARN if risky else VERDICT_STYLE[stated])
-
-
-def _ledger_rows(answer: ExplainedAnswer, stage: int, peak: float) -> list[tuple[str, str, str, str]]:
-    """The lines that are not empty, and the totals a tool would show."""
-    values = {name: number(answer.evaluation.ledger.line(name, stage)) for name in LINES}
-    largest = max(values.values())
-    rows = [
-        (ledger_label(answer, name), gib(value), bar(value / largest, 20), ledger_note(answer, name))
-        for name, value in values.items()
-        if value
-    ]
-    allocated = sum(values[name] for name in ALLOCATED)
-    reserved = sum(values[name] for name in RESERVED)
-    return [
-        *rows,
-        ("─" * 13, "─" * 6, "", ""),
-        ("allocated", gib(allocated), "", "what torch.cuda.max_memory_allocated shows"),
-        ("reserved", gib(reserved), "", "+ fragmentation: max_memory_reserved"),
-        ("peak", gib(peak), "", "+ runtime: nvidia-smi"),
-    ]
+    return styled(words, WARN if risky else VERDICT_STYLE[stated])
 
 
 def _active(facts: Alone) -> Iterator[Text]:
@@ -119,28 +95,30 @@ def _active(facts: Alone) -> Iterator[Text]:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
 
-def model_memory(facts: Alone, *, verbose: bool = False) -> list[Line]:
+def model_memory(facts: Alone, *, verbose: bool = False) -> AnswerDocument:
     """A model alone: parameters, weights, and states by zero stage."""
-    lines: list[Line] = [
+    name, count = facts.model.title, f"{float(facts.parameters):,.0f} parameters"
+    head: list[Line] = [
         *job_lines([facts.assumed]),
-        styled(f"{facts.model.title}: {float(facts.parameters):,.0f} parameters; weights and AdamW states alone", HEAD),
+        styled(f"{name}: {count}; weights and AdamW states alone", HEAD),
         *_active(facts),
         *read_from(facts.foreign),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
-        Text(),
     ]
-    rows: list[tuple[str, ...]] = [
-        ("GiB a rank", "weights", *(f"zero {stage}, dp {dp:.0f}" for dp, stage in facts.recipes[0].kept if stage))
-    ]
-    for recipe in facts.recipes:
-        kept = [gib(float(value)) for (_, stage), value in recipe.kept.items() if stage]
-        rows.append((recipe.title, gib(float(recipe.weights)), *kept))
-    names, *kept_rows = zip(*rows, strict=True)
-    lines.append(CellTable(names, kept_rows, "lrrr"))
+    stages = {f"zero {stage}, dp {dp:.0f}": (dp, stage) for dp, stage in facts.recipes[0].kept if stage}
+    held = {row: [float(recipe.kept[each]) for recipe in facts.recipes] for row, each in stages.items()}
+    held = {"weights": [float(recipe.weights) for recipe in facts.recipes], **held}
+    rows: list[list[Cell]] = [[row, *(Value(gib(each), each) for each in values)] for row, values in held.items()]
     whole = " · ".join(gib(float(recipe.kept[8.0, 0])) for recipe in facts.recipes)
-    lines.append(styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top"))
-    lines += _served(facts) if verbose else []
-    return [*lines, *_left_out(facts, verbose), Text(), typed("Next:", _ranked(facts))]
+    beneath = [styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top")]
+    table = Table([Column("GiB a rank", "k"), *(Column(recipe.title) for recipe in facts.recipes)], rows)
+    sections = [Section("recipes", "Weights and states", table=table, beneath=beneath)]
+    served = _served(facts) if verbose else []
+    sections += [Section("cache", "Cache in serving", ahead=served)] if served else []
+    assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
+    closing = [*assumed_lines(assumed, verbose=verbose), Text()] if assumed else []
+    closing.append(typed("Next:", _ranked(facts)))
+    return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, closing=closing)
 
 
 def _served(facts: Alone) -> list[Line]:
@@ -148,13 +126,7 @@ def _served(facts: Alone) -> list[Line]:
     if not facts.cache:
         return []
     table = cache_rows(facts.cache, ("a token", f"sequence of {facts.served:,.0f}"))
-    return [Text(), table, styled("  in serving: 16 bits, all heads once")]
-
-
-def _left_out(facts: Alone, verbose: bool) -> list[Line]:
-    """Values that a foreign file leaves to its class or format."""
-    assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
-    return [Text(), *assumed_lines(assumed, verbose=verbose)] if assumed else []
+    return [table, styled("  in serving: 16 bits, all heads once")]
 
 
 def _ranked(facts: Alone) -> str:
@@ -176,6 +148,16 @@ def _held(nbytes: float) -> str:
     return show_memory(nbytes) if nbytes else "—"
 
 
+_ROLES = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
+    "activations": "activations",
+    "recompute": "activations",
+    "logits": "third",
+    "runtime": "runtime",
+    "fragmentation": "raw",
+}
 _NOTES = {
     "gathered": "unsharded units in flight",
     "buckets": "reduce buckets",

@@ -10,9 +10,10 @@ from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
+from costmodel.report.answers.plan_answer import following
 from costmodel.report.machine import json_answer
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.plan.plan_lines import following, problems, titled
+from costmodel.report.terminal.plan.plan_lines import problems, titled
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -48,13 +49,13 @@ def plan(own: ExplainedAnswer, others: Sequence[Neighbour]) -> list[Line]:
     better = [other for other in others if other.works and _step(other) < costs["step_time"]]
     lines.append(Text())
     if not better:
-        return [*lines, styled("No neighbour that fits is faster."), following(own, "search")]
+        return [*lines, styled("No neighbour that fits is faster."), following(own.inputs.case, "search")]
     best = min(better, key=_step)
     words = f"{best.words} is {(1 - _step(best) / costs['step_time']) * 100:.1f} % faster and fits."
     settings = [
         part for key, value in best.settings.items() for part in ("--set", f"plan.{key}={written_value(value)}")
     ]
-    return [*lines, styled(words), following(own, "explain", "plan", *settings)]
+    return [*lines, styled(words), following(own.inputs.case, "explain", "plan", *settings)]
 
 
 def _step(other: Neighbour) -> float:

@@ -16,8 +16,7 @@ from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, remedy_lines
 from costmodel.report.terminal.style.formatting import TIME_TERMS
 from costmodel.report.terminal.style.head import head_of
-from costmodel.report.terminal.style.layout import Line, WidthDrawing, typed
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, styled
 
@@ -36,27 +35,10 @@ def titled(answer: Answer) -> list[Line]:
     return [*head_of(answer.inputs.case), styled(plan_words(answer))]
 
 
-def refusal(answer: ExplainedAnswer) -> list[Line]:
-    """The answer for an invalid plan: only the reasons."""
-    stated = styled("Invalid plan; nothing was computed.", BAD)
-    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
-
-
-def without_figure(answer: ExplainedAnswer, name: str) -> list[Line]:
-    """The answer for a figure that a plan does not have because it is too large for the machine."""
-    stated = styled(f"A plan that does not fit has no {name}.", BAD)
-    return [*titled(answer), *problems(answer), Text(), stated, following(answer, "search")]
-
-
 def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
     """Reasons of these against a plan, a line each."""
     found = (code for code in answer.refused or answer.broken if code in codes)
     return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in found]
-
-
-def following(answer: Answer, verb: str, *words: str, before: str = "Next:") -> WidthDrawing:
-    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
-    return typed(before, command(answer.inputs.case, verb, *words, free=verb == "search"))
 
 
 def problems(answer: ExplainedAnswer) -> list[Line]:

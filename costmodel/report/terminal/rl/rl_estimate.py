@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import math
 
-from rich.text import Text
-
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, percent, rounded_dollars, rounded_percent, show_time, significant
-from costmodel.report.terminal.rl.rl_formatting import NAMES, following, problems, reason, result, titled
+from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.document import made_of, traced
+from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import styled
 
 
-def estimate(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
-    """Times, memory and cost of an iteration, and where it goes."""
-    case = answer.inputs.case
-    if answer.refused:
-        invalid = styled("Invalid plan; nothing was computed.", BAD)
-        return [*titled(case, answer), *problems(answer), Text(), invalid]
-    return [
-        *titled(case, answer, price=True),
-        *problems(answer),
-        Text(),
-        *_facts(answer),
-        *where_it_goes(answer),
-        Text(),
-        *assumed_lines(answer.assumed, verbose=verbose),
-        Text(),
-        styled(f"Bound by {bound_by(answer)}."),
-        *_next(answer),
-    ]
-
-
-def _facts(answer: RlAnswer) -> list[Line]:
+def estimate_lines(answer: RlAnswer) -> list[Line]:
     """The figures one asks for first, two to a line."""
     costs, workload = answer.costs, answer.inputs.case.scenario.workload
     band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
@@ -75,23 +55,20 @@ def _cost(answer: RlAnswer) -> str:
     return "set assume.price" if math.isnan(cost) else f"{rounded_dollars(cost)} an iteration"
 
 
-def where_it_goes(answer: RlAnswer) -> list[Line]:
-    """The phases, longest first, and what of the generation is its tail."""
+def phase_parts(answer: RlAnswer) -> list[TimePart]:
+    """The phases of an iteration."""
     costs = answer.costs
-    shown = sorted(((name, costs[name]) for name in PHASES if costs[name]), key=lambda item: -item[1])
-    total = sum(value for _, value in shown)
-    rows = [
-        (NAMES[name], show_time(value), bar(value / shown[0][1], 28), f"{value / total * 100:.1f} %")
-        for name, value in shown
+    names = [name for name in PHASES if costs[name]]
+    whole, how = sum(costs[name] for name in names), "its time over that of all phases"
+    return [
+        TimePart(
+            NAMES[name],
+            costs[name],
+            traced(show_time(costs[name]), costs[name], machine_name(name), name),
+            made_of("part", f"{costs[name] / whole * 100:.1f} %", costs[name] / whole, how, names),
+        )
+        for name in names
     ]
-    lines: list[Line] = [
-        Text(),
-        styled("  where the iteration goes", HEAD),
-        CellTable(("phase", "time", "", "share"), rows, "lrlr", headed=False, drop=("",), indent="    "),
-    ]
-    if answer.inputs.engines is None:
-        return lines
-    return [*lines, *(styled(f"    {words}") for words in of_generation(answer))]
 
 
 def of_generation(answer: RlAnswer) -> list[str]:
@@ -136,15 +113,7 @@ def bound_by(answer: RlAnswer) -> str:
     return f"the {NAMES[name]}, {share} % of the iteration"
 
 
-def _next(answer: RlAnswer) -> list[Line]:
-    """What to compare with: engines on accelerators of their own, or the search."""
-    case, lines = answer.inputs.case, [following(answer.inputs.case, "memory")]
-    if answer.inputs.engines is not None:
-        lines.append(following(case, "search", before="     "))
-    return lines
-
-
-def conclusion(answer: RlAnswer) -> str:
+def rl_conclusion(answer: RlAnswer) -> str:
     """The answer in a sentence or two."""
     if answer.refused:
         return f"This plan is not valid: {reason(answer, answer.refused[0]).rstrip('.')}. Nothing was computed."

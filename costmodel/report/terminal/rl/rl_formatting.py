@@ -19,8 +19,7 @@ from costmodel.ground.units import counted, gib, percent, show, show_memory, sig
 from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
-from costmodel.report.terminal.style.layout import Line, typed
-from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 
@@ -80,11 +79,6 @@ def iteration_words(case: RlCase) -> str:
     if workload.staleness:
         parts.append(f"staleness {workload.staleness:g}, {workload.rollouts}")
     return " · ".join(parts)
-
-
-def following(case: RlCase, verb: str, *words: str, before: str = "Next:") -> Line:
-    """The command to type next."""
-    return typed(before, command(case, verb, *words))
 
 
 def problems(answer: RlAnswer) -> list[Line]:

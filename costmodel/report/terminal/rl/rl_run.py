@@ -3,68 +3,44 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from rich.text import Text
-
+from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, percent, show, show_time
-from costmodel.report.machine import rl_json
+from costmodel.report.answers.plan_view import PlanRun, RunFigure
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.rl.rl_formatting import following, problems, result, titled
-from costmodel.report.terminal.style.formatting import BAND, ENDS, between
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import HEAD, bar, styled
+from costmodel.report.terminal.rl.rl_formatting import result
+from costmodel.report.terminal.style.formatting import ENDS, between
+from costmodel.report.terminal.style.head import price_lines
+from costmodel.report.terminal.style.theme import styled
 
 
-def run(answer: RlAnswer, *, verbose: bool = False) -> list[Line]:
-    """The run, conclusion first."""
-    case = answer.inputs.case
-    if answer.refused:
-        return [*titled(case, answer), *problems(answer)]
+def rl_run(answer: RlAnswer) -> PlanRun:
+    """The run of a plan."""
+    found, share, sync = answer.run, answer.costs["goodput"], answer.iteration.sync
+    assert found is not None
     figures = [_figure(answer, *each) for each in (("wall time", "run_time"), ("cost", "run_cost"))]
-    share = answer.costs["goodput"]
-    goodput = ("goodput", "—" if math.isnan(share) else percent(share, 3), "")
-    assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
-    return [
-        *titled(case, answer, price=True),
-        *problems(answer),
-        Text(),
-        CellTable(("", "", BAND), [*figures, goodput], "lll"),
-        *([] if math.isnan(share) else [Text(), *_where_it_goes(answer)]),
-        Text(),
-        CellTable(("", ""), _facts(answer), "ll", headed=False),
-        Text(),
-        *assumed_lines(tuple(assumed), verbose=verbose),
-        Text(),
-        following(case, "estimate"),
-    ]
+    figures.append(RunFigure("goodput", "goodput", "—" if math.isnan(share) else percent(share, 3), ""))
+    plain = {
+        "steps": known(number(found.steps)),
+        "interruptions": known(number(found.interruptions)),
+        "experience_bytes": None if sync is None else float(sync.experience),
+    }
+    price = [styled(f"  {line.plain}") for line in price_lines(subject_of(answer.inputs.case).price)]
+    return PlanRun(figures, run_shares(answer), "iterations", _facts(answer), price, plain=plain)
 
 
-def _figure(answer: RlAnswer, words: str, name: str) -> tuple[str, str, str]:
+def _figure(answer: RlAnswer, words: str, name: str) -> RunFigure:
     if math.isnan(answer.costs["goodput"]):
-        return words, "—", ""
+        return RunFigure(words, name, "—", "")
     if math.isnan(answer.costs[name]):
-        return words, "unknown", "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
+        wanted = "set workload.iterations" + ("" if name == "run_time" else ", and assume.price")
+        return RunFigure(words, name, "unknown", wanted)
     low, high = (result(name, answer.costs[f"{name}_{end}"]) for end in ENDS)
-    return words, result(name, answer.costs[name]), between(low, high)
-
-
-def _where_it_goes(answer: RlAnswer) -> list[Line]:
-    """Parts of the wall time, longest first."""
-    parts, wall = run_shares(answer), answer.costs["run_time"]
-    most = max(parts.values())
-    rows = [
-        (name, "" if math.isnan(wall) else show_time(value * wall), bar(value / most, 30), percent(value, 3))
-        for name, value in sorted(parts.items(), key=lambda item: -item[1])
-        if value
-    ]
-    shown = CellTable(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
-    return [styled("  where the run goes", HEAD), shown]
+    return RunFigure(words, name, result(name, answer.costs[name]), between(low, high))
 
 
 def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
@@ -100,18 +76,3 @@ def run_shares(answer: RlAnswer) -> dict[str, float]:
         return {}
     lost = {name: number(value) for name, value in shares(asked, found).items()}
     return {"iterations": number(found.goodput), **lost}
-
-
-def run_json(answer: RlAnswer) -> dict[str, Any]:
-    """The answer of estimate with what makes up the run."""
-    told = rl_json.estimate(answer)
-    found = answer.run
-    if answer.refused or found is None or math.isnan(answer.costs["goodput"]):
-        return told | {"run": None}
-    told["run"] = {
-        "iterations": known(number(found.steps)),
-        "shares": run_shares(answer),
-        "interruptions": known(number(found.interruptions)),
-        "experience_bytes": None if answer.iteration.sync is None else float(answer.iteration.sync.experience),
-    }
-    return told

@@ -9,7 +9,7 @@ from rich.text import Text
 from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.explore.explain.explain import ExplainedFigure
-from costmodel.report.machine import rl_json
+from costmodel.report.machine.answer_fields import case_fields
 from costmodel.report.terminal.documents.tree import TreeDrawing, as_json
 from costmodel.report.terminal.rl.rl_formatting import result, titled
 from costmodel.report.terminal.style.answer import head
@@ -35,4 +35,4 @@ class RlDrawing(TreeDrawing):
 
 def tree_json(answer: RlAnswer, node: ExplainedFigure) -> dict[str, Any]:
     """The tree as a document."""
-    return {**head("costmodel/explanation/v1"), **rl_json.subject(answer.inputs.case), **as_json(node)}
+    return {**head("costmodel/explanation/v1"), **case_fields(answer.inputs.case), **as_json(node)}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.results import machine_name
 from costmodel.equations.serving.serving_economics import MONTH
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.serving.deployment_rent import fleet_of
@@ -18,6 +19,8 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.explore.kept_answers import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
+from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (
     TERMS,
@@ -37,8 +40,8 @@ from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
 from costmodel.report.terminal.style.next_command import command, options_of
-from costmodel.report.terminal.style.remark_lines import assumed_lines, remarks
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, chance_style, styled
+from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, chance_style, styled
 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 _FULL = 0.99  # of the highest rate
@@ -53,35 +56,28 @@ BINDS = {
 }
 
 
-def estimate(answer: ServingAnswer, *, verbose: bool = False) -> list[Line]:
-    """Times, rates, memory and cost of one plan under its load, and where a token's time goes."""
-    if answer.refused:
-        return [*titled(answer), *problems(answer), Text(), styled("Not a valid plan; nothing was computed.", BAD)]
+def estimate_lines(answer: ServingAnswer) -> list[Line]:
+    """Times, rates, memory and cost of a plan under its load; nothing of one that does not fit."""
+    settled = is_settled(answer)
+    return [*_at_most(answer, followed=settled), *(_facts(answer) if settled else [])]
+
+
+def is_settled(answer: ServingAnswer) -> bool:
+    """Whether its times are known: it fits, and answers what arrives."""
     single = answer.inputs.case.scenario.workload.single_token
-    settled = (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
-    return [
-        *titled(answer, price=True),
-        *problems(answer),
-        *([Text()] if "M001" not in answer.broken else []),
-        *_at_most(answer, followed=settled),
-        *(_facts(answer) if settled else []),
-        *(_where_it_goes(answer) if settled and not single else []),
-        Text(),
-        *assumed_lines(answer.assumed, verbose=verbose),
-        Text(),
-        *_closing(answer, settled=settled),
-    ]
+    return (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
 
 
-def _closing(answer: ServingAnswer, *, settled: bool) -> list[Line]:
-    """What binds the times that are shown, or that there are none, and the next commands."""
+def has_tokens(answer: ServingAnswer) -> bool:
+    """Whether it has a time per token, which is known."""
+    return is_settled(answer) and not answer.inputs.case.scenario.workload.single_token
+
+
+def bound_line(answer: ServingAnswer) -> Line:
+    """What binds the times that are shown, or that there are none."""
     if "M001" in answer.broken:
-        no_times = styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
-        return [no_times, following(answer, "memory", before="Next:")]
-    single = answer.inputs.case.scenario.workload.single_token
-    bound = bound_words(answer) if settled and not single else _rate_bound(answer)
-    memory, figure = following(answer, "memory", before="     "), "ttft" if single else "tpot"
-    return [styled(bound), following(answer, "explain", figure, before="Next:"), memory]
+        return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
+    return styled(bound_words(answer) if has_tokens(answer) else _rate_bound(answer))
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
@@ -134,11 +130,6 @@ def _tries(answer: ServingAnswer) -> list[Line]:
     if answer.more:
         lines.append(typed("    more with:", command(answer.inputs.case, "search", free=True)))
     return lines
-
-
-def following(answer: ServingAnswer, verb: str, *words: str, before: str) -> Line:
-    """The command to type next."""
-    return typed(before, command(answer.inputs.case, verb, *words))
 
 
 Row = tuple[str, str, str, str, str]
@@ -304,29 +295,31 @@ def _pool(costs: dict[str, float]) -> str:
     return f"{gib(costs['cache_pool'])} GiB, {significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens"
 
 
-def _where_it_goes(answer: ServingAnswer) -> list[Line]:
-    """The terms of the time per token, longest first, each with its band."""
+def token_parts(answer: ServingAnswer) -> list[TimePart]:
+    """The terms of the time per token, each with its band."""
     costs = answer.costs
-    terms = [(name, key, costs[key]) for name, key in TERMS if key not in _OF_SOME or costs[key]]
-    longest = max(value for *_, value in terms)
-    rows = [
-        (name, show_time(value), band(costs, key), bar(value / longest, 20), f"{value / costs['tpot'] * 100:.1f} %")
-        for name, key, value in sorted(terms, key=lambda item: -item[2])
+    return [
+        TimePart(
+            name,
+            costs[key],
+            traced(show_time(costs[key]), costs[key], machine_name(key), key),
+            made_of(
+                "part", f"{costs[key] / costs['tpot'] * 100:.1f} %", costs[key] / costs["tpot"], " / ", [key, "tpot"]
+            ),
+            band(costs, key),
+        )
+        for name, key in TERMS
+        if key not in _OF_SOME or costs[key]
     ]
-    names = ("term", "time", BAND, "", "of the token")
-    shares = CellTable(names, rows, "lrllr", headed=False, drop=("", BAND), indent="    ")
-    return [Text(), styled("  where a token's time goes", HEAD), shares, *_kinds_of_bands(answer)]
 
 
-def _kinds_of_bands(answer: ServingAnswer) -> list[Line]:
-    """What the bands of terms are of, and which terms have none."""
+def without_bands(answer: ServingAnswer) -> list[Line]:
+    """Which terms have no band."""
     costs = answer.costs
     parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
     without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
-    none = (
-        [styled(f"    no band, since no measurement shows their error: {', '.join(without)}", DIM)] if without else []
-    )
-    return [styled(f"    {BAND}: of kernels by the errors of their fits, of prompts by those of engines", DIM), *none]
+    words = f"    no band, since no measurement shows their error: {', '.join(without)}"
+    return [styled(words, DIM)] if without else []
 
 
 def bound_words(answer: ServingAnswer) -> str:
@@ -396,7 +389,7 @@ def _energy(costs: dict[str, float]) -> list[Line]:
     return [styled(f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total")]
 
 
-def conclusion(answer: ServingAnswer) -> str:
+def serving_conclusion(answer: ServingAnswer) -> str:
     """The answer in a sentence or two."""
     if answer.refused:
         code = answer.refused[0]
@@ -411,10 +404,10 @@ def conclusion(answer: ServingAnswer) -> str:
     rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
     rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_chance_words(answer)} {rate}"
+    return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_met_words(answer)} {rate}"
 
 
-def _chance_words(answer: ServingAnswer) -> str:
+def _met_words(answer: ServingAnswer) -> str:
     """That all limits are met, or without limits the load is answered, and with which chance."""
     chance = answer.costs[OWN]
     met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"

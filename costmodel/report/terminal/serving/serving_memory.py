@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.text import Text
 
@@ -13,32 +14,58 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
+from costmodel.report.answers.memory import room_words
+from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.memory_breakdown import cache_rows
-from costmodel.report.terminal.serving.serving_estimate import following, problems, titled
 from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
 
-def memory(answer: ServingAnswer, levers: Sequence[CacheLever], *, verbose: bool = False) -> list[Line]:
+def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> MemoryLedger:
     """The most loaded accelerator of a replica, and what its pool holds; levers are changes that were tried."""
-    if answer.refused:
-        return [*titled(answer), *problems(answer)]
-    return [
-        *titled(answer),
-        styled(_head(answer), HEAD),
-        Text(),
-        CellTable(("line", "GiB", "", "note"), _rows(answer), "lrll", headed=False, drop=("",)),
-        styled("  fits", GOOD) if "M001" not in answer.broken else styled("  does not fit", BAD),
-        Text(),
-        *_holds(answer, levers),
-        *(cache_table(answer) if verbose else []),
-        *problems(answer),
-        *([Text(), *assumed_lines(answer.assumed, verbose=True)] if verbose else []),
-        Text(),
-        following(answer, "explain", "cache_pool", before="Next:"),
+    use, costs = answer.evaluation.memory, answer.costs
+    tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"
+    libraries = "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")
+    lines = [
+        LedgerLine("weights", [one(use.weights)], _width_note(answer), "weights"),
+        LedgerLine("activations", [one(use.activations)], _step_note(answer), "activations"),
+        LedgerLine("runtime", [one(use.runtime)], libraries, "runtime"),
+        LedgerLine("cache", [max(one(use.pool), 0.0)], tokens, "third"),
     ]
+    fits, note = "M001" not in answer.broken, _asked_note(answer)
+    note = note if fits else f"of {gib(one(use.allowed))} GiB that the engine may use: {note}"
+    short = f"  {room_words(one(use.asked), one(use.allowed))}   does not fit"
+    return MemoryLedger(
+        _head(answer),
+        ["fullest"],
+        lines,
+        [LedgerSum("asked" if fits else "needed", len(lines), note)],
+        one(use.total),
+        "of the GPU",
+        styled("  fits", GOOD) if fits else styled(short, BAD),
+        [Text(), *_holds(answer, levers)],
+        cache_table(answer),
+        _host_json(answer),
+    )
+
+
+def _host_json(answer: ServingAnswer) -> dict[str, Any]:
+    """What the host would hold of its cache, as plain values."""
+    kept = host_cache(answer)
+    if kept is None:
+        return {}
+    return {
+        "host_cache": {
+            "memory_bytes": kept.memory,
+            "rank_bytes": kept.each,
+            "tokens": kept.tokens,
+            "prompt_tokens": kept.prompt,
+            "load_s": kept.load,
+            "recompute_s": known(kept.recompute),
+        }
+    }
 
 
 def _head(answer: ServingAnswer) -> str:
@@ -60,24 +87,6 @@ def _width_note(answer: ServingAnswer) -> str:
     count = answer.plan.redundant_experts
     copies = f", {count:.0f} copies of experts" if count else ""
     return f"{weight:.4g} B a parameter of the layers{experts}{copies}"
-
-
-def _rows(answer: ServingAnswer) -> list[tuple[str, str, str, str]]:
-    use, costs = answer.evaluation.memory, answer.costs
-    pool = max(one(use.pool), 0.0)
-    values = (
-        ("weights", one(use.weights), _width_note(answer)),
-        ("activations", one(use.activations), _step_note(answer)),
-        ("runtime", one(use.runtime), "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")),
-        ("cache", pool, f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"),
-    )
-    largest = max(value for _, value, _ in values)
-    rows = [(name, gib(value), bar(value / largest, 20), note) for name, value, note in values]
-    total = ("asked", gib(one(use.asked)), "", _asked_note(answer))
-    if "M001" in answer.broken:
-        note = f"of {gib(one(use.allowed))} GiB that the engine may use: {_asked_note(answer)}"
-        total = ("needed", gib(one(use.asked)), "", note)
-    return [*rows, ("─" * 11, "─" * 5, "", ""), total]
 
 
 def _step_note(answer: ServingAnswer) -> str:

@@ -15,7 +15,7 @@ from costmodel.explore.explain.pages import Page
 from costmodel.explore.serving.explain_serving import LINES
 from costmodel.explore.serving.labelled_figures import LabelledFigures
 from costmodel.ground.units import significant
-from costmodel.report.machine.serving_json import plan_frame
+from costmodel.report.machine.answer_fields import case_fields
 from costmodel.report.terminal.documents.tree import TreeDrawing, as_json, page_json
 from costmodel.report.terminal.documents.tree import page as page_lines
 from costmodel.report.terminal.serving.overload_words import at_most_lines
@@ -81,4 +81,4 @@ def trees_json(answer: ServingAnswer, nodes: Sequence[ExplainedFigure]) -> dict[
     """The tree as a document, and those of further figures that a label names."""
     first, *others = map(as_json, nodes)
     more = {"others": others} if others else {}
-    return {**head("costmodel/explanation/v1"), **plan_frame(answer), **first, **more}
+    return {**head("costmodel/explanation/v1"), **case_fields(answer.inputs.case), **first, **more}

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, table_of
 from costmodel.report.terminal.style.layout import CellTable, Line
 
 
 def document_lines(document: AnswerDocument) -> list[Line]:
     """Its head, its sections, and how it closes."""
-    lines = [*document.head]
+    lines = [*document.head, *document.problems]
     for section in document.sections:
         lines += section_lines(section)
     return [*lines, *document.remarks, *([Text()] if document.closing else []), *document.closing]
@@ -24,8 +24,9 @@ def section_lines(section: Section) -> Iterator[Line]:
         return
     yield from [Text()] if section.apart else []
     yield from section.ahead
-    if section.table is not None and section.table.face != "page":
-        yield table_lines(section.table)
+    table = table_of(section)
+    if table is not None and table.face != "page":
+        yield table_lines(table)
     yield from section.cut
     yield from section.beneath
 
@@ -36,7 +37,16 @@ def table_lines(table: Table) -> CellTable:
     columns = [table.columns[place] for place in shown]
     rows = [[_text(row[place]) for place in shown] for row in table.rows[: table.most]]
     heads, align = [column.head for column in columns], "".join(column.align for column in columns)
-    return CellTable(heads, rows, align, headed=table.headed, drop=_dropped(columns), gap=table.gap)
+    if table.sums:
+        rule = [_rule([row[place] for row in rows], column) for place, column in enumerate(columns)]
+        rows.insert(len(rows) - table.sums, rule)
+    legend = {column.head: column.legend for column in columns if column.legend}
+    return CellTable(heads, rows, align, table.headed, _dropped(columns), table.gap, table.indent, legend=legend)
+
+
+def _rule(cells: Sequence[str], column: Column) -> str:
+    """The line between what is summed and its sums: as long as names and numbers are."""
+    return "─" * max(map(len, cells)) if column.align != "l" else ""
 
 
 def _dropped(columns: Sequence[Column]) -> list[str]:

@@ -294,25 +294,6 @@ def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> l
     return [{**facts, **row} for row in rows]
 
 
-def subject_fields(subject: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
-    """What an answer of any workload is about, as plain values; one that varies between rows is null."""
-    each, price = "cluster.node.accelerators", price_fields(subject.price)
-    found = {
-        "model": (subject.model.name, ("model",)),
-        "accelerator": (subject.accelerator.name, ("cluster.node.accelerator",)),
-        "ranks": (_plain(subject.ranks), ("cluster.nodes", each)),
-        "node": (subject.node.name, ("cluster.node",)),
-        "nodes": (_plain(subject.nodes), ("cluster.nodes",)),
-        "accelerators": (_plain(subject.accelerators), (each,)),
-        "stack": (subject.stack.name, ("stack",)),
-    }
-    return {
-        **{name: None if any(varies(path, varied) for path in paths) else value
-           for name, (value, paths) in found.items()},
-        **(dict.fromkeys(price) if price_varies(varied) else price),
-    }  # fmt: skip
-
-
 def _plainly(chosen: NamedDocument | str) -> str | None:
     """The name of a document, or what was chosen; null where it is nothing."""
     return (chosen if isinstance(chosen, str) else chosen.name) or None

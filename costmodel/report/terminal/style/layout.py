@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from costmodel.ground.record import record
-from costmodel.report.terminal.style.theme import columns, styled, visible
+from costmodel.report.terminal.style.theme import DIM, columns, styled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,10 +42,24 @@ class CellTable:
     indent: str = "  "
     style: str = ""
     marked: Mapping[str, str] = field(default_factory=dict)  # words that have a style of their own
+    legend: Mapping[str, str] = field(default_factory=dict)  # of columns: a line beneath those that are shown
 
     def lines(self, width: int | None = None) -> list[Text]:
-        """As aligned lines."""
+        """As aligned lines, with the legend of the columns that are shown."""
         kept = self.kept(width)
+        words = self.legend_words(kept)
+        below = [styled(f"{self.indent}{words}", DIM)] if words and self.rows else []
+        return [*self._aligned(kept, width), *(part for line in below for part in _laid(line, width))]
+
+    def legend_words(self, kept: Sequence[int]) -> str:
+        """What columns are of; those of which the same is stated together."""
+        heads: dict[str, list[str]] = {}
+        for name in (self.names[index] for index in kept):
+            if name in self.legend:
+                heads.setdefault(self.legend[name], []).append(name)
+        return "; ".join(f"{', '.join(names)}: {words}" for words, names in heads.items())
+
+    def _aligned(self, kept: Sequence[int], width: int | None) -> list[Text]:
         if width is None or self._width(kept) <= width:
             return self._drawn([self._cells(row, kept) for row in self.all_rows()], kept)
         column, room = self._room(kept, width)
@@ -174,7 +188,12 @@ def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
         for line in [item] if isinstance(item, Text) else item.lines(width):
             if not line.plain.isprintable():
                 line.plain = visible(line.plain)
-            yield from [line] if width is None or line.no_wrap else _fitted(line, width)
+            yield from _laid(line, width)
+
+
+def _laid(line: Text, width: int | None) -> Iterator[Text]:
+    """A line, broken at words where it is too long for a terminal and may be broken."""
+    yield from [line] if width is None or line.no_wrap else _fitted(line, width)
 
 
 def _fitted(line: Text, width: int) -> Iterator[Text]:

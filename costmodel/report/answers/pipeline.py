@@ -10,9 +10,11 @@ from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
 from costmodel.ground.units import gib, percent, show_time
+from costmodel.report.answers.plan_answer import plan_answer, plan_rows
+from costmodel.report.answers.training_view import TrainingView
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
 from costmodel.report.machine import json_answer
-from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, drawn, laid
+from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
 
 if TYPE_CHECKING:
@@ -25,36 +27,42 @@ MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
-def pipeline(found: Pipelines) -> list[Line]:
+def pipeline(found: Pipelines) -> AnswerDocument:
     """What each schedule would do, how even the stages are, and when each rank works on what."""
-    if found.clock is None:
-        return refusal(found.own)
-    names = ("schedule", "vpp", "bubble", "in flight", "step", "memory", "")
-    lines: list[Line] = [
-        *titled(found.own),
-        *problems(found.own),
-        Text(),
-        CellTable(names, [_row(found, offer) for offer in found.offers], "lrrrrrl", drop=("in flight",)),
-        Text(),
-        styled("  stages, time of a micro-batch", HEAD),
-        CellTable(("stage", "forward", "backward", "both", ""), _stages(found.clock), "lrrrl", drop=("",)),
+    return plan_answer(TrainingView(found.own), "pipeline", lambda: pipeline_sections(found))
+
+
+def pipeline_sections(found: Pipelines) -> list[Section]:
+    """Schedules beside each other, stages, and the timeline in a terminal."""
+    clock = found.clock
+    if clock is None:
+        return []
+    names = [Column("schedule", "k"), Column("vpp"), Column("bubble"), Column("in flight", drop=1), Column("step")]
+    schedules = Table([*names, Column("memory"), Column("", "l")], [_row(found, offer) for offer in found.offers])
+    heads = [
+        Column("stage", "k"),
+        *map(Column, ("forward", "backward", "both")),
+        Column("", "l", drop=1, face="terminal"),
     ]
-    if found.clock.ranks > 1:
-        lines += [Text(), timeline(found.clock)]
-    else:
-        lines += [Text(), styled("One stage is no pipeline: nothing waits.")]
-    return [*lines, Text(), following(found.own, "explain", "bubble")]
+    ahead, stages = [styled("  stages, time of a micro-batch", HEAD)], Table(heads, _stages(clock))
+    alone = styled("One stage is no pipeline: nothing waits.")
+    drawing = [timeline(clock)] if clock.ranks > 1 else [alone]
+    return [
+        Section("schedules", "Schedules", table=schedules),
+        Section("stages", "Stages", ahead=ahead, table=stages),
+        Section("timeline", "Timeline", ahead=drawing, face="terminal"),
+    ]
 
 
-def _row(found: Pipelines, offer: Offer) -> tuple[str, ...]:
+def _row(found: Pipelines, offer: Offer) -> list[Cell]:
     name, vpp = offer.schedule, f"{offer.vpp}"
     if offer.answer.refused:
         code = offer.answer.refused[0]
-        return name, vpp, "", "", "", "", f"✗ {code} {REFUSALS[code].title}"
+        return [name, vpp, "", "", "", "", f"✗ {code} {REFUSALS[code].title}"]
     costs = offer.answer.evaluation.costs.row()
     flight, memory = f"{offer.in_flight:.4g}", f"{gib(costs['memory_peak'])} GiB"
     bubble, step = percent(costs["bubble_share"], 2), show_time(costs["step_time"])
-    return name, vpp, bubble, flight, step, memory, _remark(found, offer)
+    return [name, vpp, bubble, flight, step, memory, _remark(found, offer)]
 
 
 def _remark(found: Pipelines, offer: Offer) -> str:
@@ -78,17 +86,17 @@ def _parts(clock: Pipeline) -> list[tuple[str, ForwardBackwardTime]]:
     return [("first", clock.first), *middle, ("last", clock.last)]
 
 
-def _stages(clock: Pipeline) -> list[tuple[str, ...]]:
+def _stages(clock: Pipeline) -> list[list[Cell]]:
     parts = _parts(clock)
     longest = max(part.forward + part.backward for _, part in parts)
     return [
-        (
+        [
             name,
-            show_time(part.forward),
-            show_time(part.backward),
-            show_time(part.forward + part.backward),
+            traced(show_time(part.forward), part.forward, f"stages.{name}.forward"),
+            traced(show_time(part.backward), part.backward, f"stages.{name}.backward"),
+            traced(show_time(part.forward + part.backward), part.forward + part.backward, f"stages.{name}.both"),
             bar((part.forward + part.backward) / longest, 24),
-        )
+        ]
         for name, part in parts
     ]
 
@@ -143,11 +151,11 @@ def pipeline_json(found: Pipelines) -> dict[str, Any]:
     """The same as plain values, beside the plan itself."""
     result = json_answer.estimate(found.own)
     clock = found.clock
-    result["schedules"] = json_answer.rows_of(found.own, (_offer(found, offer) for offer in found.offers))
+    result["schedules"] = plan_rows(found.own.inputs.case, (_offer(found, offer) for offer in found.offers))
     stages = [] if clock is None else [
         {"stage": name, "forward_s": part.forward, "backward_s": part.backward} for name, part in _parts(clock)
     ]  # fmt: skip
-    result["stages"] = json_answer.rows_of(found.own, stages)
+    result["stages"] = plan_rows(found.own.inputs.case, stages)
     result["timeline"] = [] if clock is None else list(_events(clock))
     return result
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, percent, show, show_time, significant
+from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.document import traced
 from costmodel.report.terminal.plan.effect_lines import effect_lines
-from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between
 from costmodel.report.terminal.style.head import price_lines
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import HEAD, bar, styled
+from costmodel.report.terminal.style.theme import styled
 
 if TYPE_CHECKING:
     from costmodel.estimate.shared.plan_batch import Block
@@ -30,28 +32,21 @@ _OF_AXES = {"tp_exposed": ("tp",), "pp_exposed": ("pp",), "bubble": ("pp",), "dp
 _DUST = 1e-8  # share of a step below which a term is none
 
 
-def estimate(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
-    """Time, memory, cost of one plan and where the step goes."""
-    if answer.refused:
-        return refusal(answer)
+def estimate_lines(answer: ExplainedAnswer) -> list[Line]:
+    """Time, memory and cost of a plan."""
     costs = answer.evaluation.costs.row()
-    longest = max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
     return [
-        *titled(answer),
-        *problems(answer),
-        Text(),
         CellTable([""] * 4, _figures(answer, costs), "llll", headed=False),
         *_cost(answer, costs),
         *_run(answer, costs),
         *effect_lines(answer),
-        *_where_it_goes(answer.evaluation.block, costs),
-        Text(),
-        *assumed_lines(answer.assumed, verbose=verbose),
-        Text(),
-        styled(f"Bound by {longest}."),
-        following(answer, "search"),
-        following(answer, "explain", "step_time", before="     "),
     ]
+
+
+def bound_by(answer: Answer) -> str:
+    """The longest term of the step."""
+    costs = answer.evaluation.costs.row()
+    return max(TIME_TERMS, key=lambda item: costs[item[1]])[0]
 
 
 def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
@@ -85,16 +80,19 @@ def _if_large(answer: ExplainedAnswer) -> str:
     return "" if TOO_LARGE.isdisjoint(answer.broken) else ", if it fitted"
 
 
-def _where_it_goes(block: Block, costs: dict[str, float]) -> list[Line]:
-    """The terms of the step that the plan can have, longest first."""
-    terms = [(name, costs[key]) for name, key in TIME_TERMS if costs[key] or _possible(block, key)]
-    longest = max(value for _, value in terms)
-    rows = [
-        (name, _term(value, costs["step_time"]), bar(value / longest, 32), f"{value / costs['step_time'] * 100:.1f} %")
-        for name, value in sorted(terms, key=lambda item: -item[1])
+def step_parts(answer: Answer) -> list[TimePart]:
+    """The terms of the step that the plan can have."""
+    block, costs = answer.evaluation.block, answer.evaluation.costs.row()
+    return [
+        TimePart(
+            name,
+            costs[key],
+            traced(_term(costs[key], costs["step_time"]), costs[key], machine_name(key), key),
+            f"{costs[key] / costs['step_time'] * 100:.1f} %",
+        )
+        for name, key in TIME_TERMS
+        if costs[key] or _possible(block, key)
     ]
-    shares = CellTable(("term", "time", "", "of the step"), rows, "lrlr", headed=False, drop=("",), indent="    ")
-    return [Text(), styled("  where the step goes", HEAD), shares]
 
 
 def _possible(block: Block, key: str) -> bool:

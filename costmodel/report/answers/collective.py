@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from costmodel.estimate.machine.algorithm_table import ALGORITHMS, FITTED
 from costmodel.explore.measured_collective import signed_error
 from costmodel.ground.units import percent, show, show_time, significant
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import line
 from costmodel.report.terminal.style.formatting import BAND, between, signed
 from costmodel.report.terminal.style.head import machine_words
-from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.layout import typed
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 if TYPE_CHECKING:
@@ -32,23 +32,48 @@ _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
 }
 
 
-def collective(answer: CollectiveAnswer) -> list[Line]:
+def collective(answer: CollectiveAnswer) -> AnswerDocument:
     """Columns as nccl-tests, what was measured beside them, and the command that would measure them."""
-    case = answer.case
+    case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
     links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
     apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
-    lines: list[Line] = [
-        styled(f"{_spelled(answer.operation)} on {machine_words(case)}", HEAD),
-        styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}"),
-        *(styled(remark, WARN) for remark in _remarks(answer)),
-        Text(),
-        _table(answer),
-        styled("  algbw, busbw: alone, as nccl-tests measures it; in step: busbw in a training step. All in GB/s."),
-        *(styled(f"  {words}") for words in _reasons(answer)),
-        *_verdict(answer),
-        *_chart(answer),
-    ]
-    return [*lines, Text(), typed("Measure:", measuring(answer))]
+    title, last = f"{_spelled(answer.operation)} on {machine_words(case)}", answer.rows[-1]
+    group = styled(f"one group of {_ranks(answer)}: {' · '.join(filter(None, (links, apart)))}")
+    fastest = f"{show(last.size, 'B')} take {show_time(last.time)}, {significant(last.busbw / 1e9)} GB/s busbw."
+    slow = answer.sound is not None and answer.sound.verdict == "slower"
+    return AnswerDocument(
+        case,
+        title,
+        [styled(title, HEAD), group, *remarks],
+        fastest,
+        "warn" if slow else "plain",
+        [_sizes(answer), *_verdict(answer), *_chart(answer)],
+        closing=[typed("Measure:", measuring(answer))],
+    )
+
+
+def _sizes(answer: CollectiveAnswer) -> Section:
+    """Each size with its time, its rates and its algorithm."""
+    reasons = [styled(f"  {words}") for words in _reasons(answer)]
+    figures = [partial(_figure, answer)] if len(answer.rows) >= _CHARTED else []
+    return Section("sizes", "By size", "", figures, table=_table(answer), beneath=reasons)
+
+
+def _figure(answer: CollectiveAnswer) -> Draw:
+    """The bus bandwidth by size."""
+    from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+
+    line = [(row.size, row.busbw) for row in answer.rows]
+    points = [PlotPoint(size, rate, "first", f"{show(size, 'B')}: {significant(rate / 1e9)} GB/s", "predicted")
+              for size, rate in line]  # fmt: skip
+    points += [PlotPoint(row.size, row.measured_busbw, "second", "measured", "measured")
+               for row in answer.rows if row.measured_busbw]  # fmt: skip
+    seen = {point.role for point in points}
+    legend = [each for each in (("first", "predicted"), ("second", "measured")) if each[0] in seen]
+    x = PlotAxis("size", lambda size: show(size, "B"), True)
+    y = PlotAxis("busbw, GB/s", lambda rate: significant(rate / 1e9), unit=1e9)
+    words = f"{len(answer.rows)} sizes up to {show(answer.rows[-1].size, 'B')}."
+    return Plot("sizes", "Bus bandwidth by size", words, x, y, points, [PlotLine(line, "first")], legend)
 
 
 def _remarks(answer: CollectiveAnswer) -> tuple[str, ...]:
@@ -64,30 +89,25 @@ def _ranks(answer: CollectiveAnswer) -> str:
     return "2 ranks" if answer.operation == "send" else f"{answer.ranks:,.0f} ranks"
 
 
-def _table(answer: CollectiveAnswer) -> CellTable:
+def _table(answer: CollectiveAnswer) -> Table:
     """A row for every size; measured times and the error of the prediction where there are any."""
-    beside = ("measured", "error") if answer.measured else ()
-    names = ("size", "time", BAND, *beside, "algbw", "busbw", "in step", "inside", "between", "algorithm")
-    rows = [_cells(row, measured=answer.measured is not None) for row in answer.rows]
-    dropped = ("inside", "between", "algbw", "in step", *(("algorithm", BAND) if beside else ()))
-    return CellTable(names, rows, "r" * (len(names) - 1) + "l", drop=dropped)
+    beside, alone = answer.measured is not None, "GB/s alone, as nccl-tests measures it"
+    columns = [Column("size"), Column("time"), Column(BAND, drop=6 if beside else 0)]
+    columns += [Column("measured"), Column("error")] if beside else []
+    columns += [Column("algbw", drop=3, legend=alone), Column("busbw", legend=alone)]
+    columns += [Column("in step", drop=4, legend="GB/s busbw in a training step")]
+    columns += [Column("inside", drop=1), Column("between", drop=2), Column("algorithm", "l", drop=5 if beside else 0)]
+    return Table(columns, [_cells(row, measured=beside) for row in answer.rows])
 
 
-def _cells(row: SizeRow, *, measured: bool) -> tuple[str, ...]:
+def _cells(row: SizeRow, *, measured: bool) -> list[Cell]:
     levels = ("–" if level is None else show_time(level) for level in (row.inside, row.between))
     band = between(show_time(row.low), show_time(row.high))
     rates = (significant(row.algbw / 1e9), significant(row.busbw / 1e9), significant(row.in_step_busbw / 1e9))
     real = row.measured
     beside = ("–", "–") if real is None else (show_time(real), signed(signed_error(row.time, real)))
-    return (
-        show(row.size, "B"),
-        show_time(row.time),
-        band,
-        *(beside if measured else ()),
-        *rates,
-        *levels,
-        row.algorithm,
-    )
+    known = (Value(show_time(row.time), row.time), band, *(beside if measured else ()))
+    return [show(row.size, "B"), *known, *rates, *levels, row.algorithm]
 
 
 def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
@@ -114,28 +134,29 @@ def _against(answer: CollectiveAnswer, name: str) -> str:
     return f": {show_time(mine)} at {show(row.size, 'B')}, {other} {show_time(its)}" if other else ""
 
 
-def _verdict(answer: CollectiveAnswer) -> Iterator[Line]:
+def _verdict(answer: CollectiveAnswer) -> list[Section]:
     """Whether the measured fabric is slower than healthy fabrics of its kind."""
     found = answer.sound
     if found is None:
-        return
+        return []
     kind = answer.case.scale_out.name if answer.domains > 1 else answer.case.scale_up.name
     rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} predicted"
     by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
     words = f"{by} healthy fabrics of this kind ({kind}), which differ by up to {percent(found.apart, 2)}"
-    yield Text()
-    yield styled(f"Measured from {show(found.message, 'B')}: {rates}:", HEAD)
-    yield styled(f"  {words}", WARN if found.verdict == "slower" else "")
+    ahead = [styled(f"Measured from {show(found.message, 'B')}: {rates}:", HEAD)]
+    beneath = [styled(f"  {words}", WARN if found.verdict == "slower" else "")]
+    return [Section("measured", "Measured", f"{rates}.", ahead=ahead, beneath=beneath)]
 
 
-def _chart(answer: CollectiveAnswer) -> list[Line]:
+def _chart(answer: CollectiveAnswer) -> list[Section]:
     """The bus bandwidth by size."""
     if len(answer.rows) < _CHARTED:
         return []
     points = [(row.size, row.busbw / 1e9) for row in answer.rows]
     real = [(row.size, row.measured_busbw / 1e9) for row in answer.rows if row.measured_busbw]
     title = "busbw, GB/s: ● predicted, ○ measured" if real else "busbw, GB/s"
-    return [Text(), line(points, ("size", title), (lambda size: show(size, "B"), significant), real)]
+    drawing = line(points, ("size", title), (lambda size: show(size, "B"), significant), real)
+    return [Section("chart", "", ahead=[drawing], face="terminal")]
 
 
 def measuring(answer: CollectiveAnswer) -> str:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from costmodel.equations.run.economics import energy_cost
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
@@ -17,14 +14,12 @@ from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
 from costmodel.ground.units import counted, percent, show, show_time, significant
-from costmodel.report.machine import json_answer
+from costmodel.report.answers.plan_view import PlanRun, RunChange, RunFigure
 from costmodel.report.machine.answer_fields import known
-from costmodel.report.terminal.plan.plan_lines import following, problems, refusal, titled
-from costmodel.report.terminal.style.formatting import BAND, between, result
+from costmodel.report.terminal.style.formatting import between, result
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import HEAD, WARN, bar, styled
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import WARN, styled
 
 if TYPE_CHECKING:
     from costmodel.estimate.evaluate.predict import Answer
@@ -32,38 +27,54 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.run_levers import RunOutlook
 
 WELL = 0.95  # goodput from which what moves it is not asked about
-_SHOWN = 3
-_LEAST = 5e-4  # share of the run below which a part is dust
 _ENDLESS = 100.0  # times what is expected: hardly any work is saved
-_FIGURES = (("wall time", "run_time"), ("cost", "run_cost"), ("energy", "energy"), ("emissions", "emissions"))
+_FIGURES = (
+    ("wall time", "run_time"),
+    ("cost", "run_cost"),
+    ("energy", "energy"),
+    ("emissions", "emissions"),
+    ("goodput", "goodput"),
+)
 
 
-def run(answer: ExplainedAnswer, *, verbose: bool = False) -> list[Line]:
-    """The run, conclusion first."""
-    if answer.refused:
-        return refusal(answer)
+def training_run(answer: ExplainedAnswer) -> PlanRun:
+    """The run of a plan."""
     found, costs = whole_of(answer), answer.evaluation.costs.row()
     runs = not math.isnan(costs["goodput"])
-    assumed = sorted(answer.assumed, key=lambda item: not item.path.startswith("run."))
-    return [
-        *titled(answer),
-        *problems(answer),
-        Text(),
-        CellTable(
-            ("", "", BAND), [_figure(answer, *each, costs) for each in (*_FIGURES, ("goodput", "goodput"))], "lll"
-        ),
-        *_price(answer),
-        *(_where_it_goes(answer, found) if runs else []),
-        Text(),
-        *_facts(answer, found, costs),
-        *_moving(answer, costs),
-        Text(),
-        *assumed_lines(tuple(assumed), verbose=verbose),
-        Text(),
-        *([styled(f"Bound by {largest_part(answer, found)}.")] if runs else []),
-        following(answer, "estimate"),
-        following(answer, "explain", "goodput", before="     "),
-    ]
+    levers = outlook_of(answer).levers if costs["goodput"] < WELL else ()
+    return PlanRun(
+        [_figure(answer, *each, costs) for each in _FIGURES],
+        run_parts(answer, found) if runs else {},
+        "steps",
+        _facts(answer, found, costs),
+        _price(answer),
+        [RunChange(each.words, each.goodput, each.settings) for each in levers if each.goodput > costs["goodput"]],
+        largest_part(answer, found) if runs else "",
+        _plain(answer, found) if runs else {},
+    )
+
+
+def _plain(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
+    """What makes up the run as plain values."""
+    asked = answer.inputs.run
+    assert asked is not None
+    best, in_memory = outlook_of(answer).at_best_interval, asked.checkpoint.mode == "memory"
+    return {
+        "steps": known(number(found.steps)),
+        "interruptions": known(number(found.interruptions)),
+        "saves_to_memory": number(found.at.saves) if in_memory else None,
+        "memory_interval_s": number(found.at.memory_interval) if in_memory else None,
+        "load_s": number(found.saved.load),
+        "best_interval_s": number(best.at.interval),
+        "best_goodput": number(best.goodput),
+        "electricity_usd": known(_electricity_usd(answer)),
+        "spares": known(number(spares_of(answer.inputs, asked))),
+        "spares_for_99_percent": known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
+        "levers": [
+            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
+            for lever in outlook_of(answer).levers
+        ],
+    }
 
 
 def outlook_of(answer: ExplainedAnswer) -> RunOutlook:
@@ -90,17 +101,17 @@ def _price(answer: Answer) -> list[Line]:
     ]
 
 
-def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> tuple[str, str, str]:
+def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:
     """A figure and its band; what to set where it is not known."""
     wanted = missing_input(answer.inputs, name)
     if wanted:
-        return words, "unknown", wanted
+        return RunFigure(words, name, "unknown", wanted)
     if math.isnan(costs[name]):
-        return words, "—", ""
+        return RunFigure(words, name, "—", "")
     low, high = (costs[f"{name}_{end}"] for end in ("low", "high"))
     endless = name != "goodput" and high > _ENDLESS * costs[name]  # a share ends at the whole
     last = "without end" if endless else result(name, high)
-    return words, result(name, costs[name]), between(result(name, low), last)
+    return RunFigure(words, name, result(name, costs[name]), between(result(name, low), last))
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
@@ -110,18 +121,6 @@ def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
     return {"steps": number(found.goodput), **lost}
 
 
-def _where_it_goes(answer: Answer, found: RunFigures) -> list[Line]:
-    """Parts of the wall time, longest first."""
-    wall = number(found.columns["run_time"])
-    parts = {name: value for name, value in run_parts(answer, found).items() if name == "steps" or value}
-    rows = []
-    for name, value in sorted(parts.items(), key=lambda item: -item[1]):
-        time = show_time(value * wall) if math.isfinite(wall) else ""
-        rows.append((name, time, bar(value / max(parts.values()), 30), percent(value, 3)))
-    shown = CellTable(("part", "time", "", "of the run"), rows, "lrlr", headed=False, drop=("",), indent="    ")
-    return [Text(), styled("  where the run goes", HEAD), shown]
-
-
 def largest_part(answer: Answer, found: RunFigures) -> str:
     """What of the run is lost most, or its steps where little is."""
     parts = run_parts(answer, found)
@@ -129,7 +128,7 @@ def largest_part(answer: Answer, found: RunFigures) -> str:
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
 
 
-def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[Line]:
+def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) -> list[tuple[str, str]]:
     """Interruptions, checkpoints, restarts and spare nodes, a line each."""
     asked = answer.inputs.run
     assert asked is not None
@@ -147,7 +146,7 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     rows += _spares(answer)
     rows += _electricity(answer, costs)
     rows += _data(answer, found)
-    return [CellTable(("", ""), rows, "ll", headed=False)]
+    return rows
 
 
 def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
@@ -215,53 +214,7 @@ def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
     return [("data", f"each step waits: {show_time(useful)} for its data, {show_time(step)} of computing")]
 
 
-def _moving(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
-    """What would raise a low goodput."""
-    if not costs["goodput"] < WELL:
-        return []
-    rows = [
-        (
-            "what helps" if place == 0 else "",
-            lever.words,
-            percent(lever.goodput),
-            " ".join(f"--set {shlex.quote(setting)}" for setting in lever.settings),
-        )
-        for place, lever in enumerate(outlook_of(answer).levers[:_SHOWN])
-        if lever.goodput > costs["goodput"]
-    ]
-    return [CellTable(("", "", "", ""), rows, "lkrl", headed=False)] if rows else []
-
-
 def _electricity_usd(answer: Answer) -> float:
     tariff = None if answer.inputs.run is None else answer.inputs.run.power.tariff
     energy = answer.evaluation.costs.row()["energy"]
     return math.nan if tariff is None else number(energy_cost(energy, tariff))
-
-
-def run_json(answer: ExplainedAnswer) -> dict[str, Any]:
-    """The answer of estimate with what makes up the run."""
-    told = json_answer.estimate(answer)
-    if answer.refused or math.isnan(answer.costs["goodput"]):
-        return told | {"run": None}
-    found = whole_of(answer)
-    asked = answer.inputs.run
-    assert asked is not None
-    best = outlook_of(answer).at_best_interval
-    told["run"] = {
-        "steps": known(number(found.steps)),
-        "interruptions": known(number(found.interruptions)),
-        "shares": run_parts(answer, found),
-        "saves_to_memory": number(found.at.saves) if asked.checkpoint.mode == "memory" else None,
-        "memory_interval_s": number(found.at.memory_interval) if asked.checkpoint.mode == "memory" else None,
-        "load_s": number(found.saved.load),
-        "best_interval_s": number(best.at.interval),
-        "best_goodput": number(best.goodput),
-        "electricity_usd": known(_electricity_usd(answer)),
-        "spares": known(number(spares_of(answer.inputs, asked))),
-        "spares_for_99_percent": known(number(spares_wanted(answer.inputs, replace(asked, spares=0.0)))),
-        "levers": [
-            {"words": lever.words, "set": list(lever.settings), "goodput": lever.goodput}
-            for lever in outlook_of(answer).levers
-        ],
-    }
-    return told

@@ -1,0 +1,198 @@
+"""What a plan sends: each collective with its group, link, size and rates, and what of it each group waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from costmodel.documents.schemas.results import machine_name
+from costmodel.equations.network.collectives import algorithm_bandwidth
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import number
+from costmodel.explore.communication import trace_of_transfer
+from costmodel.ground.units import percent, show, show_time, significant, time_unit
+from costmodel.report.answers.plan_answer import plan_answer, plan_rows
+from costmodel.report.answers.plan_view import PlanTraffic, PlanView, SentMessage
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Section,
+    Table,
+    made_of,
+    traced,
+)
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.theme import HEAD, styled
+
+
+def communication(view: PlanView) -> AnswerDocument:
+    """Who talks over what, and who waits for it."""
+    return plan_answer(view, "comm", lambda: traffic_sections(view.traffic()))
+
+
+def traffic_sections(traffic: PlanTraffic) -> list[Section]:
+    """What is sent apart from the steps, then the collectives, then who waits for them."""
+    found = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
+    return [*found[:-1], replace(found[-1], beneath=traffic.beneath)]
+
+
+def network_section(traffic: PlanTraffic) -> Section:
+    """The collectives, as nccl-tests has them."""
+    if not traffic.sent:
+        words = "Nothing is sent: one rank in every group."
+        return Section("network", "Communication", words, ahead=[styled(words)])
+    waited = sum(group.exposed for group in traffic.waits)
+    _, whole, of = traffic.whole
+    words = f"{show_time(waited)} {of} waits for the network, {percent(waited / whole)}." if waited > 0 else ""
+    shown = [partial(_figure, traffic)] if traffic.waits else []
+    ahead, table = [styled(traffic.where, HEAD)], _table(traffic.sent)
+    return Section("network", "Communication", words, shown, ahead, table, folded=bool(shown))
+
+
+def _table(sent: Sequence[SentMessage]) -> Table:
+    """Columns as nccl-tests; where a terminal is narrow, what follows from others goes first."""
+    several = len({each.of for each in sent}) > 1
+    columns = [Column("of", "k")] if several else []
+    columns += [Column("group", "k"), Column("ranks"), Column("link", "k", drop=2), Column("op", "k"), Column("size")]
+    columns += [Column("count"), Column("time")]
+    columns += [Column("sent", face="page"), Column("in all", face="page")]
+    columns += [Column("algbw", drop=1, legend=_LEGEND), Column("busbw", drop=3, legend=_LEGEND)]
+    rows = list[list[Cell]]()
+    for place, each in enumerate(sent):
+        of = each.transfer
+        cells: list[Cell] = [*([each.of] if several else []), of.group.name, f"{number(each.ranks):,.0f}", each.link]
+        cells += [of.operation.replace("_", "-"), *(transfer_cell(of, place, name) for name in _SHOWN)]
+        cells += [_rate(_algbw(of), place, "size / time of one"), _rate(each.busbw, place, _BUSBW)]
+        rows.append(cells)
+    return Table(columns, rows, caption="Collectives of one accelerator")
+
+
+_SHOWN = ("message", "count", "time", "volume", "total_time")
+_LEGEND = "GB/s, as the step counts them"
+_BUSBW = "bytes that cross the link of a rank / time of one"
+
+
+def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
+    """What collectives would reach outside a step, as nccl-tests measures it, with the algorithm that is counted."""
+    rows = [
+        [each.transfer.group.name, each.transfer.operation.replace("_", "-"), significant(each.alone / 1e9),
+         " + ".join(each.algorithms)]
+        for each in sent
+        if each.alone is not None
+    ]  # fmt: skip
+    columns = [Column("group", "k"), Column("op", "k"), Column("alone", legend="busbw outside a step, GB/s")]
+    table = Table([*columns, Column("algorithm", "k")], list(map(list, dict.fromkeys(map(tuple, rows)))))
+    return [Section("alone", "Outside a step", "As nccl-tests measures it.", table=table)] if rows else []
+
+
+def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
+    """A figure of a transfer as people read it."""
+    value = number(getattr(transfer, name))
+    if name == "count":
+        text = f"1/{1 / value:,.0f}" if 0 < value < 0.5 else f"{value:,.0f}"
+    else:
+        text = show_time(value) if name in ("time", "total_time") else show(value, "B")
+    return traced(text, value, trace_of_transfer(place, name))
+
+
+def _algbw(transfer: Transfer) -> float:
+    return number(algorithm_bandwidth(number(transfer.message), number(transfer.time)))
+
+
+def _rate(value: float, place: int, how: str) -> Cell:
+    names = [trace_of_transfer(place, name) for name in ("message", "time")]
+    return made_of("GB/s", significant(value / 1e9), value, how, names)
+
+
+def wait_section(traffic: PlanTraffic) -> list[Section]:
+    """What each group sends in all, and what of it is waited for."""
+    result, whole, of = traffic.whole
+    groups = traffic.waits
+    if not groups:
+        return []
+    stated = any(group.volume > 0 for group in groups)
+    columns = [Column("group", "k"), *([Column("sent"), Column("in all")] if stated else [])]
+    columns += [
+        Column("exposed"),
+        Column("share", legend=of),
+        *([Column("", "l")] if any(group.note for group in groups) else []),
+    ]
+    rows = list[list[Cell]]()
+    for group in groups:
+        names = [trace_of_transfer(place, "total_time") for place, _ in group.sent]
+        sums: list[Cell] = [
+            traced(show(group.volume, "B"), group.volume, f"{group.name}_volume_bytes", f"{group.name}_volume"),
+            made_of("in all", show_time(group.total), group.total, " + ", names),
+        ]
+        exposed, share = f"{group.name}_exposed", group.exposed / whole
+        waits: list[Cell] = [
+            traced(show_time(group.exposed), group.exposed, machine_name(exposed), exposed),
+            made_of("part", percent(share), share, " / ", [exposed, result]),
+        ]
+        rows.append([group.words or group.name, *(sums if stated else []), *waits, group.note][: len(columns)])
+    lead = "What the groups send, and what of it is not hidden behind other work."
+    return [Section("waits", "Waits for the network", lead, table=Table(columns, rows), apart=True)]
+
+
+def _figure(traffic: PlanTraffic) -> Draw:
+    """Of every group all its time on a link, and what of it is exposed."""
+    from costmodel.report.page.figures import BarRow, Bars, Piece
+
+    rows = []
+    for group in traffic.waits:
+        exposed, total = group.exposed, group.total if group.sent else group.exposed
+        words = group.words or group.name
+        links = " and ".join(dict.fromkeys(item.link for _, item in group.sent))
+        shown = Piece(
+            0.0, exposed, "network", f"{words} exposed: {show_time(exposed)}", f"{group.name}_exposed_s", exposed
+        )
+        behind = Piece(
+            0.0, max(total, exposed), "raw", f"{words} in all: {show_time(total)}", f"{group.name}_total_s", total
+        )
+        text = f"{show_time(exposed)} of {show_time(total)}" if group.sent else show_time(exposed)
+        rows.append(BarRow(f"{words} over {links}" if links else words, [behind, shown], text))
+    longest = max(rows, key=lambda row: row.pieces[0].end)
+    legend = (("raw", "hidden behind compute"), ("network", "exposed"))
+    stated = f"The group that sends longest is {longest.label}."
+    unit = time_unit(longest.pieces[0].end)
+    return Bars("network", "Time on the network by group", stated, rows, "time", show_time, legend=legend, unit=unit)
+
+
+def communication_json(view: PlanView) -> dict[str, Any]:
+    """A plan with its collectives and the waits of its groups, as plain values."""
+    if view.answer.refused:
+        return {**view.plain(), "transfers": [], "groups": []}
+    found = view.traffic()
+    groups = [
+        {
+            "group": group.words or group.name,
+            "sent_bytes": known(group.volume),
+            "total_s": known(group.total),
+            "exposed_s": known(group.exposed),
+        }
+        for group in found.groups
+    ]
+    sent = plan_rows(view.case, map(_plain, found.sent))
+    return {**view.plain(), "transfers": sent, "groups": plan_rows(view.case, groups), **found.plain}
+
+
+def _plain(each: SentMessage) -> dict[str, Any]:
+    return {
+        "of": each.of,
+        "group": each.transfer.group.name,
+        "ranks": number(each.ranks),
+        "domains": number(each.transfer.group.domains),
+        "link": each.link,
+        "operation": each.transfer.operation,
+        "message_bytes": number(each.transfer.message),
+        "count": number(each.transfer.count),
+        "time_s": number(each.transfer.time),
+        "volume_bytes": number(each.transfer.volume),
+        "busbw_bytes_per_s": each.busbw,
+        "alone_busbw_bytes_per_s": each.alone,
+        "algorithm": " + ".join(each.algorithms) or None,
+    }

@@ -1,0 +1,158 @@
+"""What answers about one plan share, whatever its workload: head, problems, and a plan that is not valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.evaluate.answer_facts import row_facts
+from costmodel.explore.workload import PlanAnswer
+from costmodel.report.answers.plan_view import PlanView, TimePart
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Face,
+    Section,
+    Table,
+    Verdict,
+    chance_verdict,
+    traced,
+)
+from costmodel.report.terminal.style.formatting import BAND, ENDS, between
+from costmodel.report.terminal.style.head import title, with_facts
+from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import assumed_lines
+from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+from costmodel.report.workload_words import words_of
+
+
+def works(view: PlanView) -> bool:
+    """Whether a plan is valid, fits and keeps its limits."""
+    return not (view.answer.refused or view.answer.broken)
+
+
+def result_cell(view: PlanView, name: str) -> Cell:
+    """A result as people read it, with its trace."""
+    value = view.answer.costs[name]
+    return traced(words_of(view.case.kind).result(name, value), value, machine_name(name), name)
+
+
+def band_words(view: PlanView, name: str) -> str:
+    """The band of a result, named."""
+    say, costs = words_of(view.case.kind).result, view.answer.costs
+    return f"{BAND}: {between(*(say(name, costs[f'{name}_{end}']) for end in ENDS))}"
+
+
+def plan_answer(
+    view: PlanView,
+    question: str,
+    sections: Callable[[], Sequence[Section]],
+    ahead: Sequence[Line] = (),
+    *,
+    priced: bool = False,
+) -> AnswerDocument:
+    """An answer about one plan; of one that is not valid only the reasons.
+
+    ahead: lines ahead of the commands that follow
+    """
+    case, answer, words = view.case, view.answer, words_of(view.case.kind)
+    if answer.refused:
+        return no_answer(view)
+    return AnswerDocument(
+        case,
+        title(case),
+        words.titled(answer, priced),
+        words.conclusion(answer),
+        standing(case, answer),
+        sections(),
+        problems=words.problems(answer),
+        closing=[*ahead, *_following_all(case, view.nexts[question])],
+    )
+
+
+def no_answer(view: PlanView, why: str = "Invalid plan; nothing was computed.") -> AnswerDocument:
+    """Only the reasons against a plan."""
+    case, answer = view.case, view.answer
+    words, closing = words_of(case.kind), [styled(why, BAD), following(case, "search")]
+    about, against = words.titled(answer, False), words.problems(answer)
+    return AnswerDocument(
+        case, title(case), about, words.conclusion(answer), "bad", [], problems=against, closing=closing
+    )
+
+
+def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
+    """The commands to type next, beneath each other."""
+    return [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
+
+
+def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
+    """Whether an answer is good news."""
+    if answer.refused or answer.broken:
+        return "bad"
+    return "warn" if answer.remarked else chance_verdict(answer.costs[words_of(case.kind).chance])
+
+
+def following(case: LoadedScenario, verb: str, *words: str, before: str = "Next:") -> Line:
+    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
+    return typed(before, command(case, verb, *words, free=verb == "search"))
+
+
+def all_assumed(answer: PlanAnswer, *, verbose: bool) -> list[Line]:
+    """Everything that was assumed, where it is asked for."""
+    return [*assumed_lines(answer.assumed, verbose=True), Text()] if verbose and answer.assumed else []
+
+
+def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows about one plan as plain values, each with what it is a plan of."""
+    from costmodel.explore.workloads import workload_of
+
+    return with_facts(row_facts(workload_of(case).facts), rows)
+
+
+def parts_section(
+    title: tuple[str, str],
+    lead: str,
+    parts: Sequence[TimePart],
+    of: str,
+    figures: Sequence[Callable[[], Draw]] = (),
+    *,
+    key: str = "time",
+    wide: int = 30,
+    banded: str = "",
+    beneath: Sequence[Line] = (),
+    face: Face = "all",
+) -> Section:
+    """The parts, longest first.
+
+    title: on a page, and in a terminal. of: what shares are of. wide: letters of the longest bar. banded: what bands of
+    times are of, where there are any
+    """
+    on_page, in_terminal = title
+    longest = max((part.value for part in parts), default=0.0)
+    columns = [Column("part", "k"), Column("time")]
+    columns += [Column(BAND, "k", drop=2, legend=banded)] if banded else []
+    columns += [Column("", "l", drop=1, face="terminal"), Column(of)]
+    rows = list[list[Cell]]()
+    for part in sorted(parts, key=lambda part: -part.value):
+        drawn = bar(part.value / longest, wide) if longest > 0 else ""
+        rows.append([part.words, part.time, *([part.band] if banded else []), drawn, part.share])
+    ahead, table = [styled(f"  {in_terminal}", HEAD)], Table(columns, rows, headed=False, indent="    ")
+    return Section(key, on_page, lead, figures, ahead, table, beneath, folded=bool(figures), face=face)
+
+
+def estimate(view: PlanView, *, verbose: bool = False) -> AnswerDocument:
+    """The estimate of a plan."""
+
+    def sections() -> list[Section]:
+        found = view.lines()
+        return [*([Section("facts", "", ahead=found, face="terminal")] if found else []), *view.time()]
+
+    ahead = [] if view.answer.refused else [*assumed_lines(view.answer.assumed, verbose=verbose), Text(), view.bound()]
+    return plan_answer(view, "estimate", sections, ahead, priced=True)

@@ -1,0 +1,157 @@
+"""A plan of reinforcement learning as answers show it: the phases of an iteration."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machine_name
+from costmodel.documents.schemas.rl.rl_results import PHASES
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.ground.record import record
+from costmodel.ground.units import gib, show_time
+from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.report.document import Draw, Headline, Section, chance_verdict
+from costmodel.report.terminal.rl import rl_estimate
+from costmodel.report.terminal.rl.rl_formatting import NAMES, result
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.page.rl_facts import RlFacts
+    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.terminal.rl.rl_tree import RlDrawing
+
+_ROLES = {
+    "generation": "third",
+    "update_time": "activations",
+    "switch": "raw",
+    "weight_sync": "network",
+    "critic_time": "recomputed",
+}
+
+
+@record
+class RlView:
+    """A plan of reinforcement learning with what answers about it show."""
+
+    answer: RlAnswer
+
+    @property
+    def case(self) -> RlCase:
+        """The scenario."""
+        return self.answer.inputs.case
+
+    @property
+    def columns(self) -> Mapping[str, ResultColumn]:
+        """Those of every iteration."""
+        return RL_COLUMNS
+
+    @functools.cached_property
+    def facts(self) -> RlFacts:
+        """What a page computes of it."""
+        from costmodel.explore.page.rl_facts import RlFacts
+
+        return RlFacts(self.answer)
+
+    @property
+    def nodes(self) -> Mapping[str, ExplainedFigure]:
+        """The traces of its figures."""
+        return self.facts.nodes
+
+    @property
+    def drawing(self) -> type[RlDrawing]:
+        """How a trace is written."""
+        from costmodel.report.terminal.rl.rl_tree import RlDrawing
+
+        return RlDrawing
+
+    @property
+    def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
+        """The commands that follow; a search compares engines on accelerators of their own."""
+        search = [("search",)] if self.answer.inputs.engines is not None else []
+        return {
+            "estimate": [("memory",), *search],
+            "memory": [("explain", "memory_peak")],
+            "comm": [("explain", "weight_sync")],
+            "run": [("estimate",), ("explain", "goodput")],
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """Its results as plain values."""
+        from costmodel.report.machine.rl_json import estimate
+
+        return estimate(self.answer)
+
+    def lines(self) -> list[Line]:
+        """Times, memory and cost of an iteration."""
+        return rl_estimate.estimate_lines(self.answer)
+
+    def bound(self) -> Line:
+        """The longest part of the iteration."""
+        return styled(f"Bound by {rl_estimate.bound_by(self.answer)}.")
+
+    def headlines(self) -> list[Headline]:
+        """The numbers one asks for first."""
+        costs, cell = self.answer.costs, partial(result_cell, self)
+        whole, share = costs["run_time"], result("generation_share", costs["generation_share"])
+        run = f"{result('run_time', whole)} for all iterations" if math.isfinite(whole) else "of one iteration"
+        fits = "bad" if "M001" in self.answer.broken else chance_verdict(costs["fit_chance"])
+        return [
+            Headline("Iteration", cell("iteration_time"), band_words(self, "iteration_time")),
+            Headline("Answers", cell("answers_per_s"), f"{share} generating"),
+            Headline("Memory", cell("memory_peak"), f"of {gib(self.answer.memory.usable)} GiB", fits),
+            Headline("Cost of an iteration", cell("iteration_cost"), run),
+        ]
+
+    def time(self) -> list[Section]:
+        """The phases of the iteration, and what of the generation waits."""
+        title = "Where the iteration goes", "where the iteration goes"
+        lead, parts = f"Bound by {rl_estimate.bound_by(self.answer)}.", rl_estimate.phase_parts(self.answer)
+        stated = [] if self.answer.inputs.engines is None else rl_estimate.of_generation(self.answer)
+        beneath, figures = [styled(f"    {words}") for words in stated], [partial(_phases_figure, self.answer)]
+        return [parts_section(title, lead, parts, "of all phases", figures, wide=28, beneath=beneath)]
+
+    def ledger(self) -> MemoryLedger:
+        """What accelerators hold in both phases."""
+        from costmodel.report.terminal.rl.rl_tables import rl_ledger
+
+        return rl_ledger(self.answer)
+
+    def traffic(self) -> PlanTraffic:
+        """What trainer and engines send."""
+        from costmodel.report.terminal.rl.rl_tables import rl_traffic
+
+        return rl_traffic(self.answer)
+
+    def further(self) -> list[Section]:
+        """None."""
+        return []
+
+    def whole_run(self) -> PlanRun | None:
+        """The run, where one is asked about."""
+        from costmodel.report.terminal.rl.rl_run import rl_run
+
+        return None if self.answer.run is None else rl_run(self.answer)
+
+
+def _phases_figure(answer: RlAnswer) -> Draw:
+    """The phases, one after the other, and what they come to."""
+    from costmodel.report.page.figures import FigureEntry, waterfall
+
+    costs = answer.costs
+    entries = [
+        FigureEntry(NAMES[name], costs[name], _ROLES.get(name, "attention"), machine_name(name))
+        for name in PHASES
+        if costs[name]
+    ]
+    if costs["overlapped"]:
+        entries.append(FigureEntry("hidden", -costs["overlapped"], "good", "hidden_s"))
+    total = FigureEntry("iteration", costs["iteration_time"], "total", "iteration_time_s")
+    words = f"An iteration takes {show_time(total.value)}, of which {show_time(costs['generation'])} is generation."
+    return waterfall("time", "Where the iteration goes", words, entries, total, show_time)

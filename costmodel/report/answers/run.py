@@ -1,0 +1,156 @@
+"""A whole run: how long, what it costs, where its wall time goes, what interrupts it, and what would help."""
+
+from __future__ import annotations
+
+import functools
+import math
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from rich.text import Text
+
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.schemas.results import machine_name
+from costmodel.ground.units import percent, show_time
+from costmodel.report.answers.plan_answer import parts_section, plan_answer
+from costmodel.report.answers.plan_view import PlanRun, PlanView, TimePart
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Headline,
+    Section,
+    Table,
+    TraceWriter,
+    made_of,
+    traced,
+)
+from costmodel.report.page.row_commands import settings_of
+from costmodel.report.terminal.style.formatting import BAND
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.remark_lines import assumed_lines
+from costmodel.report.terminal.style.theme import styled
+
+_SHOWN = 3  # changes that would help, in a terminal
+_PLAIN = (
+    "steps", "interruptions", "shares", "saves_to_memory", "memory_interval_s", "load_s", "best_interval_s",
+    "best_goodput", "electricity_usd", "spares", "spares_for_99_percent", "experience_bytes", "levers",
+)  # fmt: skip
+
+
+def run(view: PlanView, *, verbose: bool) -> AnswerDocument:
+    """The run, its results first."""
+    assumed = sorted(view.answer.assumed, key=lambda item: not item.path.startswith("run."))
+    whole = functools.cache(view.whole_run)
+
+    def ahead() -> list[Line]:
+        largest = "" if (found := whole()) is None else found.largest
+        return [styled(f"Bound by {largest}.")] if largest else []
+
+    lines = [] if view.answer.refused else [*assumed_lines(tuple(assumed), verbose=verbose), Text(), *ahead()]
+    return plan_answer(view, "run", lambda: run_sections(view, whole()), lines)
+
+
+def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
+    """Results with their bands, parts of the wall time, what interrupts it, and what would help."""
+    if found is None:
+        return []
+    costs = view.answer.costs
+    rows: list[list[Cell]] = [
+        [each.words, traced(each.text, costs[each.name], machine_name(each.name), each.name), each.band]
+        for each in found.figures
+    ]
+    figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows)
+    facts = Table([Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False)
+    parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
+    return [
+        Section("run-figures", "The whole run", table=figures, beneath=found.price),
+        *parts,
+        Section("run-facts", "What interrupts it", table=facts),
+        *levers_section(view.case, found),
+    ]
+
+
+def wall_section(found: PlanRun, wall: float) -> Section:
+    """Where the wall time of a run goes, in what counts and in what interrupts it."""
+    parts = [
+        TimePart(
+            name,
+            value,
+            made_of("time", show_time(value * wall), value * wall, " × ", [f"shares.{name}", "run_time"])
+            if math.isfinite(wall)
+            else "",
+            traced(percent(value, 3), value, f"shares.{name}"),
+        )
+        for name, value in found.shares.items()
+        if value or name == found.steps
+    ]
+    lead = f"Shares of the wall time: {found.steps} that count, and what failures and checkpoints take."
+    title = "Where the wall time goes", "where the run goes"
+    return parts_section(title, lead, parts, "of the run", [partial(_figure, found.shares, found.steps)], key="run")
+
+
+def _figure(shares: Mapping[str, float], steps: str) -> Draw:
+    """Parts of the wall time, longest first."""
+    from costmodel.report.page.figures import FigureEntry, amounts
+
+    entries = [
+        FigureEntry(name, value, "good" if name == steps else "network", f"shares.{name}")
+        for name, value in sorted(shares.items(), key=lambda item: -item[1])
+        if value
+    ]
+    words = f"{percent(shares[steps])} of the wall time are {steps} that count."
+    return amounts("run", "Where the wall time goes", words, entries, "share of the wall time", percent, 0.01)
+
+
+def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:
+    """What would raise the goodput."""
+    if not found.helping:
+        return []
+    rows = [
+        [each.words, percent(each.goodput), " ".join(f"--set {shlex.quote(setting)}" for setting in each.settings)]
+        for each in found.helping
+    ]
+    columns = [Column("what helps", "k"), Column("goodput", result="goodput"), Column("set", "l")]
+    table = Table(columns, rows, most=_SHOWN, data=partial(_commands, case, found))
+    return [Section("levers", "What would help", table=table)]
+
+
+def _commands(case: LoadedScenario, found: PlanRun, traces: TraceWriter) -> dict[str, Any]:
+    """The command that shows the run with each change."""
+    settings = [settings_of(each.settings) for each in found.helping]
+    lines = [command(case, "run", settings=each) for each in settings]
+    return {"lines": lines, "words": "This command shows the run with that change."}
+
+
+def run_json(view: PlanView) -> dict[str, Any]:
+    """A plan with what makes up its run, as plain values."""
+    known = not view.answer.refused and not math.isnan(view.answer.costs["goodput"])
+    found = view.whole_run() if known else None
+    if found is None:
+        return {**view.plain(), "run": None}
+    return {**view.plain(), "run": {**dict.fromkeys(_PLAIN), "shares": dict(found.shares), **found.plain}}
+
+
+def run_words(view: PlanView, found: PlanRun) -> str:
+    """How long the run takes, and how much of it counts."""
+    costs = view.answer.costs
+    time = "" if math.isnan(costs["run_time"]) else f"The run takes {show_time(costs['run_time'])}; "
+    lost = f", and most of the rest goes into {found.largest}" if found.largest not in ("", found.steps) else ""
+    stated = f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."
+    return stated[0].upper() + stated[1:]
+
+
+def run_headlines(view: PlanView, found: PlanRun) -> list[Headline]:
+    """The results of a run at the head of a page."""
+    costs = view.answer.costs
+    rows = ((each, costs[each.name]) for each in found.figures)
+    return [
+        Headline(each.words[0].upper() + each.words[1:], traced(each.text, value, machine_name(each.name), each.name),
+                 f"{BAND}: {each.band}" if each.band and not math.isnan(value) else each.band or "not known")
+        for each, value in rows
+    ]  # fmt: skip

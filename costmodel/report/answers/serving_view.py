@@ -1,0 +1,211 @@
+"""A serving plan as answers show it: where a token's time goes, and what other loads give."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
+from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.ground.record import record
+from costmodel.ground.units import gib, show_time, time_unit
+from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
+from costmodel.report.terminal.serving import serving_estimate
+from costmodel.report.terminal.serving.serving_formatting import TERMS, result
+from costmodel.report.terminal.style.layout import Line
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.page.serving_facts import ServingFacts
+    from costmodel.explore.serving.cache_levers import CacheLever
+    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.terminal.serving.serving_tree import ServingDrawing
+
+_BANDS = "of kernels by the errors of their fits, of prompts by those of engines"
+
+
+@record
+class ServingView:
+    """A serving plan with what answers about it show; tried: changes of its cache, where they are known."""
+
+    answer: ServingAnswer
+    tried: Sequence[CacheLever] | None = None
+
+    @property
+    def case(self) -> ServingCase:
+        """The scenario."""
+        return self.answer.inputs.case
+
+    @property
+    def columns(self) -> Mapping[str, ResultColumn]:
+        """Those of every service."""
+        return SERVING_RESULTS
+
+    @functools.cached_property
+    def facts(self) -> ServingFacts:
+        """What a page computes of it."""
+        from costmodel.explore.page.serving_facts import ServingFacts
+
+        return ServingFacts(self.case, self.answer)
+
+    @property
+    def nodes(self) -> Mapping[str, ExplainedFigure]:
+        """The traces of its figures."""
+        return self.facts.nodes
+
+    @property
+    def drawing(self) -> type[ServingDrawing]:
+        """How a trace is written."""
+        from costmodel.report.terminal.serving.serving_tree import ServingDrawing
+
+        return ServingDrawing
+
+    @property
+    def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
+        """The commands that follow."""
+        figure = "ttft" if self.case.scenario.workload.single_token else "tpot"
+        waits = {name: self.answer.costs[f"{name}_exposed"] for name in ("tp", "dcp", "ep", "pp")}
+        longest = max(waits, key=lambda name: waits[name])
+        unfit = "M001" in self.answer.broken
+        return {
+            "estimate": [("memory",)] if unfit else [("explain", figure), ("memory",)],
+            "memory": [("explain", "cache_pool")],
+            "comm": [("explain", f"{longest}_exposed" if waits[longest] > 0 else "tpot")],
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """Its results as plain values."""
+        from costmodel.report.machine.serving_json import estimate
+
+        return estimate(self.answer)
+
+    def lines(self) -> list[Line]:
+        """Times, rates, memory and cost under its load."""
+        return serving_estimate.estimate_lines(self.answer)
+
+    def bound(self) -> Line:
+        """What binds its times and its rate."""
+        return serving_estimate.bound_line(self.answer)
+
+    def headlines(self) -> list[Headline]:
+        """The numbers one asks for first."""
+        costs, cell = self.answer.costs, partial(result_cell, self)
+        most, chance = (result(name, costs[name]) for name in ("saturation_per_s", OWN))
+        within = f"of {most} at most; {chance} to meet limits"
+        timed = []
+        if not math.isnan(costs["in_time_share"]):
+            share = f"{result('in_time_share', costs['in_time_share'])} of requests in time at this load"
+            timed.append(Headline("Goodput", cell("in_time_per_s"), share))
+        return [
+            Headline("First token, p99", cell("ttft_p99"), band_words(self, "ttft_p99")),
+            Headline("Time per token", cell("tpot"), band_words(self, "tpot")),
+            Headline("Within limits", cell("rate_within_slo_per_s"), within, chance_verdict(costs[OWN])),
+            *timed,
+            Headline("Memory", cell("memory_peak"), f"of {gib(float(self.answer.evaluation.memory.total))} GiB"),
+            Headline("Cost per M generated", cell("cost_per_moutput"), "at this load"),
+        ]
+
+    def time(self) -> list[Section]:
+        """The terms of the time per token."""
+        if not serving_estimate.has_tokens(self.answer):
+            return []
+        title = "Where a token's time goes", "where a token's time goes"
+        lead = serving_estimate.bound_words(self.answer)
+        parts = serving_estimate.token_parts(self.answer)
+        beneath, figures = serving_estimate.without_bands(self.answer), [partial(_token_figure, self.answer)]
+        return [
+            parts_section(
+                title, lead, parts, "of the token", figures, key="time", wide=20, banded=_BANDS, beneath=beneath
+            )
+        ]
+
+    def ledger(self) -> MemoryLedger:
+        """What the fullest accelerator holds."""
+        from costmodel.report.terminal.serving.serving_memory import serving_ledger
+
+        return serving_ledger(self.answer, self.facts.levers if self.tried is None else self.tried)
+
+    def traffic(self) -> PlanTraffic:
+        """What a step and a prompt send."""
+        from costmodel.report.terminal.serving.serving_communication import serving_traffic
+
+        return serving_traffic(self.answer)
+
+    def further(self) -> list[Section]:
+        """Throughput against latency."""
+        return [_load_section(self.facts)] if len(self.facts.loads) > 1 else []
+
+    def whole_run(self) -> PlanRun | None:
+        """None: a service has no end."""
+
+
+def _token_figure(answer: ServingAnswer) -> Draw:
+    """The terms of the time per token, longest first."""
+    from costmodel.report.page.figures import FigureEntry, amounts
+    from costmodel.report.page.values import term_role
+
+    terms = sorted(((words, name, answer.costs[name]) for words, name in TERMS), key=lambda item: -item[2])
+    entries = [FigureEntry(words, value, term_role(name), machine_name(name)) for words, name, value in terms if value]
+    stated = f"A token takes {result('tpot', answer.costs['tpot'])}; most of it is {entries[0].label}."
+    unit = time_unit(entries[0].value)
+    return amounts("token", "Where a token's time goes", stated, entries, "time", show_time, unit)
+
+
+def _load_section(facts: ServingFacts) -> Section:
+    """What each load gives."""
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.trials import result_cells, trial_settings
+
+    names = ("requests_per_s", "tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
+    heads = ("rate", "per token", "first token", "its p99", "tok/s/GPU", "load")
+    asked = workload_of(facts.case)
+    rows: list[list[Cell]] = [
+        [*result_cells(asked, trial, names), f"✗ {' '.join(trial.codes)}" if trial.codes else "kept"]
+        for trial in facts.loads
+    ]
+    lead = "The same plan under lighter and heavier load: what each accelerator generates, and what a user waits for."
+    columns = [Column(head, result=name) for head, name in zip(heads, names, strict=True)]
+    settings = [trial_settings(each, searched=False) for each in facts.loads]
+    table = Table([*columns, Column("limits", "l")], rows, settings=settings)
+    figures = [partial(_load_figure, facts)]
+    return Section("load", "Throughput against latency", lead, figures, table=table, folded=True, face="page")
+
+
+def _load_figure(facts: ServingFacts) -> Draw:
+    """Tokens a second of each accelerator against the time per token, a point for each load."""
+    from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+
+    trials = facts.loads
+    points = [
+        PlotPoint(answer.costs["tpot"], answer.costs["tokens_per_s_per_gpu"], "second" if answer.broken else "first",
+                  _load_words(answer.costs),
+                  f"load {answer.costs['requests_per_s']:g}")
+        for answer in trials
+    ]  # fmt: skip
+    own = facts.answer.costs
+    if math.isfinite(own["tpot"]):
+        points.append(PlotPoint(own["tpot"], own["tokens_per_s_per_gpu"], "third", "this load", "own", "this load", 7))
+    line = PlotLine([(point.x, point.y) for point in points[: len(trials)]], "quiet")
+    legend = [("first", "keeps the limits"), ("second", "breaks a limit"), ("third", "this load")]
+    seen = {point.role for point in points}
+    return Plot(
+        "load",
+        "Throughput against latency",
+        f"{len(trials)} loads from {points[0].tip}; up and left is better.",
+        PlotAxis("time per token", show_time, unit=time_unit(max(point.x for point in points))),
+        PlotAxis("token/s for each accelerator", lambda value: result("tokens_per_s_per_gpu", value)),
+        points,
+        [line],
+        [entry for entry in legend if entry[0] in seen],
+    )
+
+
+def _load_words(costs: Mapping[str, float]) -> str:
+    rate, time, each = (result(name, costs[name]) for name in ("requests_per_s", "tpot", "tokens_per_s_per_gpu"))
+    return f"{rate}: {time}, {each}"

@@ -1,0 +1,250 @@
+"""A training plan as answers show it: where its step goes, its products under the roofs, and its pipeline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn
+from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.record import record
+from costmodel.ground.units import gib, percent, show, show_time
+from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.report.document import (
+    Cell,
+    Column,
+    Draw,
+    Headline,
+    Section,
+    Table,
+    chance_verdict,
+    made_of,
+    traced,
+)
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import styled
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.page.operations import Operation
+    from costmodel.explore.page.plan_facts import PlanFacts
+    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.terminal.documents.tree import TreeDrawing
+
+LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
+
+
+@record
+class TrainingView:
+    """A training plan with what answers about it show."""
+
+    answer: ExplainedAnswer
+
+    @property
+    def case(self) -> ResolvedScenario:
+        """The scenario."""
+        return self.answer.inputs.case
+
+    @property
+    def columns(self) -> Mapping[str, ResultColumn]:
+        """Those of a step, and of a run where one is asked about."""
+        return OF_STEP if self.answer.inputs.run is None else OF_RUN
+
+    @functools.cached_property
+    def facts(self) -> PlanFacts:
+        """What a page computes of it."""
+        from costmodel.explore.page.plan_facts import PlanFacts
+
+        return PlanFacts(self.answer)
+
+    @property
+    def nodes(self) -> Mapping[str, ExplainedFigure]:
+        """The traces of its figures."""
+        return self.facts.nodes
+
+    @property
+    def drawing(self) -> type[TreeDrawing]:
+        """How a trace is written."""
+        from costmodel.report.terminal.documents.tree import TreeDrawing
+
+        return TreeDrawing
+
+    @property
+    def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
+        """The commands that follow."""
+        step, goodput = ("explain", "step_time"), ("explain", "goodput")
+        waits = {name: self.answer.costs[name] for name in OF_STEP if name.endswith("_exposed")}
+        longest = max(waits, key=lambda name: waits[name])
+        sent = ("explain", longest) if waits[longest] > 0 else ("memory",)
+        return {
+            "estimate": [("search",), step],
+            "memory": [("explain", "memory_peak")],
+            "comm": [sent],
+            "run": [("estimate",), goodput],
+            "pipeline": [("explain", "bubble")],
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """Its results as plain values."""
+        from costmodel.report.machine.json_answer import estimate
+
+        return estimate(self.answer)
+
+    def lines(self) -> list[Line]:
+        """Time, memory and cost."""
+        from costmodel.report.terminal.plan.step_results import estimate_lines
+
+        return estimate_lines(self.answer)
+
+    def bound(self) -> Line:
+        """The longest term of the step."""
+        costs = self.answer.costs
+        return styled(f"Bound by {max(TIME_TERMS, key=lambda item: costs[item[1]])[0]}.")
+
+    def headlines(self) -> list[Headline]:
+        """The numbers one asks for first."""
+        from costmodel.report.terminal.plan.plan_words import verdict_words
+
+        costs, cell = self.answer.costs, partial(result_cell, self)
+        room = verdict(costs["memory_share"])
+        run = f"{result('run_cost', costs['run_cost'])} and {result('run_time', costs['run_time'])} for all tokens"
+        cost_note = run if costs["run_cost"] == costs["run_cost"] else "for a million tokens"
+        step = "Step time, if it fitted" if room == "does not fit" else "Step time"
+        usable = f"of {gib(self.answer.inputs.usable)} GiB: {verdict_words(costs)}"
+        return [
+            Headline(step, cell("step_time"), band_words(self, "step_time")),
+            Headline("MFU", cell("mfu"), f"{show(costs['flop_rate'], 'FLOP/s')} for each accelerator"),
+            Headline(
+                "Memory",
+                cell("memory_peak"),
+                usable,
+                chance_verdict(costs["fit_chance"]) if room == "fits" else "warn" if room == "tight" else "bad",
+            ),
+            Headline("Cost per Mtoken", "—" if room == "does not fit" else cell("cost_per_mtoken"), cost_note),
+        ]
+
+    def time(self) -> list[Section]:
+        """The terms of the step in a terminal; on a page the way from the ideal to it."""
+        from costmodel.report.terminal.plan.step_results import step_parts
+
+        words = "Where the time goes", "where the step goes"
+        terms = parts_section(words, "", step_parts(self.answer), "of the step", wide=32, face="terminal")
+        lead = f"{percent(self.answer.costs['mfu'])} of the step is the ideal, all model FLOP at the peak; each bar "
+        lead += "comes on top."
+        table, figure = partial(_losses, self), partial(_time_figure, self)
+        return [terms, Section("time", words[0], lead, [figure], table=table, folded=True, face="page")]
+
+    def ledger(self) -> MemoryLedger:
+        """What its stages hold."""
+        from costmodel.report.terminal.plan.memory_breakdown import training_ledger
+
+        return training_ledger(self.answer)
+
+    def traffic(self) -> PlanTraffic:
+        """What a step sends."""
+        from costmodel.report.terminal.plan.effect_lines import effect_lines
+        from costmodel.report.terminal.plan.training_traffic import training_traffic
+
+        return training_traffic(self.answer, effect_lines(self.answer, fully=True))
+
+    def further(self) -> list[Section]:
+        """Its products under the roofs, and when its stages work."""
+        return [*_roofline(self.facts.operations), *_pipeline(self.facts)]
+
+    def whole_run(self) -> PlanRun | None:
+        """The run, where one is asked about."""
+        from costmodel.report.terminal.plan.training_run import training_run
+
+        return None if self.answer.evaluation.run is None else training_run(self.answer)
+
+
+_CAPTION = "The ideal, what is lost to kernels, then every term of the step as costmodel estimate has them"
+
+
+def _losses(view: TrainingView) -> Table:
+    """The ideal and what is lost to kernels, then the terms of the step."""
+    costs = view.answer.costs
+    step = costs["step_time"]
+    lost = [(LOSSES[loss.name], f"{loss.name}_s", loss.seconds) for loss in view.facts.losses if loss.name in LOSSES]
+    terms = [(words, name, costs[name]) for words, name in TIME_TERMS if costs[name]]
+    rows = list[list[Cell]]()
+    for words, name, value in (*lost, *terms):
+        share = made_of("part", percent(value / step), value / step, " / ", [name, "step_time"])
+        own = name if name.endswith("_s") else f"{name}_s"
+        rows.append([words, traced(show_time(value), value, own, name), share])
+    return Table([Column("term", "l"), Column("time"), Column("of the step")], rows, caption=_CAPTION)
+
+
+def _time_figure(view: TrainingView) -> Draw:
+    """The way from the ideal to the step."""
+    from costmodel.report.page.figures import FigureEntry, waterfall
+    from costmodel.report.page.values import term_role
+
+    words, losses = {name: each for each, name in TIME_TERMS} | LOSSES, view.facts.losses
+    entries = [
+        FigureEntry(words[loss.name], loss.seconds, loss.name if loss.name in LOSSES else term_role(loss.name),
+                    f"{loss.name}_s")
+        for loss in losses
+        if loss.seconds or loss.name == "ideal"
+    ]  # fmt: skip
+    total = FigureEntry("predicted step", view.answer.costs["step_time"], "total", "step_time_s")
+    stated = f"A step takes {show_time(total.value)}, of which {show_time(losses[0].seconds)} is the ideal."
+    return waterfall("time", "From the ideal to the predicted step", stated, entries, total, show_time)
+
+
+def _roofline(found: Sequence[Operation]) -> list[Section]:
+    """The matrix products under the roofs of the accelerator."""
+    from costmodel.explore.page.operations import roofs
+    from costmodel.report.page.training_figures import roofline_figure
+
+    if not found:
+        return []
+    rows: list[list[Cell]] = [
+        [item.name, *(traced(text, value, f"operations.{place}.{name}") for name, (value, text) in _of(item).items())]
+        for place, item in enumerate(found)
+    ]
+    limits = " and ".join(f"{show(roof.peak, 'FLOP/s')} from {show(roof.ridge, '')} FLOP/B" for roof in roofs([*found]))
+    lead = f"Each dot is one matrix product of a micro-batch, larger where it takes longer. The roof: {limits}."
+    heads = [Column("operation", "l"), *map(Column, ("FLOP/B", "attained", "time", "of the peak"))]
+    figure = lambda: roofline_figure(found)  # noqa: E731
+    return [Section("roofline", "Roofline", lead, [figure], table=Table(heads, rows), folded=True, face="page")]
+
+
+def _of(item: Operation) -> dict[str, tuple[float, str]]:
+    """FLOP for each byte, FLOP a second, time, and the share of the peak."""
+    part = item.attained / item.peak
+    return {
+        "intensity": (item.intensity, show(item.intensity, "")),
+        "attained": (item.attained, show(item.attained, "FLOP/s")),
+        "seconds": (item.seconds, show_time(item.seconds)),
+        "of_peak": (part, percent(part)),
+    }
+
+
+def _pipeline(facts: PlanFacts) -> list[Section]:
+    """The timeline of the stages; none of a plan of one stage."""
+    from costmodel.report.page.training_figures import timeline_figures
+
+    clock = facts.pipeline
+    if clock is None:
+        return []
+    whole = "" if len(facts.windows) == 1 else ": its beginning and its end"
+    counts = f"{clock.micro_batches:,} micro-batches through {clock.ranks} stages, {clock.schedule}{whole}."
+    shown = len({event.rank for event in facts.windows[0].events})
+    less = "" if shown == clock.ranks else f" The first {shown} stages are drawn."
+    rows = list[list[Cell]]()
+    for stage, part in (("first", clock.first), ("middle", clock.middle), ("last", clock.last)):
+        if clock.ranks > 2 or stage != "middle":
+            times = {"forward": part.forward, "backward": part.backward, "both": part.forward + part.backward}
+            cells = (traced(show_time(time), time, f"stages.{stage}.{name}") for name, time in times.items())
+            rows.append([stage, *cells])
+    lead = f"{percent(facts.costs['bubble_share'])} of the step is the bubble. {counts}{less}"
+    columns = [Column("stage", "l"), *map(Column, ("forward", "backward", "both"))]
+    table, figures = Table(columns, rows, caption="Time of a micro-batch"), timeline_figures(facts)
+    drawn = [lambda figure=figure: figure for figure in figures]
+    return [Section("pipeline", "Pipeline", lead, drawn, table=table, folded=True, zoom=True, face="page")]

@@ -32,7 +32,7 @@ BUDGETS = {
     "explore/serving": 3_550,
     "ground": 1_950,
     "report": 1_700,  # with the document that all faces draw
-    "report/answers": 5_850,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 5_900,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_400,
     "report/terminal": 7_000,
 }

@@ -568,7 +568,9 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     x, y = front.axes.x, front.axes.y
     if not front.rows:
-        return Section("front", f"{x} against {y}", ahead=[styled("  no plan has both results", BAD)])
+        wanted = dict.fromkeys(workload_of(words.case).missing(name) for name in (x, y))
+        nothing = "; ".join(["No plan has both results", *filter(None, wanted)])
+        return Section("front", f"{x} against {y}", ahead=[styled(f"{nothing}.", BAD)])
     listed = list(_spread(front.rows, shown))
     plans = [plan for _, plan in listed]
     figures = [words.cell(name) for axis in (x, y) for name in _with_end(words, axis, front.rows)]

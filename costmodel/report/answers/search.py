@@ -362,7 +362,11 @@ def search(words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = Fals
     found = words.found
     sections: list[Section] = []
     if found.front is not None and (found.front.rows or found.best):
-        sections.append(front_section(words, found.front, shown))
+        drawn, none = front_section(words, found.front, shown), none_is_safe(words)
+        sections.append(replace(drawn, ahead=[styled(none, WARN), *drawn.ahead]) if none else drawn)
+        if other := words.other_rule():
+            beneath = [styled(f"  {other}", DIM)]
+            sections.append(Section("other-rule", "Without --safe", beneath=beneath, apart=False, face="terminal"))
         sections += [replace(plans_section(words), face="page")] if found.best else []
     elif found.best:
         sections.append(plans_section(words, shown))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     sweep: _Question
     validate: _Question
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.3.0.dev0"
 __all__ = [
     "CostModelError",
     "Result",

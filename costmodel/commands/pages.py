@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
-from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.page.forms import Form, page_forms
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.evidence.validate.scores import Scoreboard
     from costmodel.explore.explain.pipelines import Pipelines
+    from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.content import HtmlPage
     from costmodel.report.terminal.style.layout import Line

@@ -15,7 +15,6 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, Place, fail
-from costmodel.report.answers.plan_answer import works
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -127,6 +126,7 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
 def _several(cases: Sequence[LoadedScenario]) -> Reply:
     """Scenarios of any kinds side by side."""
     from costmodel.commands.pages import command_line
+    from costmodel.report.answers.plan_answer import works
     from costmodel.report.page import scenarios_page as pages
     from costmodel.report.page.forms import page_forms
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
-from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.page.forms import Form
 from costmodel.report.terminal.style.answer import Reply
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from costmodel.explore.search.rank import Plan
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.variants import Inputs
+    from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.answers.search import SearchWords
     from costmodel.report.terminal.documents.exports import Found
 

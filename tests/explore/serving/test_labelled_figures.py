@@ -67,7 +67,7 @@ def test_a_printed_figure_is_the_one_that_its_label_explains(setting: str, run: 
     """Beside each label of an estimate stands a number; one of the figures explained has it, to the digits printed."""
     _, grids = printed(run, f"estimate {SERVED} {setting}")
     facts = next(grid for grid in grids if not any(grid.names))
-    terms = next(grid for grid in grids if grid.names[0] == "term")
+    terms = next(grid for grid in grids if grid.names[0] == "part")
     pairs = [pair for row in facts.rows for pair in (row[:2], row[2:4]) if pair[0] and pair[0] != "P10 – P90"]
     pairs += [row[:2] for row in terms.rows]
     assert len(pairs) > 12

@@ -59,7 +59,7 @@ def _node(value: Any, path: str, comments: Mapping[str, str]) -> Any:
         if not _is_block(value):
             items.fa.set_flow_style()
         return items
-    if isinstance(value, str) and value.startswith("?"):  # in a list ruamel.yaml writes it bare, which is a key
+    if isinstance(value, str) and value.startswith(("?", ":")):  # ruamel.yaml writes it bare in a list, as a key
         return DoubleQuotedScalarString(value)
     kind = next((kind for kind in (bool, int, float, str) if isinstance(value, kind)), None)
     return value if kind is None else kind(value)

@@ -27,9 +27,13 @@ def test_what_is_written_is_read_back(tree: dict[str, Any], comment: str) -> Non
     assert parse(text, "mine.yaml") == tree
 
 
-@pytest.mark.parametrize("value", ["yes", "no", "1.5", "null", "~", "0x10", "a: b", "#", "- a", "'", '"', "é", "2 T"])
+@pytest.mark.parametrize(
+    "value",
+    ["yes", "no", "1.5", "null", "~", "0x10", "a: b", "#", "- a", "'", '"', "é", "2 T", "?", ": 0"],
+)
 def test_words_that_yaml_reads_otherwise_are_quoted(value: str) -> None:
-    assert parse(document_text({"key": value}, {}), "mine.yaml") == {"key": value}
+    for tree in ({"key": value}, {"key": [value]}, {"key": [{"inner": [value]}]}):
+        assert parse(document_text(tree, {}), "mine.yaml") == tree
 
 
 def test_a_comment_stays_on_its_line() -> None:

@@ -35,19 +35,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(RlWords(found), asked)
 
 
-def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the scenario's plan."""
-    from costmodel.explore.rl.explain_rl import explain as explain_figure
-    from costmodel.report.terminal.rl import rl_tree
-
-    plan = view(case, "explain")
-    asked = plan.answer
-    if asked.refused:
-        return pages.no_answer(plan)
-    node = explain_figure(asked, quantity)
-    return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node), found=node)
-
-
 def explain_plan(case: LoadedScenario) -> Reply:
     """A fault: a search has them beside each other."""
     raise no_answer(

@@ -67,26 +67,6 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     return ServingView(asked, levers(asked))
 
 
-def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the scenario's plan, or a label of an answer about it."""
-    from costmodel.estimate.serving.predict_serving import WITHOUT_ROOM
-    from costmodel.explore.serving.explain_serving import explain as explain_figure
-    from costmodel.explore.serving.labelled_figures import labelled
-    from costmodel.report.terminal.serving import serving_tree as report
-
-    plan = view(case, "explain")
-    asked = plan.answer
-    meant = labelled(asked, label)
-    if meant.page is not None:
-        about = meant.page
-        return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about), found=about)
-    unknown = "M001" in asked.broken and not any(name in WITHOUT_ROOM for name in meant.figures)
-    if asked.refused or unknown:
-        return pages.no_answer(plan, *([f"A plan that does not fit has no {label}."] if unknown else []))
-    nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
-    return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes), found=nodes)
-
-
 def explain_plan(case: LoadedScenario) -> Reply:
     """A fault: a search has them beside each other."""
     raise no_answer(

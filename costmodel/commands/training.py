@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
@@ -10,7 +9,6 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.plan.plan_lines import against
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -39,30 +37,6 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
 
         case = with_plan(training(case))
     return TrainingView(predicted(case))
-
-
-def explain(case: LoadedScenario, figure: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the plan, as a tree of equations."""
-    from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
-    from costmodel.estimate.evaluate.predict import own_plan
-    from costmodel.explore.explain.explain import explain as explain_figure
-    from costmodel.explore.explain.explain import quantities
-    from costmodel.explore.explain.pages import all_words
-    from costmodel.explore.labels import meaning_of
-    from costmodel.report.terminal.documents import tree
-
-    figure = figure if figure in quantities() else (meaning_of(figure) or ("", ""))[1] or figure
-    if figure not in quantities() and figure in all_words():
-        raise fail("C003", f"'{figure}' is a word, not a figure of a plan", None, f"costmodel explain {figure}")
-    held, plan = training(case), view(case, "explain")
-    asked = plan.answer
-    if asked.refused:
-        return pages.no_answer(plan)
-    node = explain_figure(asked.inputs, own_plan(asked.inputs), figure)
-    if not TOO_LARGE.isdisjoint(asked.broken) and math.isnan(asked.costs.get(figure, 0.0)):
-        return pages.no_answer(plan, f"A plan that does not fit has no {figure}.")
-    lines = lambda: [*against(asked), *tree.tree(held, node, depth)]  # noqa: E731
-    return Reply(lines, lambda: tree.tree_json(held, node), found=node)
 
 
 def explain_plan(case: LoadedScenario) -> Reply:

@@ -117,9 +117,6 @@ class WorkloadCommands(Protocol):
     def view(self, case: LoadedScenario, question: str) -> PlanView:
         """Its plan as the answer to a question shows it."""
 
-    def explain(self, case: LoadedScenario, figure: str, depth: int) -> Reply:
-        """The answer of `explain` about a figure of the plan."""
-
     def explain_plan(self, case: LoadedScenario) -> Reply:
         """The answer of `explain` about the plan beside its neighbours."""
 

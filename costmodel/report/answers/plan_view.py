@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.workload import PlanAnswer
     from costmodel.report.document import Cell, Headline, Section
-    from costmodel.report.terminal.documents.tree import TreeDrawing
     from costmodel.report.terminal.style.layout import Line
 
 
@@ -221,10 +220,6 @@ class PlanView(Protocol):
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures, by their names."""
-
-    @property
-    def drawing(self) -> Callable[[ExplainedFigure], TreeDrawing]:
-        """How a trace is written."""
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.rl_facts import RlFacts
     from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.rl.rl_tree import RlDrawing
 
 _ROLES = {
     "generation": "third",
@@ -63,13 +62,6 @@ class RlView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[RlDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.rl.rl_tree import RlDrawing
-
-        return RlDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:

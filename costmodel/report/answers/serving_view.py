@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.cache_levers import CacheLever
     from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.serving.serving_tree import ServingDrawing
 
 _BANDS = "of kernels by the errors of their fits, of prompts by those of engines"
 
@@ -58,13 +57,6 @@ class ServingView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[ServingDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.serving.serving_tree import ServingDrawing
-
-        return ServingDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from costmodel.explore.page.operations import Operation
     from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.documents.tree import TreeDrawing
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
@@ -66,13 +65,6 @@ class TrainingView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[TreeDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.documents.tree import TreeDrawing
-
-        return TreeDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:

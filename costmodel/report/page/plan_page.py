@@ -63,7 +63,7 @@ def plan_sections(view: PlanView, run: PlanRun | None = None) -> Iterator[Sectio
 
 def traces_of(view: PlanView) -> Traces:
     """The traces of a valid plan."""
-    return Traces(view.nodes, view.drawing)
+    return Traces(view.nodes)
 
 
 def known_run(view: PlanView) -> PlanRun | None:

@@ -221,8 +221,8 @@ def test_a_change_opens_the_figure_turned_and_its_command(run: Any) -> None:
     turned = next(node for node in nodes if node[0].startswith("ttft with cluster.accelerator.peak.bf16"))
     change = next(node for node in nodes if node[4] and nodes[node[4][0]] == turned)
     assert texts[change[2]] == ["= ", " / ", " − 1"]
-    value = json.loads(run(*shlex.split(texts[turned[2]])[1:], "--json").out)["value"]
-    own = json.loads(run("explain", SERVES, "ttft", "--json").out)["value"]
+    value = json.loads(run(*shlex.split(texts[turned[2]])[1:], "--json").out)["figures"][0]["value"]
+    own = json.loads(run("explain", SERVES, "ttft", "--json").out)["figures"][0]["value"]
     assert result("ttft", value) == turned[1]
     assert float(change[1].removesuffix(" %").replace("−", "-")) == pytest.approx((value / own - 1) * 100, abs=0.06)
     assert "hardware/accelerators/h100-sxm.yaml" in texts[nodes[turned[4][0]][3]]
@@ -261,7 +261,7 @@ def test_the_plans_of_a_search_are_those_of_the_json(run: Any, pages: dict[str, 
 
 def test_traces_open_equation_inputs_and_source(run: Any, pages: dict[str, str]) -> None:
     trace = Reader(pages["estimate"]).packed["trace"]
-    tree = json.loads(run("explain", "llama-3-70b-512", "optimizer", "--json").out)
+    tree = json.loads(run("explain", "llama-3-70b-512", "optimizer", "--json").out)["figures"][0]
     node = next(node for node in trace["nodes"] if node[0].startswith("optimizer") and node[4])
     how = trace["texts"][node[2]]
     assert tree["equation"] in how

@@ -19,7 +19,6 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.load_scenario import any_from, scenario_tree
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
 from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, placeholder
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands import pages
 from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
@@ -13,8 +12,6 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.rl_view import RlView
-    from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -44,26 +41,6 @@ def explain_plan(case: LoadedScenario) -> Reply:
             f"costmodel search {case.name}",
         ),
     )
-
-
-def report(case: LoadedScenario) -> dict[str, Form]:
-    """The forms of `report`: the plan, the splits of its accelerators, and what moves it."""
-    from costmodel.report.machine.formats import markdown_text
-    from costmodel.report.page.forms import html_form
-
-    held = view(case, "report")
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.rl_report import rl_report
-
-        return rl_report(held, pages.command_line())
-
-    def text() -> str:
-        from costmodel.report.answers.report_text import rl_text as sections
-
-        return markdown_text(sections(held))
-
-    return {"html": html_form(page), "markdown": text}
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

@@ -14,8 +14,6 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.report.answers.training_view import TrainingView
-    from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
@@ -32,11 +30,12 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
     """Its plan as answers show it; of a report the best one where it states none."""
     from costmodel.report.answers.training_view import TrainingView
 
-    if question == "report":
-        from costmodel.explore.page.report_facts import with_plan
+    if question != "report":
+        return TrainingView(predicted(case))
+    from costmodel.explore.page.report_facts import with_plan
 
-        case = with_plan(training(case))
-    return TrainingView(predicted(case))
+    held = training(case)
+    return TrainingView(predicted(with_plan(held)), held)
 
 
 def explain_plan(case: LoadedScenario) -> Reply:
@@ -64,28 +63,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
         found = search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
         found = with_remedies(found)
     return search_reply(TrainingWords(with_examples(found) if asked.why_not else found), asked)
-
-
-def report(case: LoadedScenario) -> dict[str, Form]:
-    """The forms of `report`: what they have beside the plan is computed where one is asked for."""
-    from costmodel.commands.progress import working_on
-    from costmodel.explore.page.report_facts import report_facts
-    from costmodel.report.machine.formats import markdown_text
-    from costmodel.report.page.forms import html_form
-
-    held = view(case, "report")
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.report_page import report_page
-
-        return report_page(held, report_facts(training(case), working_on), pages.command_line())
-
-    def text() -> str:
-        from costmodel.report.answers.report_text import training_text as sections
-
-        return markdown_text(sections(held, report_facts(training(case), working_on)))
-
-    return {"html": html_form(page), "markdown": text}
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:

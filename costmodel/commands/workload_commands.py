@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
-from costmodel.report.page.forms import Form
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -122,9 +121,6 @@ class WorkloadCommands(Protocol):
 
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
-
-    def report(self, case: LoadedScenario) -> Mapping[str, Form]:
-        """The forms of `report`: what a page has beside the plan is computed where one is asked for."""
 
     @property
     def PLANS_AHEAD(self) -> bool:  # noqa: N802

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from costmodel.documents.schemas.results import ResultColumn
     from costmodel.estimate.machine.process_groups import Transfer
     from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.vary.sensitivity import Sensitivity
     from costmodel.explore.workload import PlanAnswer
+    from costmodel.report.answers.search import SearchWords
     from costmodel.report.document import Cell, Headline, Section
     from costmodel.report.terminal.style.layout import Line
 
@@ -202,6 +204,27 @@ class PlanRun:
     plain: Mapping[str, Any] = field(default_factory=dict)
 
 
+@record
+class PlanBeside:
+    """What a report has beside a plan.
+
+    words: the search around it; brief: what a text has of it, where that is less. more: where the plan stands among
+    the others, at the end of the conclusion. ahead: sections of a page ahead of the search; evidence: behind it.
+    nodes: further traces. choices: plans to choose among on a page. first, further: parts of a text by their titles
+    """
+
+    words: SearchWords[Any, Any] | None
+    sensitive: Sensitivity | None
+    evidence: Sequence[Section]
+    more: str = ""
+    brief: SearchWords[Any, Any] | None = None
+    ahead: Sequence[Section] = ()
+    nodes: Mapping[str, ExplainedFigure] = field(default_factory=dict)
+    choices: Mapping[str, Any] | None = None
+    first: Sequence[tuple[str, Sequence[Line]]] = ()
+    further: Sequence[tuple[str, Sequence[Line]]] = ()
+
+
 class PlanView(Protocol):
     """One plan of a workload, with what answers about it show; each is made where one is asked for."""
 
@@ -251,3 +274,6 @@ class PlanView(Protocol):
 
     def whole_run(self) -> PlanRun | None:
         """The run that it is the plan of; None where none is asked about."""
+
+    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+        """What a report has beside it; notify: of what is being computed."""

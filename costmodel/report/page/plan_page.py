@@ -40,7 +40,7 @@ def plan_page(
     about = [*plain_words(words.titled(answer, False))]
     held, conclusion = inputs_part(case, answer.assumed), words.conclusion(answer)
     if answer.refused:
-        return HtmlPage(title(case), about, conclusion, "bad", [], [held], [*findings(view)], commands)
+        return HtmlPage(title(case), about, conclusion, "bad", [], [held, *behind], [*findings(view)], commands)
     traces = traces or traces_of(view)
     sections = [*plan_sections(view, run)]
     parts = [*(section_part(each, traces) for each in sections), *beside, results_part(view, traces), held, *behind]

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import ledgers
+from costmodel.report.page.evidence_part import measured_part
 
 from costmodel.documents.reader.library import read
 from costmodel.explore.page import rl_facts
@@ -21,7 +22,6 @@ from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import show_time
 from costmodel.report.page.content import HtmlPage
-from costmodel.report.page.evidence_part import measured_part
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
 from costmodel.report.terminal.serving.serving_formatting import result

@@ -68,7 +68,7 @@ def _result(view: PlanView, node: ExplainedFigure) -> str:
 def _meant(view: PlanView, label: str, node: ExplainedFigure) -> str:
     """What a figure is, in words, behind the label by which it was asked for."""
     meaning = workload_of(view.case).quantities.get(node.name, "")
-    asked = "" if label == node.name else f"{label}: "
+    asked = "" if label.casefold().replace(" ", "_") == node.name else f"{label}: "
     return f"{asked}{meaning}{'; this plan has none' if math.isnan(node.value) else ''}" if meaning else ""
 
 

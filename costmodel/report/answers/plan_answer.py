@@ -12,7 +12,8 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.workload import PlanAnswer
-from costmodel.report.answers.plan_view import PlanView, TimePart
+from costmodel.report.answers.plan_parts import TimePart
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,

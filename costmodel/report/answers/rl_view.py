@@ -24,7 +24,8 @@ from costmodel.report.terminal.style.theme import styled
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanBeside, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
 _ROLES = {
     "generation": "third",
@@ -133,7 +134,7 @@ class RlView:
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """The splits of its accelerators, what moves its iteration, and errors of published iterations."""
-        from costmodel.report.answers.plan_view import PlanBeside
+        from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.search_rl import RlWords
 
         notify("search")
@@ -144,7 +145,7 @@ class RlView:
         lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
         lead += "deviations. The lengths of answers decide: state those of your own log."
         words = None if found is None else RlWords(found)
-        return PlanBeside(words, self.facts.sensitive, bands_section(self, lead), _rank_words(self))
+        return around(words, self.facts.sensitive, bands_section(self, lead), _rank_words(self))
 
 
 def _rank_words(view: RlView) -> str:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.cache_levers import CacheLever
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanBeside, PlanRun, PlanTraffic
+    from costmodel.report.answers.around_plan import Texts
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
 _BANDS = "of kernels by the errors of their fits, of prompts by those of engines"
@@ -140,7 +142,7 @@ class ServingView:
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """Replicas for other rates, its search, what moves its time per token, and errors of its engine."""
-        from costmodel.report.answers.plan_view import PlanBeside
+        from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.scaled_sizes import sizes
         from costmodel.report.answers.search_service import ServiceWords
 
@@ -154,13 +156,13 @@ class ServingView:
         time = engine.spread.experts if self.case.model.has_experts else engine.spread.tpot
         lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time "
         lead += f"per token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
-        return PlanBeside(
+        return around(
             words,
             facts.sensitive,
             bands_section(self, lead),
             _rank_words(facts),
-            brief,
-            ahead,
+            brief=brief,
+            ahead=ahead,
             first=_limits(facts),
             further=_other_loads(facts),
         )
@@ -183,7 +185,7 @@ def _rank_words(facts: ServingFacts) -> str:
     )
 
 
-def _limits(facts: ServingFacts) -> list[tuple[str, Sequence[Line]]]:
+def _limits(facts: ServingFacts) -> Texts:
     """Each limit of the scenario, the result that it is on, and whether the plan keeps it."""
     costs = facts.answer.costs
     columns = dict.fromkeys(limit.column for limit in stated_limits(facts.case.scenario.limits))
@@ -192,10 +194,11 @@ def _limits(facts: ServingFacts) -> list[tuple[str, Sequence[Line]]]:
         for name in columns
         if name in costs
     ]
-    return [("Limits", [CellTable(("result", "value", "P10 – P90", "limit"), rows, "krll")])] if rows else []
+    table = CellTable(("result", "value", "P10 – P90", "limit"), rows, "krll")
+    return [("Limits", lambda: [table])] if rows else []
 
 
-def _other_loads(facts: ServingFacts) -> list[tuple[str, Sequence[Line]]]:
+def _other_loads(facts: ServingFacts) -> Texts:
     """The same plan under lighter and heavier load, and replicas for other rates."""
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.vary.sweep import Swept
@@ -204,14 +207,13 @@ def _other_loads(facts: ServingFacts) -> list[tuple[str, Sequence[Line]]]:
     from costmodel.report.answers.sweep import sweep
     from costmodel.report.terminal.style.document_lines import document_lines
 
-    shown = list[tuple[str, Sequence[Line]]]()
-    if facts.loads:
+    def loads() -> list[Line]:
         axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
-        found = Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))
-        shown.append(("What if the load changes", document_lines(sweep(found))))
-    if facts.sizes is not None:
-        shown.append(("Replicas for other rates", document_lines(scale(facts.sizes))))
-    return shown
+        return document_lines(sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
+
+    sizes = facts.sizes
+    others = [("What if the load changes", loads)] if facts.loads else []
+    return [*others, *([] if sizes is None else [("Replicas for other rates", lambda: document_lines(scale(sizes)))])]
 
 
 def _token_figure(answer: ServingAnswer) -> Draw:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
     from costmodel.explore.search.search import TrainingSearch
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanBeside, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
@@ -167,8 +168,8 @@ class TrainingView:
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """Its search with plans to choose among, what moves its step, and measured runs on its accelerator."""
         from costmodel.explore.page.ranked_nodes import RankedFacts
+        from costmodel.report.answers.around_plan import around as beside_plan
         from costmodel.report.answers.measured_runs import measured_section
-        from costmodel.report.answers.plan_view import PlanBeside
         from costmodel.report.answers.search_training import TrainingWords
         from costmodel.report.page.plan_choices import choices_data
 
@@ -179,10 +180,10 @@ class TrainingView:
         notify("measured runs")
         evidence = [measured_section(around.measured, self.case.accelerator)]
         if found is None:
-            return PlanBeside(None, sensitive, evidence)
+            return beside_plan(None, sensitive, evidence)
         nodes = RankedFacts(found).nodes if found.best else {}
         choices = choices_data(found, around.choices) if around.choices else None
-        return PlanBeside(
+        return beside_plan(
             TrainingWords(found), sensitive, evidence, _rank_words(self, found), nodes=nodes, choices=choices
         )
 

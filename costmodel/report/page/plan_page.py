@@ -10,7 +10,8 @@ from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
 from costmodel.report.answers.plan_answer import result_cell, standing
-from costmodel.report.answers.plan_view import PlanRun, PlanView
+from costmodel.report.answers.plan_parts import PlanRun
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.answers.run import run_headlines, run_sections, run_words
 from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.content import HtmlPage, PageTable, Part

@@ -37,6 +37,8 @@ from costmodel.ground.choices import (
 )
 
 GradientType = Literal["fp32", "bf16", "fp16"]
+Axis = Literal["tp", "pp", "cp", "ep", "etp"]
+AXES: tuple[Axis, ...] = ("tp", "pp", "cp", "ep", "etp")
 
 
 class StateBytes(Sourced):
@@ -194,6 +196,18 @@ class Offloading(Sourced):
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
 
 
+class Layouts(Sourced):
+    """The axes of parallelism beside data parallelism that the software has, each with the release that brought it."""
+
+    tp: str | None = Field(default=None, description="Release that brought tensor parallelism; absent: it has none")
+    pp: str | None = Field(default=None, description="Release that brought pipeline stages; absent: it has none")
+    cp: str | None = Field(default=None, description="Release that brought context parallelism; absent: it has none")
+    ep: str | None = Field(default=None, description="Release that brought expert parallelism; absent: it has none")
+    etp: str | None = Field(
+        default=None, description="Release that brought expert-tensor parallelism; absent: it has none"
+    )
+
+
 class Buckets(Sourced):
     """How gradients and weights are grouped for the network, and what the loss keeps."""
 
@@ -240,6 +254,9 @@ class Stack(Document):
     )
     makers: list[str] = Field(
         default_factory=list, description="Makers of the accelerators it describes the software on; absent: not stated"
+    )
+    layouts: Layouts | None = Field(
+        default=None, description="Axes of parallelism it has; absent: not stated, and every one is taken"
     )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(
@@ -299,6 +316,10 @@ class Stack(Document):
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    def has(self, axis: Axis) -> bool:
+        """Whether its software has an axis of parallelism."""
+        return self.layouts is None or getattr(self.layouts, axis) is not None
 
     def zero_with(self, pp: float) -> list[ZeroStage]:
         """Sharding stages it offers with so many pipeline stages, its default first."""

@@ -175,13 +175,19 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = 
     "L045": [
         (STEPPED, {"micro_batch": 8, "zero": 2}, {"micro_batch": 8, "zero": 3}),
     ],
+    "L048": [
+        ({"stack": "ddp"}, {"tp": 2}, {}),
+        ({"stack": "transformers-deepspeed"}, {"zero": 0, "pp": 2}, {"zero": 0}),
+        ({"stack": "transformers-fsdp", "shape": mixed()}, {"ep": 2}, {}),
+        ({"stack": "torchtune", "shape": mixed()}, {"etp": 2, "tp": 2}, {"tp": 2}),
+    ],
     "R005": [
         (MIXED, {"pp": 2, "tp": 8}, {"tp": 8}),
         (MIXED, {"zero": 2}, {"zero": 2, "shares": "equal"}),
     ],
     "R006": [
-        ({"stack": "ddp"}, {"pp": 2, "sync": "async"}, {"sync": "async"}),
-        ({"stack": "ddp"}, {"tp": 8, "sync": "stale 4"}, {"tp": 4, "sync": "stale 4"}),
+        ({"stack": "megatron-lm"}, {"pp": 2, "sync": "async"}, {"sync": "async"}),
+        ({"stack": "megatron-lm"}, {"tp": 8, "sync": "stale 4"}, {"tp": 4, "sync": "stale 4"}),
     ],
     "R009": [
         ({}, {"zero": 1, "sync": "parameter-server"}, {"zero": 0, "sync": "parameter-server"}),

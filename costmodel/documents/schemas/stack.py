@@ -68,6 +68,14 @@ class StateBytes(Sourced):
         default=None,
         description="Tensors as large as the root of the second moment that a step holds of all parameters it updates",
     )
+    sub_group: SomeParameters | None = Field(
+        default=None,
+        examples=["1 G"],
+        description="Parameters that a step under zero 3 updates at a time; all of the rank's if left out",
+    )
+    freed_gradient: bool = Field(
+        default=False, description="Whether a step under zero 1 and 2 frees the kept gradient once it made one in fp32"
+    )
 
 
 class LowPrecision(Sourced):
@@ -155,6 +163,11 @@ class ExpertKernels(Sourced):
     own_module: bool = Field(
         default=False, description="Whether the model's own module in transformers runs, with all that it computes"
     )
+    fetched: Operations | None = Field(
+        default=None,
+        description="Operations in which the host gathers and frees one matrix of one expert under zero 3, where it "
+        "issues experts one after another; absent: they are gathered with their layer",
+    )
     cut_as_tp: bool = Field(
         default=False,
         description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",
@@ -190,6 +203,13 @@ class Offloading(Sourced):
     gradients: bool = Field(
         description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
     )
+    copies: ParameterBytes | None = Field(
+        default=None, description="Bytes of a parameter on the host beside its states, its sum of gradients and weights"
+    )
+    pinned: bool = Field(
+        default=False,
+        description="Whether weights, gradients and copies lie in pinned memory, whose blocks are powers of two",
+    )
     parameters_alone: bool = Field(
         default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
     )
@@ -217,6 +237,9 @@ class Buckets(Sourced):
         default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
     )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
+    live_sharded: NonNegative | None = Field(
+        default=None, description="The same under zero 3, where it differs: what is gathered there is no bucket"
+    )
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
     gathered: SomeParameters | None = Field(
         default=None,

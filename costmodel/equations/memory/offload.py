@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from costmodel.equations.kernels.flop import FLOP_PER_MAC
@@ -42,6 +44,21 @@ def paged_bytes(amount: Number, allowance: Number, pageable: Number, page: Numbe
     [0.0, 1000000000.0, 15000000000.0]
     """
     return np.minimum(pageable, np.ceil(np.maximum(amount - allowance, 0.0) / page) * page)
+
+
+@equation
+def pinned_bytes(amount: Number) -> Number:
+    """Host memory that buffers in pinned memory take, each rounded up to a power of two.
+
+    S / ln 2: the mean over sizes that are spread evenly on the scale of logarithms; of one buffer S to 2 S
+
+    amount S [B]: bytes of all buffers → bytes [B]
+    Source: pytorch-host-allocator CachingHostAllocator.h PowerOf2Ceil
+    Monotone: increasing in amount
+    >>> round(float(pinned_bytes(100.0)), 1)
+    144.3
+    """
+    return amount / math.log(2)
 
 
 @equation

@@ -360,9 +360,10 @@ def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
-    """The effect of a ZeRO stage on a single rank: copies of weights and of gradients, weights on the host."""
+    """The effect of a ZeRO stage on a single rank: copies of weights and gradients, weights on the host, its step."""
     states, on_host = inputs.stack.states, "parameters" in structure.offload
-    return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
+    copies = states.sharded_master and zero == 3, states.gradient_copies and zero >= 2
+    return *copies, on_host and zero == 3, states.freed_gradient and zero == 2
 
 
 def _same_split(inputs: TrainingInputs, block: Block) -> Mask:

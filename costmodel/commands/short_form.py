@@ -294,7 +294,7 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """A case of flags that say how it is laid out, with what they leave open as its software has it; else None."""
+    """A case of flags that state how it is laid out, with what they leave open as its software has it; else None."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption

@@ -120,8 +120,7 @@ def fetch_operations(matrices: Number, fetched: Number) -> Number:
 
     m f
 
-    matrices m: matrices of the experts of a layer · fetched f: operations of one
-    → operations
+    matrices m: matrices of the experts of a layer · fetched f: operations of one → operations
     Source: deepspeed partitioned_param_coordinator.py fetch_sub_module, release_sub_module
     Monotone: increasing in matrices, fetched
     >>> fetch_operations(384.0, 20.0)

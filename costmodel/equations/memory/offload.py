@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from costmodel.equations.kernels.flop import FLOP_PER_MAC
@@ -58,7 +56,7 @@ def pinned_bytes(amount: Number) -> Number:
     >>> round(float(pinned_bytes(100.0)), 1)
     144.3
     """
-    return amount / math.log(2)
+    return amount / np.log(2)
 
 
 @equation

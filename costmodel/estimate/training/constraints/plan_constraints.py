@@ -96,7 +96,7 @@ def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def axis_missing(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with an axis of parallelism that the stack's software has not; L033 has context parallelism."""
+    """Rows with an axis of parallelism that the stack's software lacks; L033 has context parallelism."""
     missing = (axis for axis in AXES if axis != "cp" and not inputs.stack.has(axis))
     return none(block) | any_of(np.asarray(getattr(block, axis) > 1) for axis in missing)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
-_JOB, _MACHINE, _SERVING, _KEYS = "Job", "Machine", "Serving", KEYS_PANEL
+_JOB, _MACHINE, _SERVING, _RL, _KEYS = "Job", "Machine", "Serving", "Reinforcement learning", KEYS_PANEL
 
 
 def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
@@ -43,8 +43,8 @@ RateOption = Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive
 ConcurrencyOption = Annotated[
     str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
 ]
-PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")]
-AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")]
+PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt; of RL too", "COUNT")]
+AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL too", "COUNT")]
 
 
 @record
@@ -117,9 +117,9 @@ class Question:
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""
         from costmodel.explore.node_of_gpu import values_of_gpus
-        from costmodel.explore.workload_flags import STATED
+        from costmodel.explore.workload_flags import FLAGS
 
-        keys = {name: path for flags in STATED.values() for name, path in flags.keys.items()}
+        keys = {name: path for flags in FLAGS.values() for name, path in flags.keys.items()}
         found = []
         for fault in error.faults:
             name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
@@ -271,6 +271,15 @@ def _flags(
     ] = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
+    rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm, for an iteration of RL", "grpo|ppo|dapo|rloo|dpo")] = None,
+    prompts: Annotated[str | None, _flag(_RL, "prompts", "Prompts of an iteration", "COUNT")] = None,
+    samples: Annotated[str | None, _flag(_RL, "samples", "Answers to each prompt", "COUNT")] = None,
+    trainer: Annotated[
+        str | None, _flag(_RL, "trainer", "Software that trains, within --stack", "NAME", completion.stacks)
+    ] = None,
+    rollout: Annotated[
+        str | None, _flag(_RL, "rollout", "Engine that generates, within --stack", "NAME", completion.stacks)
+    ] = None,
     dtype: Annotated[
         str | None, _flag(_JOB, "dtype", "Data type of matmul inputs", "bf16|…", completion.precisions)
     ] = None,

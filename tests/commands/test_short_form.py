@@ -17,11 +17,12 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
-from costmodel.explore.workload_flags import SERVING, TRAINING, keys_of
+from costmodel.explore.workload_flags import FLAGS, keys_of
 from costmodel.report.terminal.style.next_command import command
 
 Faults = Callable[[Any], Any]
@@ -135,8 +136,8 @@ def test_a_fault_writes_nothing(run: Any, tmp_path: Path) -> None:
 
 def test_every_flag_sets_a_key_of_the_scenario() -> None:
     fields = set(ScenarioFlags.__dataclass_fields__)
-    assert fields == {*TRAINING, *SERVING, "gpu", "gpus"}
-    for kind, document in (("training", Scenario), ("serving", ServingScenario)):
+    assert fields == {*(name for flags in FLAGS.values() for name in flags.keys), "gpu", "gpus"}
+    for kind, document in (("training", Scenario), ("serving", ServingScenario), ("rl", RlScenario)):
         assert all(key_of(document, path) is not None for path in keys_of(kind).values())
 
 
@@ -410,7 +411,7 @@ def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
     assert shown.code == 0
     assert "assumed plan tp " in shown.out
     assert "the best plan in costmodel search, with the engine's token budget" in shown.out
-    assert "assumed stack vllm: the default engine; --stack names another" in shown.out
+    assert "assumed stack vllm: the default; --stack names another" in shown.out
 
 
 def test_a_written_scenario_that_serves_answers_alike(run: Any, tmp_path: Path) -> None:
@@ -573,10 +574,13 @@ def test_flags_of_diff_change_the_second_side(run: Any, faults: Faults) -> None:
     assert found.code == "C013"
 
 
+HEADS = ["Arguments", "Job", "Machine", "Serving", "Reinforcement learning", "Any key of the scenario", "Output"]
+
+
 def test_the_help_has_its_options_in_groups(run: Any) -> None:
     lines = run("estimate", "--help").out.splitlines()
     headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
-    assert headings[-6:] == ["Arguments", "Job", "Machine", "Serving", "Any key of the scenario", "Output"]
+    assert headings[-7:] == HEADS
 
 
 def test_flags_beside_a_scenario_of_reinforcement_learning(run: Any, faults: Callable[[Any], Any]) -> None:

@@ -56,7 +56,7 @@ def pinned_bytes(amount: Number) -> Number:
     >>> round(float(pinned_bytes(100.0)), 1)
     144.3
     """
-    return amount / np.log(2)
+    return amount / float(np.log(2))
 
 
 @equation

@@ -100,8 +100,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests come to stay: looking for garbage among them would take a third of the time."""
+    """Thousands of tests come to stay: looking for garbage among them would take a third of the time.
+
+    While they run it is looked for as seldom as by the command line.
+    """
     gc.disable()
+    gc.set_threshold(200_000)
     try:
         return (yield)
     finally:

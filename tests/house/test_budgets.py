@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_200,
     "equations/serving": 3_000,
     "estimate": 7_650,
-    "estimate/serving": 8_200,
+    "estimate/serving": 8_250,
     "estimate/training": 7_750,
     "evidence": 7_150,
     "exchange": 5_100,

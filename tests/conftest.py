@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer.main
+from hypothesis import HealthCheck, settings
 from replies import REPLIES
 
 from costmodel.commands.start import main
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")  # on a busy machine a slow example is no fault
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -43,6 +43,11 @@ def explain_plan(case: LoadedScenario) -> Reply:
     )
 
 
+def usual_plan(case: LoadedScenario) -> str:
+    """None: what flags leave open is searched."""
+    return ""
+
+
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best split of a search, and where it is from."""
     from costmodel.explore.kept_answers import rl_settings

@@ -87,6 +87,11 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(ServiceWords(found), asked)
 
 
+def usual_plan(case: LoadedScenario) -> str:
+    """None: what flags leave open is searched."""
+    return ""
+
+
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best layout of a search, and where it is from."""
     from costmodel.explore.serving.best_layout import best_layout

@@ -135,7 +135,7 @@ def test_every_figure_leads_back_to_what_it_was_made_of(run: Any) -> None:
     assert tree["value"] == plan["iteration_time_s"]
     assert tree["value"] == pytest.approx(sum(part["value"] for part in tree["inputs"]))
     assert [part["name"] for part in tree["inputs"]] == ["generation", "old_log_probabilities", "reference_time",
-                                                          "update_time", "weight_sync"]  # fmt: skip
+                                                          "update_time", "switch", "weight_sync"]  # fmt: skip
     peak = json_of(run, "explain", NAME, "memory_peak")
     assert peak["value"] == plan["memory_peak_bytes"]
     assert sum(part["value"] for part in peak["inputs"]) == pytest.approx(peak["value"])

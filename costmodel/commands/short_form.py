@@ -162,7 +162,7 @@ class Question:
         case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
         case = preferring(case, None if self.flags.get("safe") == OFF else SAFE)
         if planned and self.scenario is None and "plan" not in case.original:
-            case = with_best_plan(case)
+            case = with_usual_plan(case) or with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
@@ -300,6 +300,22 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
     from costmodel.commands.by_workload import commands_of
 
     return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
+
+
+def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
+    """A case of flags that state how it is laid out, with what they leave open as its software has it; else None."""
+    from costmodel.commands.by_workload import commands_of
+    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.schemas.default_values import Assumption
+
+    origin = commands_of(case).usual_plan(case)
+    if not origin:
+        return None
+    planned = case if case.scenario.plan is not None else vary_any(case, ["plan={}"])
+    left = Assumption("plan", "keys that are not set", f"{origin}, as in a scenario; costmodel search ranks plans")
+    return replace(
+        planned, assignments=case.assignments, asked=replace(case.asked, assumed=(*case.asked.assumed, left))
+    )
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:

@@ -8,9 +8,10 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.workload_flags import flags_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place
@@ -45,6 +46,12 @@ def default_stack(kind: str, changes: Iterable[Assignment]) -> list[Assumption]:
     if maker not in _STACKS:
         return []
     return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
+
+
+def usual_stack(case: ResolvedScenario) -> str:
+    """The training software that flags take where none is named, on accelerators of that maker."""
+    usual = str(Scenario.model_fields["stack"].default)
+    return _STACKS.get(case.accelerator.vendor, usual)
 
 
 def _maker(changed: dict[str, str]) -> str:

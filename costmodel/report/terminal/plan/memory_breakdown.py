@@ -15,6 +15,7 @@ from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.memory.memory_band import host_band
 from costmodel.estimate.training.memory.rank_states import kept_gradient
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
@@ -77,7 +78,9 @@ def _host(answer: Answer) -> list[Text]:
     share, held = percent(costs["host_share"]), "what it has"
     if where == "cpu" and answer.inputs.case.node.memory is None:
         held = f"{gib(answer.inputs.host.capacity)} GiB (assumed)"
-    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}")]
+    low, high = (float(np.max(end)) for end in host_band(answer.inputs, costs["host_memory"]))
+    band = f"; {BAND} {gib(low)} – {gib(high)} GiB"
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}{band}")]
 
 
 def _room(answer: Answer) -> Text:

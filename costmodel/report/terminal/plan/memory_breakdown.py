@@ -26,7 +26,7 @@ from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedg
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import job_lines, read_from
+from costmodel.report.terminal.style.head import job_lines, named_models, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, styled
@@ -111,6 +111,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> AnswerDocument:
         styled(f"{name}: {count}; weights and AdamW states alone", HEAD),
         *_active(facts),
         *read_from(facts.foreign),
+        *named_models(facts.hub),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
     ]
     stages = {f"zero {stage}, dp {dp:.0f}": (dp, stage) for dp, stage in facts.recipes[0].kept if stage}

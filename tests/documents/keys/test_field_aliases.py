@@ -162,7 +162,7 @@ KEPT = {
 OTHERS = {
     "Qwen/Qwen2.5-Omni-7B": "qwen-2.5-7b",
     "google/gemma-3-270m-it": "gemma-3-27b",
-    "deepseek-ai/DeepSeek-V2-Lite": "deepseek-v2",
+    "deepseek-ai/DeepSeek-V2-Small": "deepseek-v2",
     "nobody/nothing-of-the-kind": "",
 }
 

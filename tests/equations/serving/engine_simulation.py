@@ -36,6 +36,8 @@ class Engine:
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
     slots: float = math.inf  # requests that it holds at most
+    launch_time: float = 0.0  # that the prompts of a step add to it at least
+    poll: int = 1  # steps between two looks for requests
     chunked: bool = True  # whether a step takes a part of a prompt; else prompts wait for a step that holds all of them
 
 
@@ -167,7 +169,8 @@ class _Run:
             while self.arrived < len(self.arrivals) and self.arrivals[self.arrived] <= self.clock:
                 self.waiting.append(self.arrived)
                 self.arrived += 1
-            if self.waiting and len(self.ends) < self.engine.slots:
+            looks = not self.ends or self.step % self.engine.poll == 0
+            if self.waiting and looks and len(self.ends) < self.engine.slots:
                 self._mixed_step()
             elif self.ends:
                 self._decode_steps()
@@ -189,6 +192,8 @@ class _Run:
         """All steps alike up to the next arrival or the next end."""
         time = self.engine.base_time + self.engine.sequence_time * len(self.ends)
         steps = self.ends[0][0] - self.step
+        if self.engine.poll > 1:
+            steps = min(steps, self.engine.poll - self.step % self.engine.poll)
         if self.arrived < len(self.arrivals) and len(self.ends) < self.engine.slots:
             steps = min(steps, max(1, math.ceil((self.arrivals[self.arrived] - self.clock) / time)))
         self._advance(time, steps)
@@ -207,7 +212,8 @@ class _Run:
             if self.left[request] == 0:
                 finished.append(self.waiting.popleft())
         engine = self.engine
-        time = engine.base_time + engine.sequence_time * len(self.ends) + engine.prompt_token_time * carried
+        added = max(engine.prompt_token_time * carried, engine.launch_time)
+        time = engine.base_time + engine.sequence_time * len(self.ends) + added
         self._advance(time, 1)
         for request in finished:
             self.first[request] = self.clock

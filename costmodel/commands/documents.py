@@ -35,6 +35,14 @@ class DocumentGroup(StrEnum):
     FORMATS = "formats"
 
 
+class StartOf(StrEnum):
+    """Workloads that a scenario to start from is of."""
+
+    TRAINING = "training"
+    SERVING = "serving"
+    RL = "rl"
+
+
 class DocumentKind(StrEnum):
     """Kinds of documents, each with a schema."""
 
@@ -214,23 +222,29 @@ def show(
     return Reply(lambda: report.documents(found), lambda: report.documents_json(found))
 
 
-_START = "quickstart"
+_START = {
+    StartOf.TRAINING: "quickstart",
+    StartOf.SERVING: "serve-llama-3.1-70b",
+    StartOf.RL: "grpo-qwen-2.5-7b-64",
+}
 
 
 @answering_document
-def init() -> Reply:
+def init(
+    workload: Annotated[StartOf, typer.Option("--kind", help="Workload of the scenario")] = StartOf.TRAINING,
+) -> Reply:
     """Print a commented scenario to start from; it runs unchanged.
 
     Examples:
-      costmodel init
       costmodel init > mine.yaml
+      costmodel init --kind rl > mine.yaml
 
     Next: costmodel search mine.yaml
     """
     from costmodel.documents.reader.find_documents import text_of
     from costmodel.report.terminal.documents import documents as report
 
-    ((kind, file, text),) = text_of(_START)
+    ((kind, file, text),) = text_of(_START[workload])
     _, _, rest = text.partition("\n")  # the first line leads to the schema beside the shipped file
     found = [(kind, file, rest)]
     return Reply(lambda: report.documents(found), lambda: report.documents_json(found))

@@ -216,9 +216,10 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
 
 def _workload(words: Sequence[str]) -> str:
     """The workload that a flag among the words is of alone; empty where any may be meant."""
-    from costmodel.explore.workload_flags import of_serving_alone
+    from costmodel.explore.workload_flags import of_one_kind
 
-    return "serving" if of_serving_alone([word.removeprefix("--") for word in words if word.startswith("--")]) else ""
+    found = of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])
+    return next(iter(found.values()), "")
 
 
 def _flag_of(key: str) -> str:

@@ -79,12 +79,22 @@ def report(case: LoadedScenario) -> dict[str, Form]:
     return {"html": html_form(page), "markdown": text}
 
 
+def usual_plan(case: LoadedScenario) -> str:
+    """None: what flags leave open is searched."""
+    return ""
+
+
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """None: no flags describe reinforcement learning."""
-    return None
+    """What sets the best split of a search, and where it is from."""
+    from costmodel.explore.kept_answers import rl_settings
+    from costmodel.explore.rl.search_splits import best_answer
+
+    found = best_answer(reinforced(case))
+    which = "the best plan" if found.works else "the plan nearest to the limits"
+    return rl_settings(found), f"{which} in costmodel search"
 
 
-PLANS_AHEAD = False
+PLANS_AHEAD = True
 WITHOUT = {
     "pipeline": (
         "an iteration has several phases in turn; stages are those of its trainer alone",

@@ -130,6 +130,11 @@ def report(case: LoadedScenario) -> dict[str, Form]:
     return {"html": html_form(page), "markdown": text}
 
 
+def usual_plan(case: LoadedScenario) -> str:
+    """None: what flags leave open is searched."""
+    return ""
+
+
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best layout of a search, and where it is from."""
     from costmodel.explore.serving.best_layout import best_layout

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
-_JOB, _MACHINE, _SERVING, _KEYS = "Job", "Machine", "Serving", KEYS_PANEL
+_JOB, _MACHINE, _SERVING, _RL, _KEYS = "Job", "Machine", "Serving", "Reinforcement learning", KEYS_PANEL
 
 
 def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
@@ -43,8 +43,8 @@ RateOption = Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive
 ConcurrencyOption = Annotated[
     str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
 ]
-PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt", "COUNT")]
-AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer", "COUNT")]
+PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt; of RL too", "COUNT")]
+AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL too", "COUNT")]
 
 
 @record
@@ -117,9 +117,9 @@ class Question:
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
         """The same faults; one of a flag with several values has the option that takes these as its remedy."""
         from costmodel.explore.node_of_gpu import values_of_gpus
-        from costmodel.explore.workload_flags import STATED
+        from costmodel.explore.workload_flags import FLAGS
 
-        keys = {name: path for flags in STATED.values() for name, path in flags.keys.items()}
+        keys = {name: path for flags in FLAGS.values() for name, path in flags.keys.items()}
         found = []
         for fault in error.faults:
             name, _, values = ("" if fault.place is None else fault.place.text).removeprefix("--").partition(" ")
@@ -162,7 +162,7 @@ class Question:
         case = load_any(self.scenario or "", self.assignments) if named else self._of_flags(varied)
         case = preferring(case, None if self.flags.get("safe") == OFF else SAFE)
         if planned and self.scenario is None and "plan" not in case.original:
-            case = with_best_plan(case)
+            case = with_usual_plan(case) or with_best_plan(case)
         return case if self.write is None else write_scenario(case, self.write)
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
@@ -271,6 +271,15 @@ def _flags(
     ] = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
+    rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm, for an iteration of RL", "grpo|ppo|dapo|rloo|dpo")] = None,
+    prompts: Annotated[str | None, _flag(_RL, "prompts", "Prompts of an iteration", "COUNT")] = None,
+    samples: Annotated[str | None, _flag(_RL, "samples", "Answers to each prompt", "COUNT")] = None,
+    trainer: Annotated[
+        str | None, _flag(_RL, "trainer", "Software that trains, within --stack", "NAME", completion.stacks)
+    ] = None,
+    rollout: Annotated[
+        str | None, _flag(_RL, "rollout", "Engine that generates, within --stack", "NAME", completion.stacks)
+    ] = None,
     dtype: Annotated[
         str | None, _flag(_JOB, "dtype", "Data type of matmul inputs", "bf16|…", completion.precisions)
     ] = None,
@@ -291,6 +300,22 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
     from costmodel.commands.by_workload import commands_of
 
     return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
+
+
+def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
+    """A case of flags that state how it is laid out, with what they leave open as its software has it; else None."""
+    from costmodel.commands.by_workload import commands_of
+    from costmodel.documents.reader.override_case import vary_any
+    from costmodel.documents.schemas.default_values import Assumption
+
+    origin = commands_of(case).usual_plan(case)
+    if not origin:
+        return None
+    planned = case if case.scenario.plan is not None else vary_any(case, ["plan={}"])
+    left = Assumption("plan", "keys that are not set", f"{origin}, as in a scenario; costmodel search ranks plans")
+    return replace(
+        planned, assignments=case.assignments, asked=replace(case.asked, assumed=(*case.asked.assumed, left))
+    )
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:

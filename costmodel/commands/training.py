@@ -114,6 +114,15 @@ def report(case: LoadedScenario) -> dict[str, Form]:
     return {"html": html_form(page), "markdown": text}
 
 
+def usual_plan(case: LoadedScenario) -> str:
+    """The stack's defaults, once a key of the plan is set or another stack than the usual one is named."""
+    from costmodel.explore.flag_defaults import usual_stack
+
+    held = training(case)
+    chosen = held.scenario.plan is not None or held.stack.name != usual_stack(held)
+    return f"defaults of stacks/{held.stack.name}" if chosen else ""
+
+
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
     from costmodel.estimate.shared.reasons import REFUSALS

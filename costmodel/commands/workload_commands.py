@@ -133,6 +133,9 @@ class WorkloadCommands(Protocol):
     def PLANS_AHEAD(self) -> bool:  # noqa: N802
         """Whether questions about one plan need it in the scenario, since their answer does not search it itself."""
 
+    def usual_plan(self, case: LoadedScenario) -> str:
+        """Where keys of the plan that flags leave open are from, if --set gives some of them; else empty."""
+
     def best_plan(self, case: LoadedScenario) -> tuple[dict[str, str], str] | None:
         """What sets the best plan of a search or else the nearest to fit, and where it is from; None where none is
         valid, and the answer gives the reason.

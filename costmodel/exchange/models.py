@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from costmodel.documents.reader.foreign_readers import FILE, Foreign
+from costmodel.documents.reader.foreign_readers import FILE, Foreign, file_beside
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.text.files import file_text
 from costmodel.exchange.detect import detected
 from costmodel.exchange.huggingface import read_config
 from costmodel.exchange.imported import Imported, Loss
@@ -27,11 +28,17 @@ def read_model(text: str, file: str) -> Foreign:
 def imported_model(text: str, file: str) -> Imported:
     """The model document of a file; a fault names the format where it is another one."""
     try:
-        return read_config(text, file, name_of(file))
+        return read_config(text, file, name_of(file), beside=_settings_beside(file))
     except CostModelError as error:
         if {fault.code for fault in error.faults} == {"X001"}:
             detected(text, file)
         raise
+
+
+def _settings_beside(file: str) -> tuple[str, str] | None:
+    """Text and name of the file beside a config.json that states how the checkpoint was quantised, if there is one."""
+    path = file_beside(Path(file))
+    return None if path is None else (file_text(str(path)), str(path))
 
 
 def name_of(file: str) -> str:

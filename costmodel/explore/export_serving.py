@@ -215,7 +215,7 @@ def _settled_types(case: ServingCase) -> Serving:
 
 def _widens(case: ServingCase) -> bool:
     """Whether engine and accelerator lack products in the type of the model's checkpoint."""
-    recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name, "").precision or "")
+    recipe = RECIPES.get(types_of_checkpoint(case.model, case.model.name).precision or "")
     return recipe is not None and not multiplies(case, recipe)
 
 

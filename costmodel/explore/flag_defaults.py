@@ -8,8 +8,10 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
+from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.scenario import Scenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.workload_flags import flags_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place
@@ -17,24 +19,39 @@ from costmodel.ground.units import counted
 
 # Training software by the maker of the accelerator, where the default of a scenario is not described on it.
 _STACKS = {"Google": "maxtext-tpu", "AWS": "neuronx-distributed", "Intel": "megatron-deepspeed-gaudi"}
+_OF_PAIRS = "trl"  # the default for RL offers no dpo
 DEFAULT_SEQUENCE = 4096.0  # tokens, or the longest of the model
 DEFAULT_BATCH = 4 * 2**20  # tokens
-_FIXED = {  # whatever the model, with the flag of each: lengths in tokens, as of the shipped scenario that serves
+LIMIT = "workload.response.limit"
+_FIXED: dict[str, tuple[int | str, str]] = {  # whatever the model, with the flag of each; as of the shipped scenarios
     "workload.prompt": (2048, "default; --prompt sets it"),
     "workload.output": (512, "default; --answer sets it"),
     "workload.concurrency": (1, "one request at a time; --rate or --concurrency sets the load"),
+    "workload.algorithm": ("grpo", "default; --rl sets it"),
+    "workload.prompts": (512, "of an iteration, default; --prompts sets it"),
+    "workload.samples": (16, "answers to a prompt, default; --samples sets it"),
+    "workload.response.mean": (4096, "default; --answer sets it"),
 }
+_TAIL = 4.0  # times the mean: 1.7 % of log-normal lengths with the default spread of 95 % are longer, and are cut
 _ROOM = 2.0  # memory of the default machine over those bytes
 
 
 def default_stack(kind: str, changes: Iterable[Assignment]) -> list[Assumption]:
-    """The engine, or the training software of accelerators on which the usual one is not described."""
-    if engine := flags_of(kind).engine:
-        return [Assumption("stack", engine, "the default engine; --stack names another")]
-    maker = _maker({change.path: str(change.value) for change in changes})
+    """The usual software, or the training software of accelerators on which that of training is not described."""
+    changed = {change.path: str(change.value) for change in changes}
+    if usual := flags_of(kind).engine:
+        named = _OF_PAIRS if changed.get("workload.algorithm") == "dpo" else usual
+        return [Assumption("stack", named, "the default; --stack names another")]
+    maker = _maker(changed)
     if maker not in _STACKS:
         return []
     return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
+
+
+def usual_stack(case: ResolvedScenario) -> str:
+    """The training software that flags take where none is named, on accelerators of that maker."""
+    usual = str(Scenario.model_fields["stack"].default)
+    return _STACKS.get(case.accelerator.vendor, usual)
 
 
 def _maker(changed: dict[str, str]) -> str:
@@ -54,7 +71,12 @@ def default_assignment(path: str, value: Any) -> Assignment:
     return Assignment(path, place, value, place)
 
 
-def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int]]:
+def placeholder(path: str) -> int | str:
+    """A value with which a scenario can be read before its sizes are known."""
+    return 10**9 if path == LIMIT else _FIXED.get(path, (1, ""))[0]
+
+
+def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[Assumption, int | str]]:
     """Each of these sizes with its reason; those that others follow from come first."""
     paths, longest = set(paths), float(case.model.max_sequence)
     if "cluster.nodes" in paths:
@@ -62,6 +84,8 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
     for path, (usual, origin) in _FIXED.items():
         if path in paths:
             yield _default_size(path, usual, origin)
+    if LIMIT in paths:
+        yield _default_size(LIMIT, *_longest_answer(reinforced(case), longest))
     sequence = min(DEFAULT_SEQUENCE, longest)
     if "workload.sequence" in paths:
         why = "default" if sequence == DEFAULT_SEQUENCE else "the longest of the model"
@@ -73,8 +97,17 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
         yield _default_size("workload.global_batch", batch, f"{counted(DEFAULT_BATCH)} tokens; --batch sets it")
 
 
-def _default_size(path: str, value: int, origin: str) -> tuple[Assumption, int]:
-    return Assumption(path, counted(value), origin), value
+def _longest_answer(case: RlCase, longest: float) -> tuple[int, str]:
+    """Tokens at which answers are cut: a multiple of the mean, or what the model takes beside the prompt."""
+    workload = case.scenario.workload
+    mean, room = float(workload.response.mean), longest - float(workload.prompt)
+    many = max(mean, min(_TAIL * mean, room))
+    why = f"{_TAIL:g} × the mean" if many == _TAIL * mean else "the longest of the model, with the prompt"
+    return int(many), f"{why}; --set {LIMIT}=… sets it"
+
+
+def _default_size(path: str, value: int | str, origin: str) -> tuple[Assumption, int | str]:
+    return Assumption(path, value if isinstance(value, str) else counted(value), origin), value
 
 
 def _default_nodes(case: LoadedScenario) -> tuple[int, str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.hub_names import is_hub_name, shape_of
+from costmodel.documents.reader.hub_names import nearest_shapes
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Model
@@ -19,7 +20,6 @@ from costmodel.exchange.models import imported_model
 from costmodel.exchange.serving.commands import TRT_LLM
 from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command
 from costmodel.exchange.serving.settle_serving import settled_serving
-from costmodel.exchange.serving.types import without_ending
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.import_layers import OpenedFile, config_origin, facts_of, given_beside, with_model, with_named
@@ -84,14 +84,13 @@ def _settled(layers: list[Layer], files: Sequence[OpenedFile], written: Imported
         shape: Model = DocumentReader().checked("model", written.document, config)
         return with_model(settled_serving(layers, file, shape), written)
     model, shipped, missing = _of_library(stated)
-    if model is None:
-        for layer in layers:
+    for layer in layers:
+        if model is None:
             layer.facts.pop("model", None)
-    elif stated is not None and without_ending(str(stated.value)) != stated.value:
-        for layer in layers:
-            if "model" in layer.facts:  # a name that states types too: the library has its shape
-                layer.facts["model"] = layer.facts["model"]._replace(value=shipped)
-    found = settled_serving(layers, file, model, shipped, "" if stated is None else str(stated.value))
+        elif (named := layer.facts.get("model")) is not None and named.value != shipped:
+            words = f"{named.origin.text}: {name_words(str(named.value), shipped)}"
+            layer.facts["model"] = named._replace(origin=named.origin._replace(text=words))
+    found = settled_serving(layers, file, model, shipped)
     if missing is not None:
         other = [fault for fault in found.missing if "the model" not in fault.sentence]
         found = replace(found, missing=(missing, *other))
@@ -109,12 +108,13 @@ def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | 
         return None, "", None
     name = str(stated.value)
     try:
-        known = shape_of(without_ending(name), names("model")) if is_hub_name(name) else name
-        return read("model", known or name), Path(find("model", known or name)).stem, None
+        return read("model", name), Path(find("model", name)).stem, None
     except CostModelError as error:
         if {fault.code for fault in error.faults} - {"D001", "D009"}:
             raise
-        hint = "add its config.json, or --set model=NAME with one of costmodel list models"
+        near = nearest_shapes(name, names("model"))
+        hint = f"add its config.json, or --set model={near[0] if near else 'NAME'}"
+        hint += f"; near are {', '.join(near)}" if near else " with one of costmodel list models"
         sentence = f"the model {shown(name[:80])} is none of the library"
         return None, "", Fault("X002", sentence, stated.place or Place(""), hint)
 

@@ -19,20 +19,17 @@ from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.reader.load_scenario import any_from, scenario_tree
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
-from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack
+from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, placeholder
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.explore.workload_flags import (
     FLAGS,
     LOADS,
     OFF,
-    SERVING,
-    STATED,
-    TRAINING,
     flags_of,
     keys_of,
-    of_serving_alone,
+    kind_by_flags,
+    of_one_kind,
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
@@ -62,6 +59,11 @@ class ScenarioFlags:
     users: str | None = None
     prompt: str | None = None
     answer: str | None = None
+    rl: str | None = None
+    prompts: str | None = None
+    samples: str | None = None
+    trainer: str | None = None
+    rollout: str | None = None
     dtype: str | None = None
     stack: str | None = None
     price: str | None = None
@@ -87,8 +89,8 @@ def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Itera
 def loaded_of_flags(
     scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = (), varied: Collection[str] = ()
 ) -> LoadedScenario:
-    """A scenario of any workload with flags in the place of its keys, or of flags alone: these are of serving where
-    one of them is of serving alone.
+    """A scenario of any workload with flags in the place of its keys, or of flags alone: these are of the first
+    workload that has all of them.
 
     Where a key is set with --set too, that value counts and the case remarks it.
 
@@ -115,7 +117,7 @@ def loaded_of_flags(
         assumed.insert(0, Assumption("workload.kind", kind, "--stack vllm, or --rate, asks for serving"))
     if scenario is None and flags.stack is None and "stack" not in set_here:
         software = default_stack(kind, changes)
-        changes += [default_assignment("stack", item.value) for item in software]
+        changes[:0] = [default_assignment("stack", item.value) for item in software]  # before what sets a part of it
         assumed += software
     if isinstance(tree, dict):
         changes = [*_without_other_loads(tree, changes), *changes]
@@ -156,28 +158,39 @@ def _overruled(flag: str, paths: set[str]) -> bool:
 def _kind_set(assignments: Iterable[str]) -> str:
     """The workload that --set names, of those that flags stand for."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
-    if given and given[-1] not in STATED:
-        hint = f"flags stand for {' or '.join(STATED)}; costmodel list scenarios shows those of other workloads"
+    if given and given[-1] not in FLAGS:
+        hint = f"flags stand for {', '.join(FLAGS)}"
         sentence = f"a scenario is needed with --set workload.kind={given[-1]}"
         raise fail("C030", sentence, Place(COMMAND_LINE), hint)
     return given[-1] if given else ""
 
 
 def kind_of(flags: ScenarioFlags) -> str:
-    """What flags alone are of: serving where one of them is of serving alone, or where --stack names an engine."""
-    if of_serving_alone(flags.given):
-        return "serving"
+    """What flags alone are of: the workload of the software that --stack names, if it has them all; else the first that
+    has; else that of a flag which no other has.
+    """
+    software = _kind_of_stack(flags.stack)
+    if software and all(name in {*keys_of(software), "gpu", "gpus"} for name in flags.given):
+        return software
+    alone = of_one_kind(flags.given)
+    return kind_by_flags(flags.given) or next((kind for kind in reversed(FLAGS) if kind in alone.values()), "training")
+
+
+def _kind_of_stack(name: str | None) -> str:
+    """The workload of software; none where none is named, or its document cannot be read."""
+    if name is None:
+        return ""
     try:
-        engine = flags.stack is not None and isinstance(CachedReader().document("stack", flags.stack), Engine)
+        found = CachedReader().document("stack", name)
     except CostModelError:  # the scenario's reader reports the place
-        engine = False
-    return "serving" if engine and not {*flags.given} & {"sequence", "batch"} else "training"
+        return ""
+    return str(getattr(found, "kind", "training"))
 
 
 def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
-    """Whether neither flags nor keys that are set are of training or of serving alone."""
-    decisive = TRAINING ^ SERVING | {"stack"}
-    return decisive.isdisjoint(flags.given) and not any(
+    """Whether neither flags nor keys that are set are of some workloads alone."""
+    shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values())) - {"stack"}
+    return {*flags.given} <= {*shared, "gpu", "gpus"} and not any(
         path.startswith(("workload.", "stack", "limits.", "optimizer")) for path in set_here
     )
 
@@ -188,9 +201,9 @@ def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
     strange = [f"--{name}" for name in flags.given if name not in {*own.keys, "gpu", "gpus"}]
     if not strange or kind not in FLAGS:
         return
-    why = ", ".join(f"--{name}" for name in of_serving_alone(flags.given))
+    why = ", ".join(f"--{name}" for name, one in of_one_kind(flags.given).items() if one == kind)
     belong = "belongs" if why.count("--") == 1 else "belong"
-    because = f"{why} {belong} to serving" if alone else f"the workload of the scenario is {kind}"
+    because = f"{why} {belong} to {kind}" if alone and why else f"the workload of the scenario is {kind}"
     raise fail("C030", f"{because}, which has no {' and no '.join(strange)}", Place(COMMAND_LINE), own.instead)
 
 
@@ -269,12 +282,14 @@ def _sizes(
     written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
     written |= {"cluster.nodes"} if written & {"cluster", "cluster.groups"} else set()
     open_sizes = [path for path in sizes if path not in written]
+    if any(_is_dpo(change) for change in changes):  # of which pairs are given
+        open_sizes = [path for path in open_sizes if path != "workload.samples"]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]
     wanted = flags.gpus is not None and set_here.isdisjoint(_SIZES)
     if not open_sizes and not wanted:
         return [], []
-    placeholders = [default_assignment(path, 1) for path in open_sizes]
+    placeholders = [default_assignment(path, placeholder(path)) for path in open_sizes]
     first = any_from(DocumentReader(), copied(tree), shown, (*changes, *placeholders))
     found = []
     if wanted and flags.gpus is not None:
@@ -283,6 +298,12 @@ def _sizes(
     left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
     assumed = list(default_sizes(first, left)) if left else []
     return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
+
+
+def _is_dpo(change: str | Assignment) -> bool:
+    if isinstance(change, str):
+        return change.replace(" ", "") == "workload.algorithm=dpo"
+    return change.path == "workload.algorithm" and change.value == "dpo"
 
 
 # --- what flags replace

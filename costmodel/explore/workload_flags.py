@@ -8,6 +8,14 @@ from costmodel.ground.record import record
 
 OFF = "off"  # of --safe: plans count whatever their chance
 LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
+RL_SIZES = (
+    "workload.algorithm",
+    "workload.prompts",
+    "workload.samples",
+    "workload.prompt",
+    "workload.response.mean",
+    "workload.response.limit",
+)
 _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": "assume.price"}
 
 
@@ -57,11 +65,25 @@ FLAGS = {
         held="weights in bf16",
     ),
     "rl": WorkloadFlags(
-        {**_COMMON, "safe": "limits.fit_chance.at_least"}, "--set reaches its keys: costmodel list keys"
+        {
+            **_COMMON,
+            "rl": "workload.algorithm",
+            "prompts": "workload.prompts",
+            "samples": "workload.samples",
+            "prompt": "workload.prompt",
+            "answer": "workload.response.mean",
+            "trainer": "stack.trainer",
+            "rollout": "stack.rollout",
+            "dtype": "workload.precision",
+            "safe": "limits.fit_chance.at_least",
+        },
+        "--prompts, --samples, --prompt and --answer are the sizes",
+        ("cluster.nodes", *RL_SIZES),
+        engine="verl",
+        parameter_bytes=2.0 + 4.0 + 4.0 + 8.0,
+        held="training states",
     ),
 }
-STATED = {kind: flags for kind, flags in FLAGS.items() if flags.sizes}  # which flags alone can state
-TRAINING, SERVING = (frozenset(FLAGS[kind].keys) for kind in ("training", "serving"))
 
 
 def flags_of(kind: str) -> WorkloadFlags:
@@ -74,6 +96,15 @@ def keys_of(kind: str) -> Mapping[str, str]:
     return flags_of(kind).keys
 
 
-def of_serving_alone(given: Collection[str]) -> list[str]:
-    """Flags among these that are of serving and not of training."""
-    return [name for name in given if name in SERVING - TRAINING]
+def of_one_kind(given: Collection[str]) -> dict[str, str]:
+    """The workload of every flag among these that one workload alone has."""
+    owners = {name: [kind for kind, flags in FLAGS.items() if name in flags.keys] for name in given}
+    return {name: kinds[0] for name, kinds in owners.items() if len(kinds) == 1}
+
+
+def kind_by_flags(given: Collection[str]) -> str:
+    """The first workload that has all of these flags, but for those of the machine, which all have; none if no one
+    does.
+    """
+    stated = [name for name in given if any(name in flags.keys for flags in FLAGS.values())]
+    return next((kind for kind, flags in FLAGS.items() if all(name in flags.keys for name in stated)), "")

@@ -17,11 +17,12 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.schema_paths import key_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.rl.rl_schema import RlScenario
 from costmodel.documents.schemas.scenario import Scenario
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.explore.short_form import ScenarioFlags, case_of_flags, loaded_of_flags
-from costmodel.explore.workload_flags import SERVING, TRAINING, keys_of
+from costmodel.explore.workload_flags import FLAGS, keys_of
 from costmodel.report.terminal.style.next_command import command
 
 Faults = Callable[[Any], Any]
@@ -31,6 +32,7 @@ WHOLE = (
     "--model", "llama-3.1-8b", "--node", "dgx-h200", "--gpus", "16", "--sequence", "4Ki", "--batch", "256",
     "--dtype", "fp8-cs", "--stack", "fsdp2", "--price", "3USD/GPU/h",
 )  # fmt: skip
+BARE = WHOLE[:10]
 SCENARIO = """schema: costmodel/scenario/v1
 title: the same
 model: llama-3.1-8b
@@ -62,24 +64,34 @@ def test_flags_answer_as_the_scenario_they_stand_for(run: Any, tmp_path: Path) -
 
 @pytest.mark.parametrize("command", ["estimate", "memory", "comm", "pipeline"])
 def test_one_plan_of_flags_is_the_best_of_their_search(command: str, run: Any) -> None:
-    best = plans(run("search", *WHOLE, "--top", "1", "--json"))[0]
-    settings = [
-        word
-        for key in ("tp", "pp", "vpp", "micro_batch", "zero", "recompute")
-        for word in ("--set", f"plan.{key}={best[key]}")
-    ]
-    chosen, stated = run(command, *WHOLE), run(command, *WHOLE, *settings)
+    best = plans(run("search", *BARE, "--top", "1", "--json"))[0]
+    chosen = run(command, *BARE)
+    words = next(line for line in chosen.out.splitlines() if line.startswith("assumed plan ")).split(": ")[0]
+    keys = [each.rsplit(" ", 1) for each in words.removeprefix("assumed plan ").split(" · ")]
+    assert [str(best[key]) for key, _ in keys] == [value for _, value in keys]
+    stated = run(command, *BARE, *(word for key, value in keys for word in ("--set", f"plan.{key}={value}")))
     assert "the best of" in chosen.out
     assert "costmodel search" in chosen.out
     unstated = [line for line in chosen.answer[1] if not line.startswith("assumed plan")]
     assert unstated == [line for line in stated.answer[1] if not line.startswith("assumed plan")]
 
 
-def test_keys_of_the_plan_that_set_gives_are_held(run: Any) -> None:
-    answer = json.loads(run("estimate", *WHOLE, "--set", "plan.tp=4", "--json").out)
-    best = plans(run("search", *WHOLE, "--set", "plan.tp=4", "--top", "1", "--json"))
-    assert answer["plans"][0]["tp"] == 4
-    assert answer["plans"][0]["step_time_s"] == best[0]["step_time_s"]
+@pytest.mark.parametrize("plan", [{}, {"tp": 4}, {"micro_batch": 2, "recompute": "selective"}], ids=str)
+def test_flags_that_say_how_it_is_laid_out_leave_the_rest_to_the_software(
+    plan: dict[str, Any], run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "same.yaml").write_text(SCENARIO + f"plan: {json.dumps(plan)}\n", "utf-8")
+    settings = [word for key, value in plan.items() for word in ("--set", f"plan.{key}={value}")]
+    of_flags = run("estimate", *WHOLE, *settings, "--json")
+    assert plans(of_flags) == plans(run("estimate", "same.yaml", "--json", cwd=tmp_path))
+    assert "defaults of stacks/fsdp2" in run("estimate", *WHOLE, *settings).out
+
+
+def test_a_key_of_the_plan_leaves_the_rest_to_the_usual_software_too(run: Any) -> None:
+    answer = json.loads(run("estimate", *BARE, "--set", "plan.tp=4", "--json").out)
+    assert {key: answer["plans"][0][key] for key in ("tp", "pp", "zero", "micro_batch")} == {
+        **{"tp": 4, "pp": 1, "zero": 1, "micro_batch": 1}
+    }
 
 
 def test_a_plan_that_cannot_be_is_refused_with_its_reason(run: Any) -> None:
@@ -124,8 +136,8 @@ def test_a_fault_writes_nothing(run: Any, tmp_path: Path) -> None:
 
 def test_every_flag_sets_a_key_of_the_scenario() -> None:
     fields = set(ScenarioFlags.__dataclass_fields__)
-    assert fields == {*TRAINING, *SERVING, "gpu", "gpus"}
-    for kind, document in (("training", Scenario), ("serving", ServingScenario)):
+    assert fields == {*(name for flags in FLAGS.values() for name in flags.keys), "gpu", "gpus"}
+    for kind, document in (("training", Scenario), ("serving", ServingScenario), ("rl", RlScenario)):
         assert all(key_of(document, path) is not None for path in keys_of(kind).values())
 
 
@@ -399,7 +411,7 @@ def test_one_plan_of_serving_flags_is_stated(command: str, run: Any) -> None:
     assert shown.code == 0
     assert "assumed plan tp " in shown.out
     assert "the best plan in costmodel search, with the engine's token budget" in shown.out
-    assert "assumed stack vllm: the default engine; --stack names another" in shown.out
+    assert "assumed stack vllm: the default; --stack names another" in shown.out
 
 
 def test_a_written_scenario_that_serves_answers_alike(run: Any, tmp_path: Path) -> None:
@@ -562,10 +574,13 @@ def test_flags_of_diff_change_the_second_side(run: Any, faults: Faults) -> None:
     assert found.code == "C013"
 
 
+HEADS = ["Arguments", "Job", "Machine", "Serving", "Reinforcement learning", "Any key of the scenario", "Output"]
+
+
 def test_the_help_has_its_options_in_groups(run: Any) -> None:
     lines = run("estimate", "--help").out.splitlines()
     headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
-    assert headings[-6:] == ["Arguments", "Job", "Machine", "Serving", "Any key of the scenario", "Output"]
+    assert headings[-7:] == HEADS
 
 
 def test_flags_beside_a_scenario_of_reinforcement_learning(run: Any, faults: Callable[[Any], Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,3 +130,57 @@ def test_software_without_fp32_keeps_its_states_in_bf16() -> None:
     given = [ask(asked, zero=0, micro_batch=1) for asked in (alone, mixed)]
     kept = [sum(line(each, name) for name in ("weights", "gradients", "optimizer")) for each in given]
     assert kept[1] == pytest.approx(2 * kept[0])
+
+
+def test_zero_3_steps_a_sub_group_at_a_time() -> None:
+    """Qwen2.5 32B, all weights trained on 8 A100-80GB over ZeRO-3: one user trains it, another runs out (xtuner 793).
+
+    Gradients of a shard have 16 bits, and a step makes an fp32 gradient and two roots of 1e9 parameters.
+    """
+    asked = inputs("qwen-2.5-32b", node="dgx-a100", sequence=1024, global_batch=16, stack="transformers-deepspeed")
+    given = ask(asked, **HOST)
+    shard = float(model_parameters(asked.model)) / 8
+    assert line(given, "gradients") == pytest.approx(2 * shard)
+    moment = sum(line(given, name) for name in ("gathered", "activations", "recompute", "logits", "update"))
+    assert moment == pytest.approx((4 + 2 * 4) * 1e9)
+    assert 0.05 < given.evaluation.costs.row()["fit_chance"] < 0.95
+    assert 76 < _gib(asked, **HOST) < 88
+    whole = ask(asked, **{**HOST, "zero": 2})  # of the shard, whose gradient of 16 bits is freed
+    moment = sum(line(whole, name) for name in ("gathered", "activations", "recompute", "logits", "update"))
+    assert moment + line(whole, "gradients") == pytest.approx((4 + 2 * 4) * shard)
+
+
+def test_a_small_shard_is_one_sub_group() -> None:
+    asked = inputs("qwen-2.5-0.5b", node="dgx-a100", sequence=16, global_batch=8, stack="transformers-deepspeed")
+    given = ask(asked, **HOST)
+    held = sum(line(given, name) for name in ("gathered", "activations", "recompute", "logits"))
+    assert line(given, "update") == pytest.approx(max(12 * float(model_parameters(asked.model)) / 8 - held, 0))
+
+
+def test_pinned_buffers_fill_a_host_of_600_gb() -> None:
+    """LLaMA 33B, all states on the host: 600 GB run out, 750 to 800 GB are used where it runs (DeepSpeed 3448)."""
+    asked = inputs("llama-33b", node="dgx-a100", sequence=2048, global_batch=8, stack="transformers-deepspeed")
+    plan = {**HOST, "offload": ["optimizer", "parameters"]}
+    parameters = float(model_parameters(asked.model))
+    held = ask(asked, **plan).evaluation.costs.row()["host_memory"]
+    buffers, states = 2 + 2 + 4, 4 + 4 + 4  # weights, sums of gradients and their fp32 copies; master and moments
+    assert held == pytest.approx((states + buffers / math.log(2)) * parameters)
+    assert 700e9 < held < 900e9
+    node = written_out("node", "dgx-a100", name="small", memory={"capacity": "600 GB", "bandwidth": "409.6 GB/s"})
+    small = ask(inputs("llama-33b", node=node, sequence=2048, global_batch=8, stack="transformers-deepspeed"), **plan)
+    assert "M003" in small.broken
+    assert small.evaluation.costs.row()["fit_chance"] < 0.3 < ask(asked, **plan).evaluation.costs.row()["fit_chance"]
+
+
+def test_experts_of_plain_transformers_are_gathered_one_by_one() -> None:
+    """Qwen3 30B A3B over ZeRO-3: 91 s a step on 16 A800 with one micro-batch (Qwen3 1278), 166 s on 8 H100 with four
+    (LLaMA-Factory 9374); transformers 5 packs experts in one tensor.
+    """
+    job = {"sequence": 8192, "stack": "transformers-deepspeed"}
+    slow = inputs("qwen-3-30b-a3b", node="dgx-a100", nodes=2, global_batch=16, **job)
+    quick = inputs("qwen-3-30b-a3b", node="dgx-h100", global_batch=32, **{**job, "sequence": 4096})
+    assert 45 < costs(slow, **HOST)["step_time"] < 180
+    assert costs(quick, **HOST)["step_time"] == pytest.approx(166, rel=0.25)
+    assert slow.stack.experts is not None
+    packed = slow.stack.model_copy(update={"experts": slow.stack.experts.model_copy(update={"looped": False})})
+    assert costs(replace(slow, stack=packed), **HOST)["step_time"] < 10

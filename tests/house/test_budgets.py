@@ -15,20 +15,20 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 450,  # the modules beside the folders
     "commands": 5_500,  # with what each workload answers, for the library too
-    "documents": 5_150,
-    "documents/schemas": 5_550,  # keys of launches, looks and steps of prompts
-    "equations": 8_150,
+    "documents": 5_300,  # with names of checkpoints
+    "documents/schemas": 5_600,  # with what software has and holds: axes, sub-groups, the host
+    "equations": 8_200,
     "equations/serving": 3_050,  # launches of prompts
     "estimate": 7_650,
-    "estimate/serving": 8_200,
+    "estimate/serving": 8_250,
     "estimate/training": 7_750,
     "evidence": 7_150,
-    "exchange": 4_850,
-    "exchange/huggingface": 4_100,
+    "exchange": 5_100,
+    "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/serving": 2_700,
     "exchange/training": 3_500,
-    "explore": 14_750,  # one search for every workload: its space, tally, variants and folder
+    "explore": 14_850,  # one search for every workload: its space, tally, variants and folder
     "explore/serving": 3_550,
     "ground": 1_950,
     "report": 1_700,  # with the document that all faces draw
@@ -50,7 +50,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.4, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(781, slack=10, target=200),
+    "files": Ceiling(786, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(21, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

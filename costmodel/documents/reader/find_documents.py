@@ -24,7 +24,7 @@ from costmodel.documents.reader.folders import (
     shown_file,
 )
 from costmodel.documents.reader.foreign_readers import file_in
-from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of, squeezed
+from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of, squeezed
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
@@ -44,7 +44,9 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
             raise _unknown(kind, name, place)
         return find(kind, _of_hub(name, place))
     if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
-        return file_in(kind, folder_of(place) / name)
+        path = file_in(kind, folder_of(place) / name)
+        shape = of_path(name, path) if kind == "model" else ""
+        return find(kind, shape) if shape else path
     for path in places(kind, name):
         if is_file(path):
             return path
@@ -53,13 +55,20 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
     raise _unknown(kind, name, place)
 
 
+def of_path(name: str, path: Path) -> str:
+    """The shipped model whose name a path ends with, where nothing stands at it; empty for any other."""
+    is_own = not is_path(name) or name.endswith(SUFFIXES) or path.exists()
+    return "" if is_own else shape_of(name, names("model"))
+
+
 def _of_hub(name: str, place: Place | None) -> str:
     """The shipped model that a name on the hub means, or a fault."""
     known = names("model")
     if shape := shape_of(name, known):
         return shape
-    close = nearest_shape(name, known)
-    hint = f"did you mean '{close}'? " if close else ""
+    close = [f"'{each}'" for each in nearest_shapes(name, known)]
+    meant = " or ".join(filter(None, (", ".join(close[:-1]), *close[-1:])))
+    hint = f"did you mean {meant}? " if meant else ""
     hint += "costmodel list models shows them all; costmodel show llama-3.1-8b > mine.yaml is one to change"
     sentence = f"no shipped model goes by {quoted_value(name)}, and Hugging Face's hub is not read"
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)

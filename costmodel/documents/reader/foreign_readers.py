@@ -16,6 +16,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.ground.record import record
 
 FILE = "config.json"  # what a folder of a model holds
+BESIDE = "hf_quant_config.json"  # how its checkpoint was quantised, of modelopt
 _OURS = re.compile(r'"schema"\s*:\s*"costmodel/([\w-]+)/')
 _OF_TRANSFORMERS = re.compile(r'"(architectures|model_type|transformers_version)"\s*:')
 
@@ -62,3 +63,9 @@ def kind_of_ours(text: str) -> str:
 def file_in(kind: str, path: Path) -> Path:
     """The file that a path names: of a folder where a model is expected, its config.json."""
     return path / FILE if kind in _READERS and path.is_dir() else path
+
+
+def file_beside(path: Path) -> Path | None:
+    """The file beside a config.json that states how its checkpoint was quantised; mostly there is none."""
+    beside = path.with_name(BESIDE) if path.name == FILE else None
+    return beside if beside is not None and beside.is_file() else None

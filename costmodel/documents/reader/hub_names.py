@@ -5,82 +5,104 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from costmodel.documents.keys.suggestions import holds, nearest
+from costmodel.documents.keys.suggestions import alike, holds
 from costmodel.documents.reader.folders import SUFFIXES
 
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-# What a name ends with that leaves the shape as it is.
-_ENDINGS = re.compile(r"(?:[-_](?:instruct|chat|base|hf|it|pt|bf16|fp16|fp8|nvfp4|original|deduped))+\Z")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.ASCII)
+# What a name ends with that leaves the shape as it is: a release, and how the weights are kept.
+_RELEASE = r"""
+instruct chat base hf it pt text original deduped thinking think reasoning exp preview speciale terminus latest qat
+sft dpo rl v\d+(?:\.\d+)? \d{4} \d{6} \d{8} \d\d-\d{4} \d{4}-\d\d(?:-\d\d)? \d+k 1m
+"""
+_KEPT = r"""
+bf16 fp16 fp8 fp4 nvfp4 mxfp4 nf4 int4 int8 w4a16 w8a8 w8a16 w4a4 w4afp8 awq gptq autoround 4bit 8bit i?q\d(?:_\w+)?
+128g block dynamic kv kv8 quantized unquantized mlx gguf bnb unsloth ud hybrid asym sym compressed tensors ptq
+"""
+_ENDING = re.compile(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT}'.split())})\Z")
+_AHEAD = re.compile(r"(?:(?:meta|nvidia|c4ai)-|[a-z-]+_)(?=.)")
+_CACHED = "models--"  # how the cache of the hub names the folder of a model
 # Names on the hub, without their owner, that are not those of the documents.
 _OTHERS = {
     "bloom": "bloom-176b",
     "bloom-7b1": "bloom-7.1b",
-    "c4ai-command-a-03-2025": "command-a",
-    "c4ai-command-r-plus": "command-r-plus",
-    "c4ai-command-r-v01": "command-r",
-    "c4ai-command-r7b-12-2024": "command-r7b",
+    "command-a-translate": "command-a",
+    "deepseek-coder-v2": "deepseek-v2",
+    "deepseek-prover-v2-671b": "deepseek-v3",
     "deepseek-r1": "deepseek-v3",
-    "deepseek-r1-0528": "deepseek-v3",
+    "deepseek-r1-0528-qwen3-8b": "qwen-3-8b",
     "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
     "deepseek-r1-distill-llama-8b": "llama-3.1-8b",
     "deepseek-r1-distill-qwen-14b": "qwen-2.5-14b",
     "deepseek-r1-distill-qwen-32b": "qwen-2.5-32b",
     "deepseek-r1-distill-qwen-7b": "qwen-2.5-7b",
-    "deepseek-r1-nvfp4": "deepseek-v3",
-    "deepseek-v3-0324": "deepseek-v3",
+    "deepseek-r1-zero": "deepseek-v3",
+    "deepseek-v2.5": "deepseek-v2",
     "deepseek-v3.1": "deepseek-v3",
-    "deepseek-v3.1-nvfp4": "deepseek-v3",
+    "devstral-small": "mistral-small-24b",
+    "devstral-small-2-24b": "mistral-small-24b",
+    "glm-4.6": "glm-4.5",
+    "glm-4.7": "glm-4.5",
+    "glm-5.1": "glm-5",
+    "gpt-oss-safeguard-120b": "gpt-oss-120b",
+    "gpt-oss-safeguard-20b": "gpt-oss-20b",
     "gpt2": "gpt-2-small",
     "granite-4.0-h-micro": "granite-4-h-micro",
     "granite-4.0-h-small": "granite-4-h-small",
     "granite-4.0-h-tiny": "granite-4-h-tiny",
     "granite-4.0-micro": "granite-4-micro",
+    "hermes-3-llama-3.1-405b": "llama-3.1-405b",
+    "hermes-3-llama-3.1-70b": "llama-3.1-70b",
+    "hermes-3-llama-3.1-8b": "llama-3.1-8b",
+    "hermes-4-405b": "llama-3.1-405b",
+    "hermes-4-70b": "llama-3.1-70b",
     "kimi-k2.5": "kimi-k2",
+    "kimi-k2.6": "kimi-k2",
+    "llama-3.1-nemotron-70b": "llama-3.1-70b",
+    "llama-3.1-nemotron-nano-8b": "llama-3.1-8b",
+    "llama-3.1-tulu-3-70b": "llama-3.1-70b",
+    "llama-3.1-tulu-3-8b": "llama-3.1-8b",
     "llama-3.3-70b": "llama-3.1-70b",
-    "llama-3_3-nemotron-super-49b-v1": "nemotron-super-49b",
+    "llama-3_3-nemotron-super-49b": "nemotron-super-49b",
     "llama-4-maverick-17b-128e": "llama-4-maverick",
     "llama-4-scout-17b-16e": "llama-4-scout",
+    "magistral-small": "mistral-small-24b",
+    "medgemma-27b": "gemma-3-27b",
+    "minimax-m1": "minimax-text-01",
     "minimax-m2.1": "minimax-m2",
     "minimax-m2.5": "minimax-m2",
-    "ministral-3-14b-base-2512": "ministral-3-14b",
-    "ministral-3-14b-instruct-2512": "ministral-3-14b",
-    "ministral-3-14b-reasoning-2512": "ministral-3-14b",
-    "ministral-3-3b-base-2512": "ministral-3-3b",
-    "ministral-3-3b-instruct-2512": "ministral-3-3b",
-    "ministral-3-3b-reasoning-2512": "ministral-3-3b",
-    "ministral-3-8b-base-2512": "ministral-3-8b",
-    "ministral-3-8b-instruct-2512": "ministral-3-8b",
-    "ministral-3-8b-reasoning-2512": "ministral-3-8b",
-    "ministral-8b-instruct-2410": "ministral-8b",
+    "minimax-m2.7": "minimax-m2",
     "mistral-7b-instruct-v0.1": "mistral-7b-v0.1",
-    "mistral-7b-instruct-v0.3": "mistral-7b",
-    "mistral-7b-v0.3": "mistral-7b",
-    "mistral-large-instruct-2407": "mistral-large-2",
-    "mistral-large-instruct-2411": "mistral-large-2",
-    "mistral-nemo-base-2407": "mistral-nemo-12b",
-    "mistral-nemo-instruct-2407": "mistral-nemo-12b",
-    "mistral-small-24b-base-2501": "mistral-small-24b",
-    "mistral-small-24b-instruct-2501": "mistral-small-24b",
-    "mixtral-8x22b-v0.3": "mixtral-8x22b",
-    "mixtral-8x7b-instruct-v0.1": "mixtral-8x7b",
-    "mixtral-8x7b-v0.1": "mixtral-8x7b",
-    "nemotron-h-56b-base-8k": "nemotron-h-56b",
-    "nemotron-h-8b-base-8k": "nemotron-h-8b",
-    "nvidia-nemotron-3-nano-30b-a3b-bf16": "nemotron-3-nano-30b-a3b",
+    "mistral-large": "mistral-large-2",
+    "mistral-nemo": "mistral-nemo-12b",
+    "mistral-small-3.1-24b": "mistral-small-24b",
+    "mistral-small-3.2-24b": "mistral-small-24b",
     "olmo-2-0325-32b": "olmo-2-32b",
     "olmo-2-1124-13b": "olmo-2-13b",
     "olmo-2-1124-7b": "olmo-2-7b",
     "olmo-3-1025-7b": "olmo-3-7b",
     "olmo-3-1125-32b": "olmo-3-32b",
-    "olmoe-1b-7b-0924": "olmoe-1b-7b",
-    "phi-3-medium-128k": "phi-3-medium",
-    "phi-3-medium-4k": "phi-3-medium",
-    "phi-3-mini-4k": "phi-3-mini",
+    "olmo-3.1-32b": "olmo-3-32b",
+    "phi-4-reasoning-plus": "phi-4",
+    "qwen2.5-coder-0.5b": "qwen-2.5-0.5b",
+    "qwen2.5-coder-1.5b": "qwen-2.5-1.5b",
+    "qwen2.5-coder-14b": "qwen-2.5-14b",
+    "qwen2.5-coder-32b": "qwen-2.5-32b",
+    "qwen2.5-coder-3b": "qwen-2.5-3b",
+    "qwen2.5-coder-7b": "qwen-2.5-7b",
+    "qwen2.5-math-1.5b": "qwen-2.5-1.5b",
+    "qwen2.5-math-72b": "qwen-2.5-72b",
+    "qwen2.5-math-7b": "qwen-2.5-7b",
+    "qwen3-coder-30b-a3b": "qwen-3-30b-a3b",
+    "qwen3-coder-next": "qwen-3-next-80b-a3b",
+    "qwen3.6-27b": "qwen-3.5-27b",
+    "qwen3.6-35b-a3b": "qwen-3.5-35b-a3b",
+    "qwen3.8-27b": "qwen-3.5-27b",
+    "qwq-32b": "qwen-2.5-32b",
 }
-_NEAR = 0.75
+_NEAR, _CUTOFF, _MOST_NEAR = 0.75, 0.5, 3
 
 
 @functools.lru_cache(maxsize=4096)  # a table of runs compares each name with every model
@@ -101,26 +123,57 @@ def is_hub_name(name: str) -> bool:
     return plain != name or not os.path.isdir(name.split("/")[0])
 
 
+def last_part(name: str) -> str:
+    """What a name on the hub, or a path, ends with: the name of a checkpoint alone.
+
+    >>> last_part("/models/DeepSeek-V3-0324/"), last_part("hub/models--Qwen--Qwen3-8B/snapshots/895c")
+    ('DeepSeek-V3-0324', 'Qwen3-8B')
+    """
+    parts = [part for part in re.split(r"[/\\\\]", name) if part]
+    cached = [part.rpartition("--")[2] for part in parts if part.startswith(_CACHED)]
+    return (cached or parts or [""])[-1].removesuffix(".gguf")
+
+
 def shape_of(name: str, known: Sequence[str]) -> str:
     """The shipped model of the shape that a name stands for, of any owner; empty where there is none.
 
-    >>> shape_of("Qwen/Qwen2.5-7B-Instruct", ["qwen-2.5-7b"]), shape_of("Qwen/Qwen2.5-Coder-7B", ["qwen-2.5-7b"])
+    >>> shape_of("Qwen/Qwen2.5-7B-Instruct", ["qwen-2.5-7b"]), shape_of("Qwen/Qwen2.5-Omni-7B", ["qwen-2.5-7b"])
     ('qwen-2.5-7b', '')
+    >>> shape_of("RedHatAI/Qwen3-30B-A3B-Instruct-2507-FP8-dynamic", ["qwen-3-30b-a3b"])
+    'qwen-3-30b-a3b'
     """
-    last = name.rpartition("/")[2].lower().removeprefix("meta-")
-    for word in (last, _ENDINGS.sub("", last)):
-        if _OTHERS.get(word) in known:
-            return _OTHERS[word]
-        same = [model for model in known if squeezed(model) == squeezed(word)]
-        if same:
-            return same[0]
+    last = last_part(name).lower()
+    by_letters = {squeezed(model): model for model in known}
+    for begin in dict.fromkeys((last, _AHEAD.sub("", last, count=1))):
+        for word in _shortened(begin):
+            if _OTHERS.get(word) in known:
+                return _OTHERS[word]
+            if squeezed(word) in by_letters:
+                return by_letters[squeezed(word)]
     return ""
 
 
-def nearest_shape(name: str, known: Sequence[str]) -> str:
-    """The shipped model whose name looks most like one on the hub, or nothing."""
-    last = _ENDINGS.sub("", name.rpartition("/")[2].lower())
+def is_own_name(name: str, shape: str) -> bool:
+    """Whether a name on the hub is that of the shape itself.
+
+    >>> is_own_name("Qwen/Qwen3-8B", "qwen-3-8b"), is_own_name("Qwen/Qwen3-8B-Base", "qwen-3-8b")
+    (True, False)
+    """
+    return is_hub_name(name) and squeezed(last_part(name)).removeprefix("meta") == squeezed(shape)
+
+
+def _shortened(name: str) -> Iterator[str]:
+    """A name, and what is left of it without one ending after the other."""
+    before = ""
+    while name != before:
+        yield name
+        before, name = name, _ENDING.sub("", name)
+
+
+def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
+    """The shipped models whose names look most like one on the hub, three at most."""
+    last = list(_shortened(last_part(name).lower()))[-1]
     if any(holds(model, last) for model in known):
-        return nearest(last, known)
+        return alike(last, known, _MOST_NEAR, _CUTOFF)
     by_letters = {squeezed(model): model for model in known}
-    return by_letters.get(nearest(squeezed(last), by_letters, _NEAR), "")
+    return [by_letters[found] for found in alike(squeezed(last), by_letters, _MOST_NEAR, _NEAR)]

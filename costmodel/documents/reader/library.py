@@ -19,10 +19,11 @@ from pydantic import BaseModel
 
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
-from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.checkpoint_types import types_by_name
+from costmodel.documents.reader.find_documents import find, folder_of, of_path
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
-from costmodel.documents.reader.foreign_readers import Foreign, reader_of
+from costmodel.documents.reader.foreign_readers import Foreign, file_beside, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
@@ -161,13 +162,15 @@ class DocumentReader:
         path = Path(name) if piped else find(kind, name, place)
         text = file_text("-") if piped else file_text(str(path), place)
         shown = "<stdin>" if piped else as_named(path)
-        if is_hub_name(name):
+        if kind == "model" and not piped and (is_hub_name(name) or of_path(name, folder_of(place) / name)):
             self.hub[name] = path.stem
         if kind == "stack" and name.lower() in STACK_ALIASES:
             self.stacks[name] = path.stem
         if not piped and shown not in self.own and instead_of_shipped(kind, path):
             self.own.append(shown)
-        self.digests[shown] = hashlib.sha256(text.encode()).hexdigest()[:12]
+        beside = file_beside(path) if kind == "model" and not piped else None
+        read = text if beside is None else text + file_text(str(beside))
+        self.digests[shown] = hashlib.sha256(read.encode()).hexdigest()[:12]
         return text, shown
 
     def tree(self, kind: str, name: str, place: Place | None = None, *, piped: bool = False) -> tuple[Any, str]:
@@ -179,6 +182,8 @@ class DocumentReader:
         else:
             tree, faults = read_tree(text, shown)
             self.found += faults
+            if name in self.hub:
+                tree |= types_by_name(name, self.hub[name])
             if kind == "stack":
                 tree = with_parent(tree, lambda parent, at_place: self.text(kind, parent, at_place))
         self.trees[shown] = self.origin[kind, name] = tree
@@ -209,6 +214,9 @@ class DocumentReader:
         if reader_of(kind, Path(shown), text):
             document, self.foreign[shown] = _read_foreign(kind, text, shown)
             return FoundDocument(document, self.foreign[shown].tree, shown)
+        if name in self.hub:
+            document, tree = _read(kind, text, shown)
+            return FoundDocument(document.model_copy(update=types_by_name(name, self.hub[name])), tree, shown)
         document, tree = (_read if len(text) < WORTH_KEEPING else _read.__wrapped__)(kind, text, shown)
         if kind == "stack" and getattr(document, "like", None):
             self.text(kind, document.like)  # whose digest counts too

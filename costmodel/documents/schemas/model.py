@@ -250,6 +250,10 @@ class Model(Sourced):
     stored_experts: WeightType | None = Field(
         default=None, description="The same of routed experts alone, where these are narrower"
     )
+    stored_wide: Parameters | None = Field(
+        default=None,
+        description="Parameters of the layers' linear maps beside routed experts that stay in 16 bits; absent: none",
+    )
     stored_cache: CacheType | None = Field(
         default=None,
         description="Type of the cache that the checkpoint has scales for: of serving, where the workload names none",

@@ -10,7 +10,9 @@ from costmodel.ground.units import Figure
 Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8", "fp32", "tf32"]
 Full = Literal["fp32", "tf32"]
 CacheType = Literal["bf16", "fp16", "fp8"]  # of keys and values
-WeightType = Literal["bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g128", "nvfp4", "mxfp4"]  # of an engine
+WeightType = Literal[
+    "bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g32", "int4-g128", "nvfp4", "mxfp4"
+]  # of an engine
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts
 

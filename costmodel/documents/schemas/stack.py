@@ -37,6 +37,8 @@ from costmodel.ground.choices import (
 )
 
 GradientType = Literal["fp32", "bf16", "fp16"]
+Axis = Literal["tp", "pp", "cp", "ep", "etp"]
+AXES: tuple[Axis, ...] = ("tp", "pp", "cp", "ep", "etp")
 
 
 class StateBytes(Sourced):
@@ -65,6 +67,14 @@ class StateBytes(Sourced):
     step_roots: NonNegative | None = Field(
         default=None,
         description="Tensors as large as the root of the second moment that a step holds of all parameters it updates",
+    )
+    sub_group: SomeParameters | None = Field(
+        default=None,
+        examples=["1 G"],
+        description="Parameters that a step under zero 3 updates at a time; all of the rank's if left out",
+    )
+    freed_gradient: bool = Field(
+        default=False, description="Whether a step under zero 1 and 2 frees the kept gradient once it made one in fp32"
     )
 
 
@@ -153,6 +163,11 @@ class ExpertKernels(Sourced):
     own_module: bool = Field(
         default=False, description="Whether the model's own module in transformers runs, with all that it computes"
     )
+    fetched: Operations | None = Field(
+        default=None,
+        description="Operations in which the host gathers and frees one matrix of one expert under zero 3, where it "
+        "issues experts one after another; absent: they are gathered with their layer",
+    )
     cut_as_tp: bool = Field(
         default=False,
         description="Whether each expert is cut over as many ranks as tp where a plan states no etp, else one",
@@ -188,10 +203,29 @@ class Offloading(Sourced):
     gradients: bool = Field(
         description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
     )
+    copies: ParameterBytes | None = Field(
+        default=None, description="Bytes of a parameter on the host beside its states, its sum of gradients and weights"
+    )
+    pinned: bool = Field(
+        default=False,
+        description="Whether weights, gradients and copies lie in pinned memory, whose blocks are powers of two",
+    )
     parameters_alone: bool = Field(
         default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
     )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
+
+
+class Layouts(Sourced):
+    """The axes of parallelism beside data parallelism that the software has, each with the release that brought it."""
+
+    tp: str | None = Field(default=None, description="Release that brought tensor parallelism; absent: it has none")
+    pp: str | None = Field(default=None, description="Release that brought pipeline stages; absent: it has none")
+    cp: str | None = Field(default=None, description="Release that brought context parallelism; absent: it has none")
+    ep: str | None = Field(default=None, description="Release that brought expert parallelism; absent: it has none")
+    etp: str | None = Field(
+        default=None, description="Release that brought expert-tensor parallelism; absent: it has none"
+    )
 
 
 class Buckets(Sourced):
@@ -203,6 +237,9 @@ class Buckets(Sourced):
         default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
     )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
+    live_sharded: NonNegative | None = Field(
+        default=None, description="The same under zero 3, where it differs: what is gathered there is no bucket"
+    )
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
     gathered: SomeParameters | None = Field(
         default=None,
@@ -240,6 +277,9 @@ class Stack(Document):
     )
     makers: list[str] = Field(
         default_factory=list, description="Makers of the accelerators it describes the software on; absent: not stated"
+    )
+    layouts: Layouts | None = Field(
+        default=None, description="Axes of parallelism it has; absent: not stated, and every one is taken"
     )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(
@@ -299,6 +339,10 @@ class Stack(Document):
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    def has(self, axis: Axis) -> bool:
+        """Whether its software has an axis of parallelism."""
+        return self.layouts is None or getattr(self.layouts, axis) is not None
 
     def zero_with(self, pp: float) -> list[ZeroStage]:
         """Sharding stages it offers with so many pipeline stages, its default first."""

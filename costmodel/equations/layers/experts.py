@@ -115,6 +115,21 @@ def expert_operations(
 
 
 @equation
+def fetch_operations(matrices: Number, fetched: Number) -> Number:
+    """Operations in which the host gathers, and frees, the matrices of the experts of a layer one after the other.
+
+    m f
+
+    matrices m: matrices of the experts of a layer · fetched f: operations of one → operations
+    Source: deepspeed partitioned_param_coordinator.py fetch_sub_module, release_sub_module
+    Monotone: increasing in matrices, fetched
+    >>> fetch_operations(384.0, 20.0)
+    7680.0
+    """
+    return matrices * fetched
+
+
+@equation
 def distinct_destinations(parts: Number, top_k: Number, experts: Number) -> Number:
     """Different ranks or nodes the experts of a token lie on, on average, when any k of E are as likely.
 

@@ -45,6 +45,21 @@ def paged_bytes(amount: Number, allowance: Number, pageable: Number, page: Numbe
 
 
 @equation
+def pinned_bytes(amount: Number) -> Number:
+    """Host memory that buffers in pinned memory take, each rounded up to a power of two.
+
+    S / ln 2: the mean over sizes that are spread evenly on the scale of logarithms; of one buffer S to 2 S
+
+    amount S [B]: bytes of all buffers → bytes [B]
+    Source: pytorch-host-allocator CachingHostAllocator.h PowerOf2Ceil
+    Monotone: increasing in amount
+    >>> round(float(pinned_bytes(100.0)), 1)
+    144.3
+    """
+    return amount / float(np.log(2))
+
+
+@equation
 def host_update_traffic(parameters: Number, gradient: Number, state: Number, compute: Number) -> Number:
     """Bytes of an optimizer step through the host's memory.
 

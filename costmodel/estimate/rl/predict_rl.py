@@ -136,7 +136,7 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R012"
     if not rollout.colocated and not stack.apart:
         yield "R019"
-    if not workload.generates and rollout.model_fields_set:
+    if not workload.generates and rollout.model_dump(exclude_defaults=True):
         yield "R014"
     if workload.staleness and rollout.colocated and workload.rollouts == "batch":
         yield "R016"

@@ -60,8 +60,7 @@ _TYPES = {"precision", "weights", "expert_precision", "expert_weights"}
 def needs_other_checkpoint(case: ServingCase) -> bool:
     """Whether the workload states types that the narrow checkpoint of the model does not give."""
     workload, model = case.scenario.workload, case.model
-    named = any(workload.precision in name.lower() for name in case.hub)  # a converted checkpoint
-    if named or not _TYPES & workload.model_fields_set:
+    if not _TYPES & workload.model_fields_set:
         return False
     kept, experts = model.stored or STORED.get(model.name), model.stored_experts or STORED_EXPERTS.get(model.name)
     read, read_experts = stored_types(case)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
+from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.precision import RECIPES, Precision, Recipe, WeightType
 from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
-from costmodel.equations.serving.engine_step import scaled_element_bytes
+from costmodel.equations.layers.parameters import table_parameters
+from costmodel.equations.serving.engine_step import mixed_weight_bytes, scaled_element_bytes
+from costmodel.estimate.model.residual_streams import MIXING
+from costmodel.estimate.model.shards import Shard, matmuls, shard
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -18,10 +24,12 @@ from costmodel.ground.units import Figure
 
 _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of scaled_element_bytes
     "fp8-block": (1.0, 4.0, 16384.0),
+    "int4-g32": (0.5, 2.0, 32.0),  # without zero points
     "int4-g128": (0.5, 2.5, 128.0),
     "nvfp4": (0.5, 1.0, 16.0),
     "mxfp4": (0.5, 1.0, 32.0),
 }
+WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
 
@@ -62,9 +70,17 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         log.note("workload.weights", kept or workload.precision, origin)
     if kept_experts is not None:
         log.note("workload.expert_weights", kept_experts, _origin(case.model.stored_experts))
-    weight = _width(workload.weights or kept or _kept_as(workload.precision))
+    in_memory = workload.weights or kept or _kept_as(workload.precision)
+    weight = _width(in_memory)
+    if case.model.stored_wide is not None and in_memory == case.model.stored:
+        weight = _partly_wide(case.model, weight, case.model.stored_wide)
+        log.note(
+            "weights in 16 bits",
+            f"{case.model.stored_wide / 1e9:.3g} G parameters",
+            "the checkpoint, as the model states",
+        )
     narrow = _recipe(case, workload.expert_precision or workload.precision)
-    expert_weight = weight
+    expert_weight = _width(in_memory)
     if workload.expert_weights or kept_experts or workload.expert_precision:
         expert_weight = _width(workload.expert_weights or kept_experts or _kept_as(narrow.name))
     return Types(
@@ -173,3 +189,24 @@ def _width(kept: str) -> Number:
         return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
     with term("weights"):
         return scaled_element_bytes(*_KNOWN[kept])
+
+
+def narrow_parameters(model: Model, part: Shard) -> Number:
+    """Parameters of a layer on one rank that quantisation makes narrow, without routed experts."""
+    with term("narrow weights"):
+        narrow: Number = 0.0
+        for matrix in matmuls(model, part):
+            if matrix.name not in WIDE:
+                narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
+    return narrow
+
+
+def _partly_wide(model: Model, narrow: Number, wide: Number) -> Number:
+    """Bytes of an element of the layers' linear maps, on average, where so many of them stay in 16 bits."""
+    with term("linear maps of the layers"):
+        maps: Number = 0.0
+        for kind in model.layers:
+            maps = maps + kind.count * narrow_parameters(model, shard(model, kind, 1.0))
+    with term("weights"):
+        left = np.maximum(maps - wide, 0.0)
+        return mixed_weight_bytes(maps, left, narrow, 2.0) / maps

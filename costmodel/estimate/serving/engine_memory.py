@@ -23,18 +23,17 @@ from costmodel.equations.serving.cache_pool import (
 )
 from costmodel.equations.serving.engine_step import mixed_weight_bytes
 from costmodel.estimate.model.layer_embeddings import entry_tables
-from costmodel.estimate.model.residual_streams import MIXING, stream_head_held, stream_width
+from costmodel.estimate.model.residual_streams import stream_head_held, stream_width
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
 from costmodel.estimate.model.shards import Shard, layer_count, matmuls, shard, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
+from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_copies import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
-
-WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 
 
 @record
@@ -100,11 +99,7 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
 
 def map_weights(inputs: ServingInputs, part: Shard) -> Number:
     """Weights of one layer on one rank without adapters and routed experts."""
-    with term("narrow weights"):
-        narrow: Number = 0.0
-        for matrix in matmuls(inputs.model, part):
-            if matrix.name not in WIDE:
-                narrow = narrow + matrix.split * table_parameters(matrix.n, matrix.k)
+    narrow = narrow_parameters(inputs.model, part)
     return mixed_weight_bytes(part.parameters, narrow, inputs.types.weight, inputs.types.wide)
 
 

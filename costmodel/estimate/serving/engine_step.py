@@ -31,7 +31,8 @@ from costmodel.estimate.model.vision_tower import patch_matmul, projector_matmul
 from costmodel.estimate.serving.adapters import adapter_time
 from costmodel.estimate.serving.attention_time import decode_attention, prompt_attention
 from costmodel.estimate.serving.decode_context import latent_time, prompt_exchange, row_time
-from costmodel.estimate.serving.engine_memory import WIDE, vocab_rows
+from costmodel.estimate.serving.element_types import WIDE
+from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.launches import launch_wait, launches_of

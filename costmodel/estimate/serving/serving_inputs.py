@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
@@ -340,7 +341,7 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
 
 def _converted(case: ServingCase) -> tuple[Assumption, ...]:
     """A model that was written by its name on the hub."""
-    return tuple(Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    return tuple(Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
 
 
 def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.documents.schemas.default_values import Assumption
@@ -15,7 +16,7 @@ from costmodel.ground.units import counted, show, significant
 
 def converted(case: ResolvedScenario) -> tuple[Assumption, ...]:
     """Values that were converted: a model by its name on the hub, batches in tokens with the division."""
-    shapes = (Assumption("model", shape, f"the shape of {name} on the hub") for name, shape in case.hub.items())
+    shapes = (Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
     stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
     batches = (
         Assumption(path, f"{counted(batch)} sequences", _division(batch)) for path, batch in case.scenario.from_tokens

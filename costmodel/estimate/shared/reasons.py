@@ -205,6 +205,12 @@ REFUSALS = {
         "rank, and its states on the device.",
         fixes="plan.tp plan.zero plan.offload workload.optimizer",
     ),
+    "L048": Reason(
+        "axis not in the software",
+        "The training software does not have this axis of parallelism: layouts of its stack lists those it has, with "
+        "the release that brought each. If yours has it, state it: --set stack.layouts.tp=RELEASE.",
+        fixes="plan.tp plan.pp plan.ep plan.etp stack",
+    ),
     "M001": Reason("does not fit", "The peak memory of the worst stage exceeds the usable memory."),
     "M002": Reason(
         "memory limit", "The peak memory exceeds the limit of the scenario, or the chance to fit is below its limit."

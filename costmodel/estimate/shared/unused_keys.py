@@ -52,7 +52,7 @@ _ROLLOUT = {
 }
 _STORED = {
     f"model.{key}": "training keeps weights in workload.precision"
-    for key in ("stored", "stored_experts", "stored_cache")
+    for key in ("stored", "stored_experts", "stored_wide", "stored_cache")
 }
 _ALIGNED = 8  # elements: heads of another multiple do not fit the tensor cores
 UNUSED: dict[str, dict[str, str]] = {

@@ -30,13 +30,19 @@ from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name
 from costmodel.exchange.values.json_text import parse_json
 from costmodel.ground.errors import CostModelError, Fault, Place
 
+_OF_WRAPPERS = ("architectures", "model_type", "tie_word_embeddings", "vision_config", *KEYS)
 WEIGHTY = 0.001  # share of all parameters that the document may leave out
 _MOST_UNKNOWN = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another
 
 
-def read_config(text: str, file: str, name: str = "", title: str = "") -> Imported:
-    """The model document of a config.json; `name` is that of the document, else the file's own or the class'."""
+def read_config(
+    text: str, file: str, name: str = "", title: str = "", beside: tuple[str, str] | None = None
+) -> Imported:
+    """The model document of a config.json; `name` is that of the document, else the file's own or the class'.
+
+    beside: text and name of the file that states how the checkpoint was quantised, where there is one
+    """
     whole = parse_json(text, file)
     choice = choose(whole, file)
     config = Config(choice.tree, choice.family, file)
@@ -46,10 +52,11 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
         tree["vision"] = choice.vision
     for refusal in choice.family.refusals:
         _refuse(config, refusal)
-    stored, narrowed = stored_weights(config, mixture=any("experts" in kind for kind in tree["layers"]))
-    tree |= stored
+    mixture = any("experts" in kind for kind in tree["layers"])
+    stored = stored_weights(config, whole, None if beside is None else _quantised(*beside), mixture=mixture)
+    tree |= stored.keys
     losses = [*choice.losses, *_family_losses(config), *config.losses, *lone_routers(tree)]
-    losses += [*_costs(config, choice), *narrowed]
+    losses += [*_costs(config, choice), *stored.losses]
     _weigh(config, losses, tree)
     warnings = [*config.warnings, *_unknown(config, choice)]
     if config.faults:
@@ -57,8 +64,14 @@ def read_config(text: str, file: str, name: str = "", title: str = "") -> Import
     document, origins = placed(tree, Place(file))
     validate(Model, document, file)
     kind = f"config.json of transformers, {choice.family.classes[0]}"
-    keys = (*_around(config, choice, whole), *_verdicts(config, choice, losses, whole))
+    keys = (*_around(config, choice, whole), *_verdicts(config, choice, losses, whole), *stored.verdicts)
     return Imported(kind, document, origins, tuple(losses), tuple(warnings), keys=keys)
+
+
+def _quantised(text: str, file: str) -> Mapping | None:
+    """The settings of a file beside a config.json."""
+    found = parse_json(text, file)
+    return found if isinstance(found, Mapping) else None
 
 
 def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[StatedKey]:
@@ -66,7 +79,7 @@ def _around(config: Config, choice: FamilyChoice, whole: Mapping) -> Iterator[St
     lost = {loss.place: VERDICTS[loss.kind] for loss in choice.losses if loss.place is not None}
     for key in (key for key in whole if choice.inside and key != choice.inside):
         name, verdict = str(key), lost.get(key.place)
-        if verdict is None and name in ("architectures", "model_type", "tie_word_embeddings", "vision_config"):
+        if verdict is None and name in _OF_WRAPPERS:
             verdict = "read"
         elif verdict is None:
             verdict = "no effect" if knows(config.family, name) else "not expressible"

@@ -178,5 +178,5 @@ UNSAID = {
     "layers.experts.gated": "as of the MLP",
     "layers.experts.shared.gated": "as of the MLP", "layers.experts.shared.biases": "as of the MLP",
     "prediction.layer": "as the last layer",
-    **dict.fromkeys(("stored", "stored_experts", "stored_cache"), "from quantization_config"),
+    **dict.fromkeys(("stored", "stored_experts", "stored_wide", "stored_cache"), "from quantization_config"),
 }  # fmt: skip

@@ -1,127 +1,352 @@
 """The types that a checkpoint keeps its weights and the cache in, of quantization_config in a config.json.
 
-Methods are those of transformers 5 that engines serve: fp8, fbgemm_fp8, awq, gptq, bitsandbytes, compressed-tensors,
-mxfp4, and modelopt of NVIDIA.
+Methods are those of transformers 5 that engines serve, and modelopt of NVIDIA, whose settings may stand in a file
+beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from costmodel.documents.reader.foreign_readers import BESIDE
 from costmodel.exchange.huggingface.family import Config
-from costmodel.exchange.imported import Loss, Origin, OriginValue
-from costmodel.exchange.values.foreign_values import shown
+from costmodel.exchange.huggingface.weight_modules import (
+    Patterns,
+    TypedModules,
+    WeightModule,
+    modules_of,
+    typed_modules,
+)
+from costmodel.exchange.imported import Loss, Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 
 KEYS = ("quantization_config", "compression_config")
-GROUP = 128  # weights that share a scale, of int4-g128
-_INTEGERS = {4.0: "int4-g128", 8.0: "int8"}  # by bits
+_GROUPS = {32: "int4-g32", 64: "int4-g32", 128: "int4-g128"}  # weights in 4 bits that share a scale
 _FLOATS = {16.0: "nvfp4", 32.0: "mxfp4"}  # of four bits, by weights that share a scale
 _ALGORITHMS = {
     "fp8": "fp8",
+    "fp8_pb_wo": "fp8-block",
+    "fp8_pb_real": "fp8-block",
+    "fp8_per_channel_per_token": "fp8",
     "nvfp4": "nvfp4",
+    "nvfp4_awq": "nvfp4",
     "w4a16_nvfp4": "nvfp4",
     "w4a8_nvfp4_fp8": "nvfp4",
     "w4a8_mxfp4_fp8": "mxfp4",
-    "fp8_pb_wo": "fp8-block",
-    "fp8_pb_real": "fp8-block",
+    "mxfp4": "mxfp4",
     "w4a16_awq": "int4-g128",
     "w4a8_awq": "int4-g128",
     "int4_awq": "int4-g128",
     "w8a16": "int8",
     "w8a8_sq_per_channel": "int8",
 }
+_WIDE_PRODUCTS = ("w4a16_nvfp4",)
+# Words of torchao and quanto, the longest first.
+_WORDS = {"float8": "fp8", "fp8": "fp8", "int8": "int8", "int4": "int4-g128", "nvfp4": "nvfp4"}
+_LISTS = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules", "llm_int8_skip_modules", "exclude")
+_READ_KEYS = """
+quant_method quant_algo weight_block_size bits w_bit nbits num_bits group_size q_group_size load_in_8bit
+load_in_4bit bnb_4bit_use_double_quant kv_cache_scheme kv_cache_quant_algo config_groups expert_dtype
+quantized_layers targets weights type strategy block_structure quant_type quant_type_kwargs dtype input_activations
+"""
+_QUIET_KEYS = """
+activation_scheme activation_scale_ub fmt scale_fmt desc_act sym symmetric damp_percent damp_auto_increment
+true_sequential static_groups model_name_or_path model_file_base_name checkpoint_format version zero_point
+has_zero_point backend do_fuse fuse_max_seq_len modules_to_fuse exllama_config use_exllama quantization_status
+format global_compression_ratio producer quantizer packing_format autoround_version meta actorder observer
+observer_kwargs dynamic output_activations scale_dtype zp_dtype quant_storage_dtype dequantize tokenizer
+block_name_to_quantize dataset batch_size pad_token_id cache_block_outputs use_cuda_fp16 model_seqlen
+max_input_length iters lr nsamples seqlen low_gpu_mem_usage enable_quanted_input enable_minmax_tuning minmax_lr
+data_type amp train_bs gradient_accumulate_steps scale_bits pre_quantized untie_embedding_weights
+include_input_output_embeddings is_mx_format mse act_bits act_data_type act_dynamic act_group_size act_sym
+format_version _load_in_4bit _load_in_8bit llm_int8_threshold llm_int8_enable_fp32_cpu_offload
+llm_int8_has_fp16_weight weight_per_tensor act_per_tensor hf_quant_config name pre_quant_scale rotate
+"""
+_READ, _QUIET = frozenset([*_LISTS, *_READ_KEYS.split()]), frozenset(_QUIET_KEYS.split())
+_DEEPEST, _MOST = 8, 12
 
 
 @record
 class _Kept:
-    """What the settings come to: a type, or nothing, and whether weights share scales in other groups."""
+    """What settings come to: a type, or nothing, and what of it is not so."""
 
     type: str | None
-    group: float = GROUP
+    nearly: str = ""
 
 
-def stored_weights(config: Config, *, mixture: bool) -> tuple[dict[str, OriginValue], list[Loss]]:
-    """Keys of the model document, and what is lost where the settings name a type that no engine document has."""
-    key = next((key for key in config.tree if str(key) in KEYS and config.tree[key]), None)
-    if key is None:
-        return {}, []
-    settings, place = config.tree[key], getattr(key, "place", None)
-    method = str(settings.get("quant_method", "")).lower() if isinstance(settings, Mapping) else ""
-    kept = _kept(method, settings) if isinstance(settings, Mapping) else _Kept(None)
-    named = f"{key}: {method or 'no quant_method'}"
-    cache, losses = _cache(settings, key, place) if isinstance(settings, Mapping) else ({}, [])
-    if kept.type is None:
-        sentence = f"{named}: no type of weights here stands for it; workload.weights states the nearest"
-        return cache, [Loss("not expressible", sentence, place), *losses]
-    of = "stored_experts" if mixture and (method == "mxfp4" or _experts_alone(settings)) else "stored"
-    if kept.type == "int4-g128" and kept.group != GROUP:
-        words = "a whole column" if kept.group <= 0 else shown(kept.group).strip("'")
-        losses.append(Loss("approximated", f"{named}: scales of {words} weights, taken as of {GROUP}", place))
-    found = cache | {of: OriginValue(kept.type, Origin("file", f"{key}.quant_method", place))}
-    return found | (_of_experts(config, settings) if mixture else {}), losses
+class Stored(NamedTuple):
+    """Keys of the model document, what is lost, and what became of every key of the settings."""
+
+    keys: dict[str, OriginValue]
+    losses: list[Loss]
+    verdicts: list[StatedKey]
 
 
-def _cache(settings: Mapping[str, Any], key: object, place: Place | None) -> tuple[dict[str, OriginValue], list[Loss]]:
+class _Settings(NamedTuple):
+    """The settings as they are written, the key that holds them, and its place."""
+
+    written: Any
+    name: str
+    place: Place | None
+
+    @property
+    def values(self) -> Mapping[Any, Any]:
+        """The settings; those of modelopt may stand a level deeper."""
+        inner = self.written.get("quantization")
+        return {**self.written, **inner} if isinstance(inner, Mapping) else self.written
+
+
+def stored_weights(
+    config: Config, whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None, *, mixture: bool
+) -> Stored:
+    """What a checkpoint keeps, of the settings in the text model, around it, or in a file beside."""
+    found, losses = _settings(config.tree, whole, beside), list[Loss]()
+    if found is None:
+        expert = _of_experts(config, {}) if mixture else {}
+        return Stored(expert, [], [])
+    if not isinstance(found.written, Mapping):
+        losses.append(Loss("not expressible", f"{found.name}: no quant_method: {_NO_TYPE}", found.place))
+        return Stored({}, losses, [])
+    settings = found.values
+    types = _Types(settings, f"{found.name}: {_method(settings) or 'no quant_method'}", found.place, mixture=mixture)
+    keys, lost = _cache(settings, found)
+    losses += lost
+    keys |= _of_modules(config, types, losses, found)
+    if mixture:
+        keys |= _of_experts(config, settings)
+    verdicts = list(_inside(found.written, f"{found.name}.", found.place, 0))
+    unknown = [key.name for key in verdicts if key.verdict == "not expressible"]
+    if unknown:
+        losses.append(Loss("not expressible", f"not known: {', '.join(unknown[:_MOST])}", found.place))
+    return Stored(keys, losses, verdicts)
+
+
+_NO_TYPE = "no type of weights here stands for it; workload.weights states the nearest"
+
+
+def _settings(tree: Mapping[Any, Any], whole: Mapping[Any, Any], beside: Mapping[Any, Any] | None) -> _Settings | None:
+    for each in (tree, whole):
+        for key in (key for key in each if str(key) in KEYS and each[key]):
+            return _Settings(each[key], str(key), getattr(key, "place", None))
+    if beside is None:
+        return None
+    place = getattr(next(iter(beside), None), "place", None)
+    return _Settings({"quant_method": "modelopt", **beside}, BESIDE, place)
+
+
+def _method(settings: Mapping[Any, Any]) -> str:
+    return str(settings.get("quant_method", "")).lower()
+
+
+def _cache(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, OriginValue], list[Loss]]:
     """The type of keys and values that the checkpoint has scales for, and the loss of one that no workload has."""
-    inner = settings.get("quantization")
-    for part in (settings, inner if isinstance(inner, Mapping) else {}):
-        scheme, algorithm = part.get("kv_cache_scheme"), part.get("kv_cache_quant_algo")
-        if isinstance(scheme, Mapping):
-            name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{shown(scheme.get('num_bits'))}"
-        elif algorithm:
-            name, kind = "kv_cache_quant_algo", str(algorithm).lower()
-        else:
-            continue
-        if kind in ("float8", "fp8"):
-            return {"stored_cache": OriginValue("fp8", Origin("file", f"{key}.{name}", place))}, []
-        sentence = f"{key}.{name} {kind}: no type of the cache here stands for it; workload.cache states the nearest"
-        return {}, [Loss("not expressible", sentence, place)]
-    return {}, []
+    scheme, algorithm = settings.get("kv_cache_scheme"), settings.get("kv_cache_quant_algo")
+    if isinstance(scheme, Mapping):
+        name, kind = "kv_cache_scheme", f"{scheme.get('type', 'int')}{shown(scheme.get('num_bits'))}"
+    elif algorithm:
+        name, kind = "kv_cache_quant_algo", str(algorithm).lower()
+    else:
+        return {}, []
+    if kind in ("float8", "fp8"):
+        return {"stored_cache": OriginValue("fp8", Origin("file", f"{found.name}.{name}", found.place))}, []
+    sentence = f"{found.name}.{name} {kind}: no type of the cache here stands for it; workload.cache states the nearest"
+    return {}, [Loss("not expressible", sentence, found.place)]
 
 
-def _of_experts(config: Config, settings: Mapping[str, Any]) -> dict[str, OriginValue]:
+def _of_experts(config: Config, settings: Mapping[Any, Any]) -> dict[str, OriginValue]:
     """The type of routed experts where expert_dtype states a narrower one; its groups have scales of powers of two."""
     value, place = config.written("expert_dtype")
     stated = settings.get("expert_dtype", value)
-    return {"stored_experts": OriginValue("mxfp4", Origin("file", "expert_dtype", place))} if stated == "fp4" else {}
+    kind = {"fp4": "mxfp4", "mxfp4": "mxfp4", "nvfp4": "nvfp4", "fp8": "fp8-block"}.get(str(stated))
+    return {"stored_experts": OriginValue(kind, Origin("file", "expert_dtype", place))} if kind else {}
 
 
-def _kept(method: str, settings: Mapping[str, Any]) -> _Kept:
-    bits = _number(settings.get("bits", settings.get("w_bit", 4)))
-    group = _number(settings.get("group_size", GROUP))
-    if method in ("fp8", "fbgemm_fp8"):
+# --- which map of which layer is in which type
+
+
+class _Types:
+    """The type of each linear map: in 16 bits where a list names it, else of its group, else of all."""
+
+    def __init__(self, settings: Mapping[Any, Any], named: str, place: Place | None, *, mixture: bool) -> None:
+        self.named, self.place = named, place
+        self.kept: list[_Kept] = []
+        self.lists = [name for name in _LISTS if isinstance(settings.get(name), list | tuple)]
+        self._ignored = Patterns([each for name in self.lists for each in settings[name]])
+        self._groups = [(self._targets(targets), kept) for targets, kept in _groups(settings)]
+        if not self._groups:
+            alone = Patterns(["experts"]) if mixture and _method(settings) == "mxfp4" else None
+            self._groups = [(alone, _kept(_method(settings), settings))]
+        self.kept = [kept for _, kept in self._groups]
+
+    def _targets(self, targets: object) -> Patterns | None:
+        """The modules of a group; nothing for all of them."""
+        listed = list(targets) if isinstance(targets, list | tuple) else []
+        return None if not listed or any(str(each) == "Linear" for each in listed) else Patterns(listed)
+
+    def of(self, index: int, module: WeightModule) -> str | None:
+        """The type of a map of the layer with that number; nothing for 16 bits."""
+        if self._ignored.match(index, module):
+            return None
+        for targets, kept in self._groups:
+            if targets is None or targets.match(index, module):
+                return kept.type
+        return None
+
+    @property
+    def distinguish_layers(self) -> bool:
+        """Whether layers of a kind may differ."""
+        groups = (targets for targets, _ in self._groups if targets is not None)
+        return self._ignored.name_numbers or any(each.name_numbers for each in groups)
+
+    @property
+    def unread(self) -> list[str]:
+        """Patterns that are not understood."""
+        groups = [targets for targets, _ in self._groups if targets is not None]
+        return [text for each in (self._ignored, *groups) for text in each.unread]
+
+
+def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Settings) -> dict[str, OriginValue]:
+    """Keys of the types of weights."""
+    place = found.place
+    if all(kept.type is None for kept in types.kept):
+        losses.append(Loss("not expressible", f"{types.named}: {_NO_TYPE}", place))
+        return {}
+    losses += [Loss("approximated", f"{types.named}: {kept.nearly}", place) for kept in types.kept if kept.nearly]
+    losses += [Loss("not expressible", f"{types.named}: modules {shown(text)}", place) for text in types.unread]
+    typed = _typed(config, types)
+    others, routed = _most(typed.others), _most(typed.routed)
+    keys = dict[str, OriginValue]()
+    origin = Origin("file", f"{found.name}.quant_method", place)
+    if others is not None:
+        keys["stored"] = OriginValue(others, origin)
+    if routed != others and typed.routed:
+        keys["stored_experts"] = OriginValue(routed or "bf16", origin)
+    wide = typed.others.get(None, 0.0)
+    if others is not None and wide:
+        named = f"{found.name}.{' and '.join(types.lists) or 'config_groups'}"
+        keys["stored_wide"] = OriginValue(int(wide), Origin("derived", f"linear maps by {named}", place))
+    losses += _other_types(types, typed, others, routed)
+    return keys
+
+
+def _typed(config: Config, types: _Types) -> TypedModules:
+    marks: Sequence[Hashable] = config.family.layers(config)
+    hidden = config.number("hidden")
+
+    def modules(mark: Any) -> list[WeightModule]:
+        return modules_of(hidden, config.family.build(config, mark))
+
+    return typed_modules(marks, modules, types.of, alike=not types.distinguish_layers)
+
+
+def _most(kinds: Mapping[str | None, float]) -> str | None:
+    """The narrow type of most parameters; nothing where nearly all are in 16 bits."""
+    narrow = {kind: size for kind, size in kinds.items() if kind is not None}
+    total = sum(kinds.values())
+    if not narrow or sum(narrow.values()) < 0.001 * total:
+        return None
+    return max(narrow, key=lambda kind: narrow[kind])
+
+
+def _other_types(types: _Types, typed: TypedModules, others: str | None, routed: str | None) -> Iterator[Loss]:
+    """Losses of maps that are in another type than most."""
+    for of, kinds, most in (("", typed.others, others), (" of routed experts", typed.routed, routed)):
+        for kind, size in kinds.items():
+            if kind == most or (kind is None and (not of or most is None)):
+                continue
+            words = f"{size / 1e9:.4g} G parameters{of} in {kind or '16 bits'}, taken in {most or '16 bits'}"
+            yield Loss("approximated", f"{types.named}: {words}", types.place)
+
+
+# --- what a method comes to
+
+
+def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
+    """Modules with a type of their own: groups of compressed-tensors, layers of modelopt, of quark."""
+    groups, layers = settings.get("config_groups"), settings.get("quantized_layers")
+    if isinstance(groups, Mapping):
+        for group in groups.values():
+            yield (group.get("targets"), _of_group(group)) if isinstance(group, Mapping) else (None, _Kept(None))
+    elif isinstance(layers, Mapping) and layers:
+        algorithms = dict[str, list[object]]()
+        for name, each in layers.items():
+            algorithm = each.get("quant_algo") if isinstance(each, Mapping) else each
+            algorithms.setdefault(str(algorithm).lower(), []).append(name)
+        for algorithm, named in algorithms.items():
+            yield named, _of_algorithm(algorithm)
+
+
+def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
+    bits = next((settings[name] for name in ("bits", "w_bit", "nbits") if name in settings), 4)
+    group = next((settings[name] for name in ("group_size", "q_group_size") if name in settings), 128)
+    if method in ("fp8", "fbgemm_fp8", "finegrained_fp8", "ptpc_fp8"):
         return _Kept("fp8-block" if settings.get("weight_block_size") else "fp8")
-    if method in ("awq", "gptq"):
-        return _Kept(_INTEGERS.get(bits), group)
+    if method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round", "auto_round", "intel/auto-round", "hqq"):
+        return _of_integers(_number(bits), _number(group))
     if method == "bitsandbytes":
-        return _Kept("int8" if settings.get("load_in_8bit") else None)
-    if method == "mxfp4":
-        return _Kept("mxfp4")
-    if method in ("modelopt", "modelopt_fp4") and not settings.get("config_groups"):
-        inner = settings.get("quantization")
-        algorithm = settings.get("quant_algo") or (inner.get("quant_algo") if isinstance(inner, Mapping) else None)
-        return _Kept(_ALGORITHMS.get(str(algorithm).lower()))
-    if method in ("compressed-tensors", "modelopt", "modelopt_fp4"):
-        return _of_groups(settings.get("config_groups"))
+        return _of_bitsandbytes(settings)
+    if method in ("mxfp4", "nvfp4", "petit_nvfp4"):
+        return _Kept(method.removeprefix("petit_"))
+    if method in ("eetq", "w8a8_int8", "blockwise_int8", "experts_int8"):
+        return _Kept("int8")
+    if method in ("modelopt", "modelopt_fp4", "modelopt_fp8"):
+        return _of_algorithm(str(settings.get("quant_algo")).lower())
+    if method in ("torchao", "quanto"):
+        words = f"{settings.get('quant_type')} {settings.get('weights')}".lower()
+        return _Kept(next((kind for word, kind in _WORDS.items() if word in words), None))
     return _Kept(None)
 
 
-def _of_groups(groups: object) -> _Kept:
-    """Of compressed-tensors: the weights of the first group, as all that are known have one."""
-    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
-    weights = first.get("weights") if isinstance(first, Mapping) else None
+def _of_algorithm(algorithm: str) -> _Kept:
+    return _Kept(_ALGORITHMS.get(algorithm), _wide(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else "")
+
+
+def _wide(kind: str) -> str:
+    return f"products in 16 bits, taken in {kind} where the accelerator has it"
+
+
+def _of_bitsandbytes(settings: Mapping[Any, Any]) -> _Kept:
+    """nf4 and fp4: half a byte, and a scale of 4 bytes for each 64 weights, itself in a byte where it is quantised."""
+    if settings.get("load_in_8bit"):
+        return _Kept("int8")
+    if not settings.get("load_in_4bit"):
+        return _Kept(None)
+    kind = "int4-g128" if settings.get("bnb_4bit_use_double_quant") else "int4-g32"
+    return _Kept(kind, f"blocks of 64 with scales of their own, taken as {kind}, which has as many bytes")
+
+
+def _of_group(group: Mapping[Any, Any]) -> _Kept:
+    """A group of compressed-tensors."""
+    weights = group.get("weights")
     if not isinstance(weights, Mapping):
         return _Kept(None)
-    bits, group = _number(weights.get("num_bits")), _number(weights.get("group_size"))
+    bits, size = _number(weights.get("num_bits")), _number(weights.get("group_size"))
     kind = weights.get("type", "int")
+    found = _Kept(None)
     if kind == "float" and bits == 8:
-        return _Kept("fp8-block" if weights.get("strategy") == "block" or weights.get("block_structure") else "fp8")
-    if kind == "float" and bits == 4:
-        return _Kept(_FLOATS.get(group))
-    return _Kept(_INTEGERS.get(bits) if kind == "int" else None, group)
+        blocks = weights.get("strategy") == "block" or weights.get("block_structure")
+        found = _Kept("fp8-block" if blocks else "fp8")
+    elif kind == "float" and bits == 4:
+        found = _Kept(_FLOATS.get(size))
+    elif kind == "int":
+        return _of_integers(bits, size)
+    alone = "input_activations" in group and not group["input_activations"]
+    return _Kept(found.type, _wide(found.type)) if alone and found.type is not None else found
+
+
+def _of_integers(bits: float, size: float) -> _Kept:
+    if bits == 8:
+        return _Kept("int8")
+    if bits != 4:
+        return _Kept(None)
+    near = _GROUPS.get(int(size) if 0 < size < 1e6 else 0, "int4-g128")
+    if _GROUPS.get(int(size) if 0 < size < 1e6 else 0) and size != 64:
+        return _Kept(near)
+    words = "a whole column" if size <= 0 else shown(size).strip("'").removesuffix(".0")
+    return _Kept(near, f"scales of {words} weights, taken as of {near.removeprefix('int4-g')}")
 
 
 def _number(value: object) -> float:
@@ -129,7 +354,25 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else -1.0
 
 
-def _experts_alone(settings: Mapping[str, Any]) -> bool:
-    """Whether attention is among the modules that stay wide."""
-    lists = (settings.get(name) for name in ("ignore", "modules_to_not_convert", "exclude_modules"))
-    return any("attn" in str(module) for each in lists if isinstance(each, list) for module in each)
+# --- what became of each key
+
+
+def _inside(tree: Mapping[Any, Any], above: str, place: Place | None, depth: int) -> Iterator[StatedKey]:
+    """Every key of settings at every level; those under the names of groups and modules count by themselves."""
+    for key, value in tree.items():
+        name, at = str(key), getattr(key, "place", None) or place
+        opened = isinstance(value, Mapping) and depth < _DEEPEST and name not in ("producer", "meta")
+        if opened and name in ("config_groups", "quantized_layers"):
+            for group, inside in value.items():
+                if isinstance(inside, Mapping):
+                    yield from _inside(inside, f"{above}{name}.{group}.", at, depth + 2)
+        elif opened and (name in ("quantization", "kv_cache_scheme") or name in _READ):
+            yield from _inside(value, f"{above}{name}.", at, depth + 1)
+        else:
+            quiet = _is_quiet(name, value) and not (value and isinstance(value, Mapping))
+            verdict: Verdict = "read" if name in _READ else "no effect" if quiet else "not expressible"
+            yield StatedKey(printable(f"{above}{name}"), verdict, at)
+
+
+def _is_quiet(name: str, value: Any) -> bool:
+    return name in _QUIET or name.startswith("bnb_4bit_") or value in (None, False, 0, "", [], {})

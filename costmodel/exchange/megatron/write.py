@@ -202,7 +202,7 @@ FORMAT = TrainingFormat(
         "workload.kind": "a training program",
         **because("costmodel only", "schema source sources note check", "model"),
         **because("a name is for the reader of the file to give", "name title", "model"),
-        **because("training has types of its own", "stored stored_experts stored_cache", "model"),
+        **because("training has types of its own", "stored stored_experts stored_wide stored_cache", "model"),
         "model.published": "no parameters are counted in a script",
     },
     fixed={

@@ -82,9 +82,7 @@ def exported_apart(target: EngineFormat, prefill: ServingJob, decode: ServingJob
 def _check_read_back(text: str, job: ServingJob, remarks: Remarks) -> None:
     """A fault for every key that the command states differently, or not at all."""
     try:
-        found = settled_serving(
-            [*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped, job.checkpoint
-        )
+        found = settled_serving([*read_serve_command(text, _FILE), _given(job)], _FILE, job.model, job.shipped)
     except CostModelError as error:
         for fault in error.faults:
             remarks.refuse("plan", f"the command would break a rule of its own engine: {fault.sentence}", fault.hint)

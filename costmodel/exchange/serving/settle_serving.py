@@ -25,19 +25,17 @@ _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 
 
-def settled_serving(
-    layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "", checkpoint: str = ""
-) -> Imported:
+def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """One scenario of layers, in the order of their weight.
 
-    model: the shape, where it is known. shipped: its name in the library. checkpoint: its name in the command.
+    model: the shape, where it is known. shipped: its name in the library.
     """
     found = Settled(layers, file)
     if found.faults:
         raise CostModelError(*found.faults)
     _replicas(found, model)
     of_release = settle_release(found)
-    _types(found, model, shipped, checkpoint)
+    _types(found, model, shipped)
     _context(found, model)
     for path, what, hint in (
         ("model", "the model is not stated", "add its config.json, or --set model=llama-3.1-8b, for example"),
@@ -127,11 +125,11 @@ def _machine(found: Settled, ranks: int) -> None:
         facts["plan.replicas"] = OriginValue(held, Origin("derived", text, place))
 
 
-def _types(found: Settled, shape: Model | None, shipped: str, checkpoint: str) -> None:
+def _types(found: Settled, shape: Model | None, shipped: str) -> None:
     """Types of the checkpoint, where no option states them."""
     facts, model = found.facts, found.facts.get("model")
     precision, weights = facts.get("workload.precision"), facts.get("workload.weights")
-    named, experts = types_of_checkpoint(shape, shipped, checkpoint), experts_of_checkpoint(shape, shipped)
+    named, experts = types_of_checkpoint(shape, shipped), experts_of_checkpoint(shape, shipped)
     made = Origin("assumed", "the checkpoint, by its name", model.place if model is not None else None)
     plain = precision is None or precision.value in ("bf16", "fp16")
     if weights is None and plain and named.precision is not None:
@@ -143,7 +141,7 @@ def _types(found: Settled, shape: Model | None, shipped: str, checkpoint: str) -
     if "workload.precision" not in facts:
         facts["workload.precision"] = OriginValue("bf16", Origin("assumed", "a checkpoint in 16 bits"))
     if "workload.cache" not in facts:
-        kind, why = cache_of_checkpoint(shape, checkpoint, str(facts["workload.precision"].value))
+        kind, why = cache_of_checkpoint(shape, str(facts["workload.precision"].value))
         facts["workload.cache"] = OriginValue(kind, Origin("default", why))
 
 

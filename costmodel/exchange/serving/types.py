@@ -51,14 +51,6 @@ QUANTISED = {
     "w8a8_int8": Quantised("int8"),
     "mxfp4": Quantised(None, "mxfp4"),
 }
-# Endings of a checkpoint's name on the hub, and models whose own checkpoint is in a narrow type.
-ENDINGS = (
-    (("-fp8-block", "-fp8_block"), Quantised("fp8-block")),
-    (("-fp8", "-fp8-kv", "-fp8-dynamic"), Quantised("fp8")),
-    (("-nvfp4", "-fp4"), Quantised("nvfp4")),
-    (("-quantized.w8a8", "-w8a8", "-w8a8-int8"), Quantised("int8")),
-    (("-awq", "-awq-int4", "-gptq", "-gptq-int4", "-int4", "-w4a16"), Quantised(None, "int4-g128")),
-)
 
 
 def fill_types(keys: ForeignKeys, layer: Layer, products: str, method: str, cache: str) -> None:
@@ -91,43 +83,22 @@ def fill_method(keys: ForeignKeys, layer: Layer, method: str) -> None:
         layer.facts["workload.weights"] = stated._replace(value=found.weights)
 
 
-def of_checkpoint(name: str) -> Quantised:
-    """The types that the name of a checkpoint on the hub states.
+def types_of_checkpoint(model: Model | None, shipped: str) -> Quantised:
+    """The types that a checkpoint is in: as its model states, else those of the shipped model.
 
-    >>> of_checkpoint("RedHatAI/Llama-3.1-8B-Instruct-FP8").precision, of_checkpoint("Qwen/Qwen3-8B").precision
-    ('fp8', None)
-    """
-    last = name.rpartition("/")[2].lower()
-    return next((types for endings, types in ENDINGS if last.endswith(endings)), Quantised())
-
-
-def types_of_checkpoint(model: Model | None, shipped: str, checkpoint: str) -> Quantised:
-    """The types that a checkpoint is in: by its name, else as its model states, else those of the shipped model.
-
-    >>> types_of_checkpoint(None, "deepseek-v3", "deepseek-ai/DeepSeek-V3").precision
+    >>> types_of_checkpoint(None, "deepseek-v3").precision
     'fp8-block'
     """
-    named = of_checkpoint(checkpoint)
     kept = (model.stored if model is not None else None) or STORED.get(shipped)
-    if named != Quantised() or kept is None:
-        return named
+    if kept is None or kept == "bf16":
+        return Quantised()
     return Quantised(kept) if kept in RECIPES else Quantised(None, kept)
 
 
-def cache_of_checkpoint(model: Model | None, checkpoint: str, precision: str) -> tuple[str, str]:
-    """The type of the cache that an engine takes by itself, and why: of scales in the checkpoint, else 16 bits.
-
-    >>> cache_of_checkpoint(None, "nvidia/Llama-3.1-70B-Instruct-FP8", "fp8")[0]
-    'fp8'
-    """
+def cache_of_checkpoint(model: Model | None, precision: str) -> tuple[str, str]:
+    """The type of the cache that an engine takes by itself, and why: of scales in the checkpoint, else 16 bits."""
     if model is not None and model.stored_cache is not None:
         return model.stored_cache, "auto: as the checkpoint has scales for"
-    if (
-        checkpoint.lower().startswith("nvidia/")
-        and precision in ("fp8", "nvfp4")
-        and of_checkpoint(checkpoint).precision
-    ):
-        return "fp8", "auto: checkpoints of NVIDIA in this type have scales for it"
     return "fp16" if precision == "fp16" else "bf16", "auto: as the rest, in 16 bits"
 
 
@@ -138,17 +109,6 @@ def experts_of_checkpoint(model: Model | None, shipped: str) -> str | None:
     'mxfp4'
     """
     return (model.stored_experts if model is not None else None) or STORED_EXPERTS.get(shipped)
-
-
-def without_ending(name: str) -> str:
-    """A checkpoint's name without what states its types: the name of the shape.
-
-    >>> without_ending("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4"), without_ending("Qwen/Qwen3-8B")
-    ('hugging-quants/Meta-Llama-3.1-70B-Instruct', 'Qwen/Qwen3-8B')
-    """
-    longest = sorted((ending for endings, _ in ENDINGS for ending in endings), key=len, reverse=True)
-    found = next((ending for ending in longest if name.lower().endswith(ending)), "")
-    return name[: len(name) - len(found)]
 
 
 # --- types that a command cannot give a checkpoint: those in its files, by its name
@@ -166,7 +126,7 @@ def check_types(job: ServingJob, remarks: Remarks, methods: Mapping[Quantised, s
     """The method of quantisation that the command names, empty for none; types that neither it nor the checkpoint
     states are refused. `methods` are those that the engine has a name for.
     """
-    workload, held = job.workload, types_of_checkpoint(job.model, job.shipped, job.checkpoint)
+    workload, held = job.workload, types_of_checkpoint(job.model, job.shipped)
     precision = workload.precision
     weights = None if workload.weights == precision else workload.weights
     _check_experts(job, remarks)

@@ -41,6 +41,16 @@ TABLE = known(
     option("optimizer.type", "workload.optimizer", choice(OPTIMIZERS, fold=True),
         cannot="is no optimizer of DeepSpeed's"),
     quiet("optimizer.params"),
+    part(f"{_Z}.sub_group_size", "stack.states.sub_group", "whole", 1_000_000_000, when="never"),
+    part(f"{_Z}.reduce_bucket_size", "stack.buckets.size", "whole", 500_000_000, when="never"),
+    part(f"{_Z}.stage3_max_live_parameters", "stack.buckets.gathered", "whole", 1_000_000_000, when="never"),
+    part(f"{_Z}.contiguous_gradients", "stack.buckets.live stack.buckets.live_sharded", "flag", True),
+    lost("approximated", "weights are gathered in buckets as large as those of gradients",
+         f"{_Z}.allgather_bucket_size", 500_000_000, 5e8),
+    lost("approximated", "how far ahead weights are gathered: here as far as stage3_max_live_parameters allows",
+         f"{_Z}.stage3_prefetch_bucket_size", 50_000_000, 5e7),
+    lost("approximated", "how long weights stay gathered: here as far as stage3_max_live_parameters allows",
+         f"{_Z}.stage3_max_reuse_distance", 1_000_000_000, 1e9),
     option("tensor_parallel.autotp_size", "plan.tp", "count", when="never"),
     part("sequence_parallel_size", "plan.cp plan.cp_type", "count"),
     lost("not expressible", "weights are kept a second time inside nodes", f"{_Z}.zero_hpz_partition_size", 1),
@@ -69,10 +79,8 @@ TABLE = known(
     lost("not expressible", "master weights, gradients or moments in 16 bits: here in 32",
          "bf16.bf16_master_weights_and_grads bf16.bf16_optimizer_states fp16.fp16_master_weights_and_grads"),
     lost("not expressible", "types by autocast: weights of 32 bits", "torch_autocast amp.enabled"),
-    quiet("contiguous_gradients reduce_scatter reduce_bucket_size allgather_partitions allgather_bucket_size "
-          "sub_group_size load_from_fp32_weights elastic_checkpoint ignore_unused_parameters legacy_stage1 "
-          "stage3_max_live_parameters stage3_max_reuse_distance stage3_prefetch_bucket_size "
-          "stage3_param_persistence_threshold stage3_model_persistence_threshold "
+    quiet("reduce_scatter allgather_partitions load_from_fp32_weights elastic_checkpoint ignore_unused_parameters "
+          "legacy_stage1 stage3_param_persistence_threshold stage3_model_persistence_threshold "
           "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save "
           "stage3_use_all_reduce_for_fetch_params max_live_parameters max_reuse_distance prefetch_bucket_size "
           "param_persistence_threshold model_persistence_threshold gather_16bit_weights_on_model_save "
@@ -99,6 +107,7 @@ def read_deepspeed(tree: Any, file: str) -> Layer:
     layer.fill("plan.zero", stage)
     _offload(keys, layer, int(stage.value))
     _overlap(keys, layer, int(stage.value))
+    _pieces(keys, layer)
     wide = {name: keys[f"{name}.enabled"] for name in ("bf16", "fp16")}
     on = [name for name, value in wide.items() if value.value]
     if "fp16" in on and len(on) > 1:
@@ -143,6 +152,28 @@ def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     layer.facts["plan.offload"] = first._replace(value=list(on))
     if "nvme" in places:
         layer.facts["plan.offload_to"] = first._replace(value="nvme")
+
+
+def _pieces(keys: ForeignKeys, layer: Layer) -> None:
+    """How large the pieces are in which it steps, sums and gathers, where the file states another size than usual."""
+    for name, path, nbytes in _SIZES:
+        stated = keys[f"{_Z}.{name}"]
+        if keys.given(f"{_Z}.{name}") and isinstance(stated.value, int):
+            size = max(1, stated.value)
+            layer.facts[path] = stated._replace(value=f"{nbytes * size} B" if nbytes else f"{size} parameters")
+    flat = keys[f"{_Z}.contiguous_gradients"]
+    if flat.value is False:
+        layer.facts |= {
+            "stack.buckets.live": flat._replace(value=1),
+            "stack.buckets.live_sharded": flat._replace(value=0),
+        }
+
+
+_SIZES = (
+    ("sub_group_size", "stack.states.sub_group", 0),
+    ("reduce_bucket_size", "stack.buckets.size", 2),
+    ("stage3_max_live_parameters", "stack.buckets.gathered", 0),
+)
 
 
 def _overlap(keys: ForeignKeys, layer: Layer, stage: int) -> None:

@@ -11,7 +11,10 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.ground.errors import CostModelError
 
-_BESIDE = {"schema_", "name", "title", "source", "sources", "check", "note", "published"}
+_BESIDE = {
+    *("schema_", "name", "title", "source", "sources", "check", "note", "published"),
+    *("stored", "stored_experts", "stored_wide", "stored_cache"),  # of a checkpoint, not the shape
+}
 
 
 def twin_of(model: Model) -> str:

@@ -8,7 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costmodel.documents.reader.find_documents import is_path, said_first
+from costmodel.documents.reader.find_documents import is_path, of_path, said_first
 from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
@@ -60,6 +60,7 @@ class Alone:
     foreign: dict[str, Foreign] = field(default_factory=dict)  # its file, where that is in another format
     twin: str = ""  # the model of the library that has the shape of that file
     served: float = SERVED  # tokens of that sequence
+    hub: dict[str, str] = field(default_factory=dict)  # the shipped model by the name asked for
 
     @property
     def assumed(self) -> Assumption:
@@ -75,7 +76,7 @@ def is_model(name: str) -> bool:
     if is_path(name) or name in (os.curdir, os.pardir):
         path = file_in("model", Path(name))
         if not path.is_file():
-            return False
+            return bool(of_path(name, path))
         text = file_text(str(path))
         return (
             is_config(text)
@@ -96,7 +97,7 @@ def model_alone(name: str) -> Alone:
     named = name if is_path(name) and not is_hub_name(name) else model.name
     cache = tuple(cache_kinds(model, (_of_token, _of_sequence)))
     twin = _twin(model) if reader.foreign else ""
-    return Alone(named, model, parameters, active, states, cache, reader.foreign, twin)
+    return Alone(named, model, parameters, active, states, cache, reader.foreign, twin, hub=reader.hub)
 
 
 def _of_token(kind: Layers) -> Number:

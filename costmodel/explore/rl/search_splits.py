@@ -367,13 +367,15 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
 
 
 def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
-    """Layouts of an engine, within a node."""
+    """Layouts of an engine, within a node; where nothing is generated, the scenario's alone."""
+    if not case.scenario.workload.generates:
+        return iter([split])
     space, ranks = case.scenario.search, float(split.ranks or case.node.accelerators)
     written = None if space is None else space.rollout_tp
     if written is None and "plan.rollout.tp" in _held(case):
         written = [float(split.tp)]
-    for tp in written or _powers(min(float(case.node.accelerators), ranks)):
-        yield split.model_copy(update={"tp": Figure(float(tp))})
+    degrees = written or _powers(min(float(case.node.accelerators), ranks))
+    return (split.model_copy(update={"tp": Figure(float(tp))}) for tp in degrees)
 
 
 def _powers(most: float) -> list[float]:

@@ -180,8 +180,8 @@ def grids(inputs: TrainingInputs) -> Iterator[SubSpace]:
     space, stack = inputs.case.space, inputs.stack
     ranks = float(inputs.ranks)
     layers = float(layer_count(inputs.model))
-    tp = distinct(space.tp or divisors(ranks, float(inputs.domain)))
-    pp = distinct(space.pp or divisors(ranks, layers))
+    tp = distinct(space.tp or (divisors(ranks, float(inputs.domain)) if stack.has("tp") else (1.0,)))
+    pp = distinct(space.pp or (divisors(ranks, layers) if stack.has("pp") else (1.0,)))
     vpp = distinct(space.vpp or chunk_counts(layers, pp))
     micro_batch = distinct(space.micro_batch or DEFAULT_MICRO_BATCHES)
     cp = distinct(space.cp or _context(inputs))
@@ -251,14 +251,14 @@ def _splits(space: Space, default: Sequence[Named]) -> Iterator[Sequence[Split]]
 def _expert_degrees(inputs: TrainingInputs, space: Space) -> tuple[float, ...]:
     """Degrees that divide the experts of every layer; 1 for a model without experts."""
     counts = [kind.experts.count for kind in inputs.model.layers if kind.experts is not None]
-    if space.ep is not None or not counts:
+    if space.ep is not None or not counts or not inputs.stack.has("ep"):
         return tuple(space.ep or (1.0,))
     return divisors(float(math.gcd(*map(int, counts))), float(inputs.ranks))
 
 
 def _context(inputs: TrainingInputs) -> tuple[float, ...]:
     """Default degrees of context parallelism: one, and more for a long sequence."""
-    if inputs.sequence < LONG_SEQUENCE or not inputs.stack.context_parallel:
+    if inputs.sequence < LONG_SEQUENCE or not (inputs.stack.context_parallel and inputs.stack.has("cp")):
         return (1.0,)
     return divisors(float(inputs.ranks), float(inputs.sequence) / LEAST_LOCAL_SEQUENCE)
 

@@ -16,9 +16,10 @@ from costmodel.documents.keys.field_aliases import KEYS, VALUES, meant_by
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, key_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
-from costmodel.documents.reader import hub_names
+from costmodel.documents.reader import checkpoint_types, hub_names
+from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.folders import names
-from costmodel.documents.reader.hub_names import is_hub_name, nearest_shape, shape_of
+from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.ground.errors import CostModelError
@@ -36,7 +37,7 @@ plan: {tp: 4, pp: 1, micro_batch: 1}
 
 
 def test_docstring_examples_run() -> None:
-    assert all(doctest.testmod(module).failed == 0 for module in (field_aliases, hub_names))
+    assert all(doctest.testmod(module).failed == 0 for module in (field_aliases, hub_names, checkpoint_types))
 
 
 # --- names of the hub
@@ -85,12 +86,83 @@ SHAPES = {
     "databricks/dbrx-base": "dbrx",
     "https://huggingface.co/Qwen/Qwen3-8B": "qwen-3-8b",
     "hf.co/mosaicml/mpt-7b": "mpt-7b",
+    # releases: a date, a version, what it was tuned for
+    "Qwen/Qwen3-30B-A3B-Instruct-2507": "qwen-3-30b-a3b",
+    "Qwen/Qwen3-4B-Thinking-2507": "qwen-3-4b",
+    "Qwen/Qwen3-235B-A22B-Thinking-2507": "qwen-3-235b-a22b",
+    "Qwen/Qwen3-Next-80B-A3B-Thinking": "qwen-3-next-80b-a3b",
+    "Qwen/Qwen3-VL-30B-A3B-Instruct": "qwen-3-vl-30b-a3b",
+    "Qwen/Qwen2.5-14B-Instruct-1M": "qwen-2.5-14b",
+    "moonshotai/Kimi-K2-Instruct-0905": "kimi-k2",
+    "moonshotai/Kimi-K2-Thinking": "kimi-k2",
+    "deepseek-ai/DeepSeek-V3-0324": "deepseek-v3",
+    "deepseek-ai/DeepSeek-R1-0528": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3.1-Terminus": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseek-v3.2",
+    "deepseek-ai/DeepSeek-V3.2-Speciale": "deepseek-v3.2",
+    "deepseek-ai/DeepSeek-V4-Flash-0731": "deepseek-v4-flash",
+    "mistralai/Mistral-7B-Instruct-v0.2": "mistral-7b",
+    "mistralai/Mistral-Large-Instruct-2411": "mistral-large-2",
+    "mistralai/Mistral-Nemo-Instruct-2407": "mistral-nemo-12b",
+    "mistralai/Ministral-3-14B-Reasoning-2512": "ministral-3-14b",
+    "mistralai/Mixtral-8x22B-Instruct-v0.1": "mixtral-8x22b",
+    "microsoft/Phi-3-mini-4k-instruct": "phi-3-mini",
+    "microsoft/Phi-4-mini-reasoning": "phi-4-mini",
+    "allenai/Olmo-3-32B-Think": "olmo-3-32b",
+    "allenai/OLMoE-1B-7B-0924-Instruct": "olmoe-1b-7b",
+    "CohereLabs/c4ai-command-a-03-2025": "command-a",
+    # of the same shape as an earlier one
+    "zai-org/GLM-4.6": "glm-4.5",
+    "zai-org/GLM-4.5-Air": "glm-4.5-air",
+    "Qwen/Qwen3.6-27B": "qwen-3.5-27b",
+    "Qwen/Qwen3.6-35B-A3B": "qwen-3.5-35b-a3b",
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct": "qwen-3-30b-a3b",
+    "Qwen/Qwen2.5-Coder-7B-Instruct": "qwen-2.5-7b",
+    "Qwen/QwQ-32B": "qwen-2.5-32b",
+    "meta-llama/Llama-3.3-70B-Instruct": "llama-3.1-70b",
+    "nvidia/Llama-3.1-Nemotron-70B-Instruct-HF": "llama-3.1-70b",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": "llama-3.1-70b",
+    "MiniMaxAI/MiniMax-M2.1": "minimax-m2",
+    "mistralai/Mistral-Small-3.2-24B-Instruct-2506": "mistral-small-24b",
+    "openai/gpt-oss-safeguard-20b": "gpt-oss-20b",
+}
+# As on the hub: the shape, and keys of the model document that the name states.
+KEPT = {
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8": ("qwen-3-30b-a3b", {"stored": "fp8"}),
+    "Qwen/Qwen3-14B-AWQ": ("qwen-3-14b", {"stored": "int4-g128"}),
+    "Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4": ("qwen-2.5-72b", {"stored": "int4-g128"}),
+    "Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8": ("qwen-2.5-7b", {"stored": "int8"}),
+    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic": ("llama-3.1-70b", {"stored": "fp8"}),
+    "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8": ("llama-3.1-8b", {"stored": "int8"}),
+    "RedHatAI/Qwen3-32B-quantized.w4a16": ("qwen-3-32b", {"stored": "int4-g128"}),
+    "nvidia/Llama-3.1-70B-Instruct-FP8": ("llama-3.1-70b", {"stored": "fp8", "stored_cache": "fp8"}),
+    "nvidia/Qwen3-30B-A3B-NVFP4": ("qwen-3-30b-a3b", {"stored": "nvfp4", "stored_cache": "fp8"}),
+    "nvidia/DeepSeek-R1-0528-NVFP4-v2": ("deepseek-v3", {"stored": "nvfp4", "stored_cache": "fp8"}),
+    "amd/Llama-3.1-405B-Instruct-FP8-KV": ("llama-3.1-405b", {"stored": "fp8", "stored_cache": "fp8"}),
+    "hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4": ("llama-3.1-70b", {"stored": "int4-g128"}),
+    "unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit": ("llama-3.1-8b", {"stored": "int4-g128"}),
+    "unsloth/DeepSeek-V3-BF16": ("deepseek-v3", {"stored": "bf16"}),
+    "unsloth/gpt-oss-20b-BF16": ("gpt-oss-20b", {"stored_experts": "bf16"}),
+    "unsloth/Qwen3-32B-GGUF": ("qwen-3-32b", {}),
+    "unsloth/Qwen3-32B-GGUF:Q4_K_M": ("qwen-3-32b", {"stored": "int4-g32"}),
+    "bartowski/Qwen_Qwen3-32B-GGUF": ("qwen-3-32b", {}),
+    "mlx-community/Qwen3-8B-MLX-4bit": ("qwen-3-8b", {"stored": "int4-g32"}),
+    "google/gemma-3-27b-it-qat-q4_0-unquantized": ("gemma-3-27b", {}),
+    "moonshotai/Kimi-K2.5": ("kimi-k2", {"stored": "bf16", "stored_experts": "int4-g32"}),
+    "mistralai/Ministral-3-8B-Instruct-2512": ("ministral-3-8b", {"stored": "fp8"}),
+    "meta-llama/Meta-Llama-3.1-405B-Instruct-FP8": (
+        "llama-3.1-405b",
+        {"stored": "fp8", "stored_wide": 126 * 570_425_344 + 2 * 2_617_245_696},
+    ),
+    "/models/DeepSeek-V3-0324": ("deepseek-v3", {}),
+    "/data/hub/models--Qwen--Qwen3-8B-AWQ/snapshots/895c": ("qwen-3-8b", {"stored": "int4-g128"}),
+    "./Qwen3-14B-Q4_K_M.gguf": ("qwen-3-14b", {"stored": "int4-g32"}),
 }
 # As on the hub, where another shape or an unknown one stands behind the name, and what comes near.
 OTHERS = {
-    "mistralai/Mistral-7B-v0.2": "mistral-7b-v0.1",  # without its window
-    "Qwen/Qwen2.5-Coder-7B": "qwen-2.5-7b",
-    "google/gemma-2-27b-it-AWQ": "gemma-2-27b",
+    "Qwen/Qwen2.5-Omni-7B": "qwen-2.5-7b",
+    "google/gemma-3-270m-it": "gemma-3-27b",
+    "deepseek-ai/DeepSeek-V2-Lite": "deepseek-v2",
     "nobody/nothing-of-the-kind": "",
 }
 
@@ -100,6 +172,25 @@ def test_names_of_the_hub(name: str) -> None:
     assert is_hub_name(name)
     assert shape_of(name, names("model")) == SHAPES[name]
     assert load("quickstart", [f"model={name}"]).hub == {name: SHAPES[name]}
+
+
+@each("name", KEPT)
+def test_the_types_of_weights_that_a_name_states_are_those_of_the_model(name: str) -> None:
+    shape, kept = KEPT[name]
+    case = load("quickstart", [f"model={name}"])
+    stored = {"stored", "stored_experts", "stored_wide", "stored_cache"}
+    found = {key: value for key in stored if (value := getattr(case.model, key)) is not None}
+    assert (case.hub, case.model.name, found) == ({name: shape}, shape, kept)
+    words = name_words(name, shape)
+    assert ("on the hub" in words) is is_hub_name(name)
+    assert all(str(kept[key]) in words for key in ("stored", "stored_experts") if key in kept)
+
+
+def test_a_path_to_a_file_of_ours_that_is_not_there_is_refused(run: Any, faults: Faults) -> None:
+    (found,) = faults(run("memory", "mine/llama-3.1-8b.yaml"))
+    assert found.code in ("D001", "D009")
+    (found,) = faults(run("memory", "--model", "/models/nothing-of-the-kind"))
+    assert found.code == "D001"
 
 
 def test_the_names_that_documents_give_as_their_source_mean_them() -> None:
@@ -117,7 +208,7 @@ def test_the_names_that_documents_give_as_their_source_mean_them() -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_name_of_the_hub_that_is_not_known_gets_its_own_sentence(name: str, run: Any, faults: Faults) -> None:
-    assert nearest_shape(name, names("model")) == OTHERS[name]
+    assert next(iter(nearest_shapes(name, names("model"))), "") == OTHERS[name]
     for ran in (
         run("estimate", "-", stdin=CASE.replace("meta-llama/Llama-3.1-8B", name)),
         run("search", "quickstart", "--set", f"model={name}"),
@@ -128,7 +219,7 @@ def test_a_name_of_the_hub_that_is_not_known_gets_its_own_sentence(name: str, ru
             "D009",
             f"no shipped model goes by '{name}', and Hugging Face's hub is not read",
         )
-        assert found.help.startswith(f"did you mean '{OTHERS[name]}'?") is bool(OTHERS[name])
+        assert found.help.startswith(f"did you mean '{OTHERS[name]}'") is bool(OTHERS[name])
         assert "costmodel list models" in found.help
 
 

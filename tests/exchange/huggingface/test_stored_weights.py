@@ -59,7 +59,6 @@ def test_a_method_names_the_type(settings: dict[str, Any], kept: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes: no type of weights"),
         ({"quant_method": "aqlm"}, "aqlm: no type of weights"),
         ("fp8", "no quant_method"),
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": [1e999]}}, "no type of weights"),
@@ -73,11 +72,19 @@ def test_what_no_type_stands_for_is_listed(settings: Any, words: str) -> None:
 
 
 def test_other_groups_are_stated_and_experts_alone_have_a_key() -> None:
-    wide = packed({**INT4, "group_size": 32}, ignore=["re:.*self_attn.*", "lm_head"])
+    wide = packed({**INT4, "group_size": 64}, ignore=["re:.*self_attn.*", "lm_head"])
     found = read_config(json.dumps({**MIXTURE, "quantization_config": wide}), "config.json")
-    assert found.document["stored_experts"] == "int4-g128"
+    assert found.document["stored_experts"] == "int4-g32"
     assert "stored" not in found.document
-    assert any("scales of 32 weights" in loss.sentence for loss in found.losses)
+    assert any("scales of 64 weights" in loss.sentence for loss in found.losses)
+    nested = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    for doubled, kept in ((False, "int4-g32"), (True, "int4-g128")):
+        found = read_config(
+            json.dumps({**DENSE, "quantization_config": {**nested, "bnb_4bit_use_double_quant": doubled}}),
+            "config.json",
+        )
+        assert found.document["stored"] == kept
+        assert [loss.kind for loss in found.losses if "bitsandbytes" in loss.sentence] == ["approximated"]
 
 
 def test_serving_takes_the_type_and_a_stated_one_counts_more(tmp_path: Path) -> None:
@@ -146,3 +153,94 @@ def test_the_type_of_the_cache_is_of_the_user_the_checkpoint_the_engine_or_16_bi
     )
     assert of_token(other, "trt-llm", ", precision: nvfp4, cache: bf16") == (320, [])
     assert of_token(other, "vllm") == (320, [])
+
+
+def settings_of(name: str, **settings: Any) -> dict[str, Any]:
+    return {"quant_method": name, **settings}
+
+
+ATTENTION = 2 * 4096 * 4096 + 2 * 4096 * 1024  # parameters of a layer of DENSE and of MIXTURE
+MLP = 3 * 4096 * 14336
+FIRST = [f"model.layers.0.self_attn.{name}_proj" for name in "qkvo"] + [
+    f"model.layers.31.mlp.{name}_proj" for name in ("gate", "up", "down")
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "kept", "experts", "wide"),
+    [
+        (DENSE, settings_of("fbgemm_fp8", modules_to_not_convert=["lm_head", *FIRST]), "fp8", None, ATTENTION + MLP),
+        (DENSE, settings_of("fp8", ignored_layers=["model.layers.0.self_attn", "model.layers.7"]), "fp8", None,
+         2 * ATTENTION + MLP),
+        (DENSE, settings_of("modelopt", quant_algo="NVFP4", exclude_modules=["model.layers.*.self_attn*"]), "nvfp4",
+         None, 32 * ATTENTION),
+        (DENSE, packed(INT4, ignore=["re:.*down_proj", "lm_head"]), "int4-g128", None, 32 * MLP / 3),
+        (DENSE, settings_of("awq", bits=4, modules_to_not_convert=["self_attn", "visual"]), "int4-g128", None,
+         32 * ATTENTION),
+        (MIXTURE, settings_of("fp8", modules_to_not_convert=["gate", "lm_head"]), "fp8", None, None),
+        (MIXTURE, settings_of("mxfp4"), None, "mxfp4", None),
+        (MIXTURE, settings_of("fp8", modules_to_not_convert=["block_sparse_moe"]), "fp8", "bf16", None),
+        (MIXTURE, settings_of("fp8", modules_to_not_convert=["self_attn"]), None, "fp8", None),
+        (MIXTURE, {"quant_method": "compressed-tensors", "config_groups": {
+            "a": {"targets": ["re:.*self_attn.*"], "weights": FP8},
+            "b": {"targets": ["re:.*experts.*"], "weights": INT4}}}, "fp8", "int4-g128", None),
+        (MIXTURE, {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": {
+            **{f"model.layers.{index}.self_attn": {"quant_algo": "FP8"} for index in range(16)},
+            **{f"model.layers.{index}.block_sparse_moe.experts.0": {"quant_algo": "NVFP4"} for index in range(32)}}},
+         "fp8", "nvfp4", 16 * ATTENTION),
+    ],
+)  # fmt: skip
+def test_modules_that_stay_wide_or_are_in_a_type_of_their_own_are_counted(
+    config: dict[str, Any], settings: dict[str, Any], kept: str, experts: str, wide: float
+) -> None:
+    """Parameters by hand: attention of 32 query and 8 key heads by 128, and an MLP of three matrices."""
+    for of in (config, {"architectures": ["Mistral3ForConditionalGeneration"], "text_config": config}):
+        found = read_config(json.dumps({**of, "quantization_config": settings}), "config.json")
+        assert [found.document.get(key) for key in ("stored", "stored_experts", "stored_wide")] == [kept, experts, wide]
+        assert not [loss for loss in found.losses if "quant" in loss.sentence]
+
+
+def test_weights_in_16_bits_take_two_bytes_of_the_memory(tmp_path: Path) -> None:
+    """Of 8 ranks each holds an eighth of every matrix: fp8 all but the attention of the first half of the layers."""
+    kept = [f"model.layers.{index}.self_attn" for index in range(16)]
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**DENSE, "quantization_config": settings_of("fp8", ignored_layers=kept)}), "utf-8")
+    keys = [f"model={file}", "plan.tp=8", "workload.prompt=512", "limits={}"]
+    answer = predict(serving(load_any("serve-llama-3.1-70b", keys)), bands=False)
+    matrices = 32 * (ATTENTION + MLP) + 16 * ATTENTION
+    tables = 2 * 128256 * 4096 * 2
+    assert one(answer.evaluation.memory.weights) == pytest.approx((matrices + tables) / 8, rel=2e-3)
+
+
+def test_settings_beside_a_config_count_where_it_states_none(tmp_path: Path) -> None:
+    settings = {
+        "quant_algo": "FP8",
+        "kv_cache_quant_algo": "FP8",
+        "exclude_modules": ["lm_head", "model.layers.0.mlp*"],
+    }
+    beside = {"producer": {"name": "modelopt"}, "quantization": settings}
+    config, other = tmp_path / "config.json", tmp_path / "hf_quant_config.json"
+    config.write_text(json.dumps(DENSE), "utf-8")
+    other.write_text(json.dumps(beside), "utf-8")
+    for name in (config, tmp_path):
+        model = load_any("serve-llama-3.1-70b", [f"model={name}"]).model
+        assert (model.stored, model.stored_cache, model.stored_wide) == ("fp8", "fp8", MLP)
+    config.write_text(json.dumps({**DENSE, "quantization_config": settings_of("awq", bits=4)}), "utf-8")
+    assert load_any("serve-llama-3.1-70b", [f"model={config}"]).model.stored == "int4-g128"
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"planted": 3}, "planted"),
+        ({"dynamic": {"-:.*down.*": {}}}, "dynamic"),
+        ({"config_groups": {"group_0": {"weights": {**FP8, "planted": 3}}}}, "config_groups.group_0.weights.planted"),
+        ({"kv_cache_scheme": {**SCALED, "planted": 3}}, "kv_cache_scheme.planted"),
+        ({"ignore": ["re:(a+)+b"]}, ""),
+    ],
+)
+def test_a_key_of_the_settings_that_is_not_known_is_not_expressible(more: dict[str, Any], key: str) -> None:
+    found = read_config(json.dumps({**DENSE, "quantization_config": {**packed(FP8), **more}}), "config.json")
+    verdicts = {each.name: each.verdict for each in found.keys}
+    assert not key or verdicts[f"quantization_config.{key}"] == "not expressible"
+    assert any(loss.kind == "not expressible" and (key or "re:") in loss.sentence for loss in found.losses)

@@ -297,8 +297,34 @@ def test_what_stands_nowhere_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_quantised_checkpoint_is_the_shape_that_its_name_has_before_its_type(tmp_path: Path) -> None:
-    found = read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "some/Llama-3.1-70B-Instruct-AWQ"), tmp_path)
-    assert (found.document["model"], found.document["workload"]["weights"]) == ("llama-3.1-70b", "int4-g128")
+    name = "some/Llama-3.1-70B-Instruct-AWQ"
+    found = read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", name), tmp_path)
+    assert (found.document["model"], found.document["workload"]["weights"]) == (name, "int4-g128")
+    words = f"model: the shape of {name} on the hub; weights in int4-g128, by its name"
+    assert found.origins["model"].text == words
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("moonshotai/Kimi-K2.5", {"precision": "bf16", "expert_weights": "int4-g32"}),
+        ("/models/Llama-3.1-70B-Instruct-FP8", {"precision": "fp8"}),
+        ("nvidia/Llama-3.1-70B-Instruct-FP8", {"precision": "fp8", "cache": "fp8"}),
+    ],
+)
+def test_the_types_of_a_checkpoint_are_those_that_its_name_states(
+    name: str, types: dict[str, str], tmp_path: Path
+) -> None:
+    workload = read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", name), tmp_path).document["workload"]
+    assert {key: workload[key] for key in types} == types
+
+
+def test_an_unknown_model_has_the_three_nearest_in_its_hint(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError) as caught:
+        read(VLLM.replace("meta-llama/Llama-3.1-70B-Instruct", "some/Qwen3-31B"), tmp_path)
+    (fault,) = [fault for fault in caught.value.faults if "none of the library" in fault.sentence]
+    assert fault.hint.startswith("add its config.json, or --set model=qwen-3-")
+    assert fault.hint.count("qwen-3-") == 4
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from costmodel.documents.schemas.optimizer import OptimizerReference
 from costmodel.documents.schemas.precision import Precision
 from costmodel.documents.schemas.stack import GradientType
 
-Algorithm = Literal["ppo", "grpo", "dpo"]
+Algorithm = Literal["ppo", "grpo", "dapo", "rloo", "dpo"]
+OF_GROUPS = ("grpo", "dapo", "rloo")  # which compare the answers to a prompt, and have no critic
 Rollouts = Literal["batch", "continuous", "partial"]
 Reward = Literal["rule", "model"]
 Scored = Literal["trainer", "engine"]
@@ -52,7 +53,10 @@ class Rl(Document):
     """A workload of reinforcement learning, by iterations: generate, judge, update."""
 
     kind: Literal["rl"] = Field(description="rl")
-    algorithm: Algorithm = Field(description="ppo with a critic, grpo without, dpo of pairs that are given")
+    algorithm: Algorithm = Field(
+        description="ppo with a critic; grpo and rloo without; dapo without a reference either, and what it generates "
+        "again to fill a batch is not counted; dpo of pairs that are given"
+    )
     prompts: Prompts = Field(description="Prompts of an iteration; of dpo pairs of answers")
     samples: Sequences = Field(default=1, description="Answers to each prompt; of dpo the two of a pair")
     prompt: Tokens = Field(description="Tokens of a prompt")
@@ -113,8 +117,8 @@ class Rl(Document):
         """The first key that contradicts the algorithm, and why."""
         if self.rollouts != "batch" and self.staleness == 0:
             return "rollouts", "continuous and partial rollouts mix answers of two weights; set staleness over 0"
-        if self.algorithm == "grpo" and self.samples < 2:
-            return "samples", "grpo compares the answers to a prompt, so samples is 2 or more"
+        if self.algorithm in OF_GROUPS and self.samples < 2:
+            return "samples", f"{self.algorithm} compares the answers to a prompt, so samples is 2 or more"
         if self.mini_batch is not None and self.mini_batch > self.answers:
             return "mini_batch", "a mini-batch is at most the answers of an iteration, prompts · samples"
         return self._of_dpo() if self.algorithm == "dpo" else None
@@ -140,7 +144,7 @@ class Rl(Document):
     @property
     def refers(self) -> bool:
         """Whether a frozen copy judges every token."""
-        return True if self.reference is None else self.reference
+        return self.algorithm != "dapo" if self.reference is None else self.reference
 
     @property
     def judged_by_model(self) -> bool:

@@ -12,6 +12,7 @@ from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.schemas.compression import codec_of
 from costmodel.documents.schemas.efficiency import AttentionFit, CollectiveFit, Efficiency, MatmulFit
 from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.stack import AXES
 from costmodel.documents.schemas.sync import USUAL, sync_of
 from costmodel.equations.parallelism.counts import kv_heads_per_rank, micro_batches_per_step, world_ranks
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
@@ -92,6 +93,12 @@ def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
     if inputs.experts is not None:
         return none(block)
     return np.asarray((block.ep > 1) | (block.etp > 1))
+
+
+def axis_missing(inputs: TrainingInputs, block: Block) -> Mask:
+    """Rows with an axis of parallelism that the stack's software lacks; L033 has context parallelism."""
+    missing = (axis for axis in AXES if axis != "cp" and not inputs.stack.has(axis))
+    return none(block) | any_of(np.asarray(getattr(block, axis) > 1) for axis in missing)
 
 
 def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
@@ -353,9 +360,10 @@ def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
-    """The effect of a ZeRO stage on a single rank: copies of weights and of gradients, weights on the host."""
+    """The effect of a ZeRO stage on a single rank: copies of weights and gradients, weights on the host, its step."""
     states, on_host = inputs.stack.states, "parameters" in structure.offload
-    return states.sharded_master and zero == 3, states.gradient_copies and zero >= 2, on_host and zero == 3
+    copies = states.sharded_master and zero == 3, states.gradient_copies and zero >= 2
+    return *copies, on_host and zero == 3, states.freed_gradient and zero == 2
 
 
 def _same_split(inputs: TrainingInputs, block: Block) -> Mask:
@@ -418,6 +426,7 @@ CHECKS = (
     _check("L034", "cp", indexer_not_gathered, "cp_type"),
     _check("L035", "pp", tied_layers),
     _check("L036", "cp", selective_scans),
+    _check("L048", "tp pp ep etp", axis_missing),
     _check("L030", "cp", chunked_sequence, "cp_type"),
     _check("L031", "tp cp", heads_exchanged, "cp_type"),
     _check("L008", "tp cp", _sequence, "sequence_parallel"),

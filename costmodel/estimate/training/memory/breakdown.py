@@ -399,5 +399,8 @@ def _wire(inputs: TrainingInputs) -> float:
 
 def live_buckets(inputs: TrainingInputs, block: Block) -> Number:
     """Gradient buckets, needed only where there are data-parallel peers."""
-    size = inputs.stack.buckets.live * inputs.bucket(block.shards, inputs.widths.reduced)
+    buckets, live = inputs.stack.buckets, inputs.stack.buckets.live
+    if block.structure.zero == 3 and buckets.live_sharded is not None:
+        live = buckets.live_sharded
+    size = live * inputs.bucket(block.shards, inputs.widths.reduced)
     return np.where((block.dp > 1) | (block.cp > 1), size, 0.0)

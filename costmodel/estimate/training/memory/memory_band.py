@@ -58,7 +58,10 @@ def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Num
 
 
 def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
-    """Chance that the peak of every stage is within usable memory; stages are wrong together, so the least counts."""
+    """Chance that the peak of every stage is within usable memory, and what is on the host within that.
+
+    Stages and the host are wrong together, so the least counts.
+    """
     away: list[Number] = []
     for position, stage in enumerate(STAGES):
         with term(f"{stage} stage"):
@@ -68,4 +71,24 @@ def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
             usable = inputs.usable + ledger.pageable[position]
             away.append(spreads_away(np.maximum(peak, 1.0), usable, spread))
     first, middle, last = away
-    return normal_share(np.minimum(np.minimum(first, middle), last))
+    least = np.minimum(np.minimum(first, middle), last)
+    held, taken = ledger.host
+    if np.any(held):
+        with term("host"):
+            least = np.minimum(least, spreads_away(np.maximum(taken, LEAST), 1.0, host_spread(inputs)))
+    return normal_share(least)
+
+
+LEAST = 1e-9  # a share of the host that is nothing
+
+
+def host_spread(inputs: TrainingInputs) -> Number:
+    """Relative spread of what a host holds: of all memory, and of its states."""
+    spread = inputs.stack.spread
+    return combined_error(term_error(spread.memory, 1.0), term_error(spread.states, 1.0))
+
+
+def host_band(inputs: TrainingInputs, held: Number) -> tuple[Number, Number]:
+    """P10 and P90 of the bytes that offload takes of a host."""
+    spread = host_spread(inputs)
+    return tenth_percentile(held, spread), ninetieth_percentile(held, spread)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.memory.offload import host_update_time, host_update_traffic, link_time, paged_bytes
+from costmodel.equations.memory.offload import (
+    host_update_time,
+    host_update_traffic,
+    link_time,
+    paged_bytes,
+    pinned_bytes,
+)
 from costmodel.equations.memory.states import gradient_bytes, gradient_traffic
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.equations.run.economics import share
@@ -36,20 +42,26 @@ def moved_states(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], updated: Number
 ) -> tuple[dict[str, Number], Number]:
     """The states of a stage that stay on the device, and the bytes that the host stores for the rank."""
-    structure = block.structure
+    structure, offloading = block.structure, inputs.stack.offload
     column = dict(column)
     host: Number = 0.0
+    buffers: Number = 0.0
     if "optimizer" in structure.offload:
+        host = column["optimizer"]
         with term("gradients on the host"):
-            host = column["optimizer"] + gradient_traffic(updated, inputs.widths.gradient)
+            copies = 0.0 if offloading is None else offloading.copies or 0.0
+            buffers = gradient_traffic(updated, inputs.widths.gradient + copies)
         column["optimizer"] = 0.0
         pieces = BUCKETS * inputs.bucket(block.shards, inputs.widths.reduced)
         whole = column["gradients"]
         column["gradients"] = np.where(_leaving_late(inputs, block), whole, np.minimum(whole, pieces))
     if "parameters" in structure.offload:
-        host = host + column["weights"]
+        buffers = buffers + column["weights"]
         column["weights"] = 0.0
-    return column, host
+    if offloading is not None and offloading.pinned and np.any(buffers):
+        with term("pinned buffers"):
+            buffers = pinned_bytes(buffers)
+    return column, host + buffers
 
 
 def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
@@ -201,7 +213,9 @@ def _update(inputs: TrainingInputs, block: Block, updated: Number) -> Number:
     with term("update on the host"):
         master = states.weights if states.sharded_master else states.master
         state = master + inputs.moments
-        nbytes = host_update_traffic(updated, inputs.widths.gradient, state, states.compute)
+        copies = None if inputs.stack.offload is None else inputs.stack.offload.copies
+        wide = max(inputs.widths.gradient, copies or 0.0)
+        nbytes = host_update_traffic(updated, wide, state, states.compute)
         fit = host.update
         time = host_update_time(nbytes, host.ranks, host.bandwidth, host.update_share, updated, host.cores, fit.core)
         if block.structure.offload_to == "cpu":

@@ -84,7 +84,14 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
     gradient, roots, root = (0.0 if each is None else each for each in stated)
     if "optimizer" in block.structure.offload or not (np.any(gradient) or (np.any(roots) and np.any(root))):
         return 0.0
-    return update_bytes(_updated(inputs, block, held), gradient, roots, root, backward)
+    zero, updated = block.structure.zero, _updated(inputs, block, held)
+    if states.gradient_copies and zero <= 1:
+        gradient = 0.0  # counted among the gradients
+    elif states.freed_gradient and zero == 2:
+        gradient = gradient - inputs.widths.gradient
+    if zero == 3 and states.sub_group is not None:
+        updated = np.minimum(updated, states.sub_group)
+    return update_bytes(updated, gradient, roots, root, backward)
 
 
 def moment_bytes(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:

@@ -15,6 +15,7 @@ from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import ALLOCATED, LINES, RESERVED
+from costmodel.estimate.training.memory.memory_band import host_band
 from costmodel.estimate.training.memory.rank_states import kept_gradient
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import summed_once, weight_replication
 from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
@@ -25,7 +26,7 @@ from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedg
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.head import job_lines, read_from
+from costmodel.report.terminal.style.head import job_lines, named_models, read_from
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, VERDICT_STYLE, WARN, styled
@@ -77,7 +78,9 @@ def _host(answer: Answer) -> list[Text]:
     share, held = percent(costs["host_share"]), "what it has"
     if where == "cpu" and answer.inputs.case.node.memory is None:
         held = f"{gib(answer.inputs.host.capacity)} GiB (assumed)"
-    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}")]
+    low, high = (float(np.max(end)) for end in host_band(answer.inputs, costs["host_memory"]))
+    band = f"; {BAND} {gib(low)} – {gib(high)} GiB"
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}{band}")]
 
 
 def _room(answer: Answer) -> Text:
@@ -103,6 +106,7 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> AnswerDocument:
         styled(f"{name}: {count}; weights and AdamW states alone", HEAD),
         *_active(facts),
         *read_from(facts.foreign),
+        *named_models(facts.hub),
         *([styled(f"its shape is that of {facts.twin} of the library")] if facts.twin else []),
     ]
     stages = {f"zero {stage}, dp {dp:.0f}": (dp, stage) for dp, stage in facts.recipes[0].kept if stage}

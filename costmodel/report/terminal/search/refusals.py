@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from costmodel.documents.reader.library import DocumentReader
 from costmodel.documents.schemas.default_values import SAFE
+from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
 from costmodel.estimate.evaluate.predict import Answer
@@ -282,8 +284,39 @@ def _replicas(inputs: TrainingInputs, block: Block) -> str:
 
 def _no_context(inputs: TrainingInputs, block: Block) -> str:
     offered, cp = inputs.stack.context_parallel, counted(_size(block, "cp"))
-    has = f"{listed(offered)} alone" if offered else "no context parallelism"
+    has = f"{listed(offered)} alone" if offered else f"no context parallelism{_elsewhere(inputs, 'cp')}"
     return f"cp {cp} by {block.structure.cp_type}, and {inputs.stack.name} has {has}"
+
+
+def _axis_missing(inputs: TrainingInputs, block: Block) -> str:
+    lacking = [axis for axis in _AXES if _size(block, axis) > 1 and not inputs.stack.has(axis)]
+    said = (
+        f"{axis} {counted(_size(block, axis))}, and {inputs.stack.name} has no {_AXES[axis]}{_elsewhere(inputs, axis)}"
+        for axis in lacking
+    )
+    return "; ".join(said)
+
+
+_AXES: dict[Axis, str] = {
+    "tp": "tensor parallelism",
+    "pp": "pipeline parallelism",
+    "ep": "expert parallelism",
+    "etp": "expert-tensor parallelism",
+}
+_WIDELY_USED = (
+    *("fsdp2", "megatron-core", "transformers-deepspeed", "deepspeed"),
+    *("maxtext-tpu", "neuronx-distributed", "megatron-deepspeed-gaudi"),
+)
+
+
+def _elsewhere(inputs: TrainingInputs, axis: Axis) -> str:
+    """Up to two of the usual stacks on these accelerators whose software has an axis, with the release it came with."""
+    reader, found = DocumentReader(), []
+    for name in _WIDELY_USED:
+        stack = reader.document("stack", name)
+        if inputs.case.accelerator.vendor in stack.makers and stack.layouts is not None and stack.has(axis):
+            found.append(f"{name} (since {getattr(stack.layouts, axis)})")
+    return f", as {listed(found[:2])} have" if found else ""
 
 
 def _not_gathered(inputs: TrainingInputs, block: Block) -> str:
@@ -356,6 +389,7 @@ _SENTENCES: dict[str, Callable[[TrainingInputs, Block], str]] = {
     "L040": _wrong_keys,
     "L041": _wrong_layers,
     "L042": _wrong_offload,
+    "L048": _axis_missing,
     **PLAN_SENTENCES,
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.reader.checkpoint_types import name_words, types_by_name
 from costmodel.documents.reader.foreign_prices import ForeignPrice
+from costmodel.documents.reader.hub_names import is_own_name
 from costmodel.documents.schemas.count_kinds import FromTokens
 from costmodel.estimate.evaluate.answer_facts import (
     NamedDocument,
@@ -81,8 +83,8 @@ def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[
 
 
 def origin_lines(case: LoadedScenario) -> list[Text]:
-    """Your own files, foreign ones, what flags replace, and their defaults."""
-    return [*own_files(case), *read_from(case.foreign), *flag_lines(case.asked)]
+    """Your own files, foreign ones, models by other names, what flags replace, and their defaults."""
+    return [*own_files(case), *read_from(case.foreign), *named_models(case.hub), *flag_lines(case.asked)]
 
 
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
@@ -112,6 +114,12 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
         lines.append(styled(f"model read from {file}: {foreign.format}"))
         lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
     return lines
+
+
+def named_models(hub: Mapping[str, str]) -> list[Text]:
+    """Shipped models that were taken for the names of others, and what those names state of the weights."""
+    taken = {name: shape for name, shape in hub.items() if types_by_name(name, shape) or not is_own_name(name, shape)}
+    return [styled(f"model {shape}: {name_words(name, shape)}") for name, shape in taken.items()]
 
 
 def title(case: LoadedScenario) -> str:

@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.equations.layers.experts import fetch_operations
+from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.overlap import passes_beside
 from costmodel.equations.parallelism.recompute import mixed
+from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Groups, group, merged_group, strides
+from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
@@ -96,7 +100,28 @@ def _data_traffic(
         return data
     edp = replicas_both_ways(inputs, block, expert_groups(inputs, block).edp)
     routed = fullest(inputs, block, parameters).routed, most.routed
-    return together(data, expert_data_traffic(inputs, block, placed, edp, *routed, units, beside, data))
+    experts = expert_data_traffic(inputs, block, placed, edp, *routed, units, beside, data)
+    return together(data, one_by_one(inputs, block, edp, routed[0] / units.layers, experts) if zero == 3 else experts)
+
+
+def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, data: DataTraffic) -> DataTraffic:
+    """The same where the host gathers the matrices of experts one after the other; recompute gathers them again."""
+    kernels = inputs.stack.experts
+    if kernels is None or kernels.fetched is None or not kernels.looped:
+        return data
+    kinds = [kind for kind in inputs.model.layers if kind.experts is not None]
+    with term("experts one by one"):
+        whole = sum(
+            kind.count * kind.experts.count * (3.0 if kind.experts.gated else 2.0) for kind in kinds if kind.experts
+        )
+        matrices = whole / layer_count(inputs.model) / block.ep
+        issued = fetch_operations(matrices, kernels.fetched) * inputs.stack.launch.operation
+        piece = gradient_traffic(held / matrices, inputs.stack.states.compute)
+        sent = matrices * collective_time(inputs, piece, edp, "all_gather")
+        time = np.where(block.shards > 1, issued + sent, 0.0)
+        again = 2.0 if block.structure.recompute == "full" else 1.0
+        forward, backward = np.maximum(data.layer_forward, time), np.maximum(data.layer_backward, again * time)
+    return replace(data, layer_forward=forward, layer_backward=backward)
 
 
 @memoized("schedule")

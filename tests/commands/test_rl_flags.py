@@ -1,0 +1,110 @@
+"""Reinforcement learning in one line: flags make the scenario, its plan is the best split, what is open is said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from costmodel.documents.keys.paths import at
+from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
+
+ASKED = ("--model", "qwen-2.5-7b", "--gpu", "h100-sxm", "--gpus", "16", "--prompts", "64", "--answer", "1k")
+SAME = """\
+schema: costmodel/scenario/v1
+title: the same in a file
+model: qwen-2.5-7b
+cluster: {node: dgx-h100, nodes: 2}
+workload:
+  kind: rl
+  algorithm: grpo
+  prompts: 64
+  samples: 16
+  prompt: 2048
+  response: {mean: 1 k, limit: 4 k}
+stack: verl
+"""
+
+
+def made(**given: str) -> Any:
+    """The document that flags alone make."""
+    return loaded_of_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpu="h100-sxm", gpus=16, **given)).document
+
+
+def test_flags_answer_as_the_scenario_that_they_stand_for(run: Any, tmp_path: Any) -> None:
+    (tmp_path / "same.yaml").write_text(SAME, "utf-8")
+    plans = [json.loads(run("search", *asked, "--json", cwd=tmp_path).out)["plans"] for asked in (ASKED, ["same.yaml"])]
+    assert plans[0] == plans[1]
+    assert len(plans[0]) > 1
+
+
+def test_one_plan_is_the_best_split_and_says_so(run: Any) -> None:
+    shown = run("estimate", *ASKED)
+    best = json.loads(run("search", *ASKED, "--json").out)["plans"][0]
+    found = json.loads(run("estimate", *ASKED, "--json").out)["plans"][0]
+    assert found["iteration_time_s"] == best["iteration_time_s"]
+    assert "assumed plan tp " in shown.out
+    assert ": the best plan in costmodel search" in shown.out
+    for words in ("workload.algorithm grpo: default", "workload.samples 16", "workload.response.limit 4,000: 4 × the"):
+        assert f"assumed {words}" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "value"),
+    [
+        ({"rl": "ppo"}, "workload.algorithm", "ppo"),
+        ({"rl": "dapo"}, "workload.algorithm", "dapo"),
+        ({"prompts": "128"}, "workload.prompts", 128),
+        ({"samples": "8"}, "workload.samples", 8),
+        ({"rl": "grpo", "prompt": "500-tokens"}, "workload.prompt", 500),
+        ({"rl": "grpo", "answer": "3k"}, "workload.response.mean", 3000),
+        ({"rl": "grpo", "answer": "16k"}, "workload.response.limit", 32768 - 2048),
+        ({"rl": "grpo", "rollout": "sglang"}, "stack.rollout", "sglang"),
+        ({"rl": "grpo", "trainer": "megatron-core"}, "stack.trainer", "megatron-core"),
+        ({"rl": "grpo", "dtype": "fp8"}, "workload.precision", "fp8"),
+        ({"stack": "openrlhf"}, "workload.kind", "rl"),
+        ({"stack": "verl", "answer": "1k"}, "workload.kind", "rl"),
+        ({"answer": "1k"}, "workload.kind", "serving"),
+        ({"rl": "dpo"}, "stack", "trl"),
+    ],
+)
+def test_a_flag_sets_its_key(given: dict[str, str], path: str, value: Any) -> None:
+    assert at(made(**given), path) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--rl", "grpo", "--rate", "4"), "--rl belongs to rl, which has no --rate"),
+        (("--prompts", "4", "--batch", "4"), "--prompts belongs to rl, which has no --batch"),
+        (("--rl", "ppoo"), "'ppoo' is not one of"),
+        (("--rl", "rloo", "--samples", "1"), "rloo compares the answers to a prompt"),
+        (("--rl", "grpo", "--answer", "0"), "out of range"),
+    ],
+)
+def test_what_flags_cannot_say_is_a_fault(given: tuple[str, ...], words: str, run: Any, faults: Any) -> None:
+    assert words in faults(run("estimate", "--model", "qwen-2.5-7b", *given))[0].sentence
+
+
+def test_dapo_has_no_reference(run: Any) -> None:
+    """Its paper leaves the divergence from a reference out; one can be asked for."""
+    usual, kept = (
+        json.loads(run("estimate", *ASKED, "--rl", "dapo", *more, "--json").out)["plans"][0]
+        for more in ((), ("--set", "workload.reference=true"))
+    )
+    assert usual["reference_time_s"] == 0
+    assert kept["reference_time_s"] > 0
+
+
+def test_pairs_need_no_engine(run: Any) -> None:
+    """Plans of dpo generate nothing, so a search ranks the trainer's alone."""
+    plans = json.loads(run("search", *ASKED, "--rl", "dpo", "--json").out)["plans"]
+    assert plans
+    assert {plan["generation_s"] for plan in plans} == {0}
+
+
+@pytest.mark.parametrize("kind", ["training", "serving", "rl"])
+def test_a_scenario_to_start_from_is_of_the_workload_that_is_asked(kind: str, run: Any, tmp_path: Any) -> None:
+    (tmp_path / "mine.yaml").write_text(run("init", "--kind", kind).out, "utf-8")
+    assert json.loads(run("estimate", "mine.yaml", "--json", cwd=tmp_path).out)["workload"] == kind

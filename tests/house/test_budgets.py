@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_200,
     "equations/serving": 3_050,  # launches of prompts
     "estimate": 7_700,
-    "estimate/serving": 8_250,
+    "estimate/serving": 8_350,  # launches of prompts, steps of their own, and bands of what no run had
     "estimate/training": 7_750,
     "evidence": 7_150,
     "exchange": 5_100,

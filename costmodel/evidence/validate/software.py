@@ -106,9 +106,8 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
             stack = _set(stack, group, leaf, value)
     if filling.graphed:
         stack = _set(stack, "launch", "operation", Figure(0.0))
-    other = {"fsdp2": "fsdp1", "fsdp1": "fsdp2"}.get(stack.name)
-    if other and _compiled(filling, stack) != (stack.name == "fsdp2"):
-        stack = _set(stack, "kernels", "traffic_factor", shelf.document("stack", other).kernels.traffic_factor)
+    if stack.name in ("fsdp1", "fsdp2", "torchtune") and _compiled(filling, stack) != (stack.compile == "blocks"):
+        stack = stack.compiled_as("none" if stack.compile == "blocks" else "blocks")
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
         stack = _set(stack, "kernels", "attention", attention)

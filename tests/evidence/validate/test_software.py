@@ -13,7 +13,7 @@ from evidence.validate.runs_of_22b import EMPTY, SHELF, TITAN
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
-FUSED, EAGER = (read("stack", name).kernels.traffic_factor for name in ("fsdp2", "fsdp1"))
+FUSED, EAGER = (getattr(read("stack", "fsdp2").kernels, name) for name in ("traffic_factor", "eager_factor"))
 
 
 @pytest.mark.parametrize(

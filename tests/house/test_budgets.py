@@ -22,7 +22,7 @@ BUDGETS = {
     "estimate": 7_700,
     "estimate/serving": 8_250,
     "estimate/training": 7_750,
-    "evidence": 7_200,
+    "evidence": 7_250,
     "exchange": 5_100,
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,

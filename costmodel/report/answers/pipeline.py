@@ -13,7 +13,6 @@ from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.answers.plan_answer import plan_answer, plan_rows
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.machine import json_answer
 from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
 from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
 
@@ -149,7 +148,7 @@ def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
 
 def pipeline_json(found: Pipelines) -> dict[str, Any]:
     """The same as plain values, beside the plan itself."""
-    result = json_answer.estimate(found.own)
+    result = TrainingView(found.own).plain()
     clock = found.clock
     result["schedules"] = plan_rows(found.own.inputs.case, (_offer(found, offer) for offer in found.offers))
     stages = [] if clock is None else [

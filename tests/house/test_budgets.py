@@ -18,9 +18,9 @@ BUDGETS = {
     "documents": 5_350,  # with names of checkpoints and of software
     "documents/schemas": 5_700,  # with what software has and holds: axes, kernels, losses, sub-groups, the host
     "equations": 8_200,
-    "equations/serving": 3_000,
+    "equations/serving": 3_050,  # launches of prompts
     "estimate": 7_700,
-    "estimate/serving": 8_250,
+    "estimate/serving": 8_350,  # launches of prompts, steps of their own, and bands of what no run had
     "estimate/training": 7_750,
     "evidence": 7_250,
     "exchange": 5_100,

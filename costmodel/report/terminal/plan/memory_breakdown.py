@@ -22,7 +22,7 @@ from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.explore.structure_words import choice_words, tuning_notes
 from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.answers.memory import room_words
-from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger
+from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND
@@ -75,12 +75,13 @@ def _host(answer: Answer) -> list[Text]:
     if not costs["host_memory"]:
         return []
     where = answer.evaluation.block.structure.offload_to
+    tool = "cpu, as free shows" if where == "cpu" else where
     share, held = percent(costs["host_share"]), "what it has"
     if where == "cpu" and answer.inputs.case.node.memory is None:
         held = f"{gib(answer.inputs.host.capacity)} GiB (assumed)"
     low, high = (float(np.max(end)) for end in host_band(answer.inputs, costs["host_memory"]))
     band = f"; {BAND} {gib(low)} – {gib(high)} GiB"
-    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}{band}")]
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({tool}), {share} of {held}{band}")]
 
 
 def _pages(answer: Answer) -> str:

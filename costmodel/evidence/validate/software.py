@@ -175,7 +175,9 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
         name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])
     }
     if stack.layouts is not None:
-        lacked = {axis: "a run had it" for axis in AXES if (row.number(axis) or 1.0) > 1 and not stack.has(axis)}
+        lacked: dict[str, str] = {
+            axis: "a run had it" for axis in AXES if (row.number(axis) or 1.0) > 1 and not stack.has(axis)
+        }
         more["layouts"] = stack.layouts.model_copy(update=lacked)
     return stack.model_copy(update=more)
 

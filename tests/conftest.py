@@ -18,11 +18,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer.main
+from hypothesis import HealthCheck, settings
 from replies import REPLIES
 
 from costmodel.commands.start import main
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")  # on a busy machine a slow example is no fault
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,8 +103,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests come to stay: looking for garbage among them would take a third of the time."""
+    """Thousands of tests come to stay: looking for garbage among them would take a third of the time.
+
+    While they run it is looked for as seldom as by the command line.
+    """
     gc.disable()
+    gc.set_threshold(200_000)
     try:
         return (yield)
     finally:

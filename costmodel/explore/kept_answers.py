@@ -192,7 +192,12 @@ def rl_settings(answer: RlAnswer) -> dict[str, str]:
 
     plan, split = answer.inputs.plan, answer.inputs.split
     wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
+    wanted |= {f"plan.{name}": f"{float(getattr(plan, name)):.0f}" for name in ("pp", "ep") if getattr(plan, name) > 1}
     own = answer.inputs.case.scenario.plan
+    for name in ("split", "recompute", "etp"):
+        value = getattr(plan, name)
+        if value is not None and (own is None or getattr(own, name) != value):
+            wanted[f"plan.{name}"] = value if isinstance(value, str) else f"{float(value):.0f}"
     if float(plan.micro_batch) != float((own or RlPlan()).micro_batch):
         wanted["plan.micro_batch"] = f"{float(plan.micro_batch):.0f}"
     if answer.inputs.engines is None:

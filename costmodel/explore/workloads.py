@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from costmodel.estimate.rl.predict_rl import RlAnswer
     from costmodel.estimate.rl.trainer_steps import TrainerSteps
     from costmodel.estimate.serving.predict_serving import ServingAnswer
-    from costmodel.estimate.serving.replica_capacity import KnownCapacities
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
@@ -223,10 +222,9 @@ class TrainingWorkload(_Usual):
 
 @record
 class ServingWorkload(_Usual):
-    """A scenario that serves; its variants share capacities of replicas that are known."""
+    """A scenario that serves."""
 
     case: ServingCase
-    capacities: KnownCapacities
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
     watched: ClassVar[tuple[str, ...]] = (
         "ttft_p99",
@@ -295,7 +293,7 @@ class ServingWorkload(_Usual):
         limited = not results or any(name.removesuffix("_low").removesuffix("_high") in self.within_limits
                                      for name in looked_at)  # fmt: skip
         bands = not results or any(map(is_of_bands, results))
-        return predict(held, bands=bands, limited=limited, known=self.capacities)
+        return predict(held, bands=bands, limited=limited)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -511,9 +509,8 @@ def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:
 
 def _serving(case: LoadedScenario) -> Workload:
     from costmodel.documents.reader.serving_scenario import serving
-    from costmodel.estimate.serving.replica_capacity import KnownCapacities
 
-    return ServingWorkload(serving(case), KnownCapacities())
+    return ServingWorkload(serving(case))
 
 
 def _rl(case: LoadedScenario) -> Workload:

@@ -25,7 +25,7 @@ def _imported(*words: str, **environment: str) -> set[str]:
     """The modules that a command line leaves imported."""
     command = [sys.executable, "-c", _CODE, *words]
     env = {**os.environ, **environment}
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env=env)
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False, env=env)
     return set(ran.stderr.split())
 
 

@@ -42,7 +42,6 @@ def test_hostile_files_end_with_a_document_or_faults(run: Any, tmp_path: Path, r
         max_examples=asked or ENOUGH,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )

@@ -192,7 +192,7 @@ def shell(command: str, limit_s: float = 60, **options: Any) -> subprocess.Compl
 @pytest.mark.parametrize("start", [["cli.py"], ["-m", "costmodel"]], ids=["cli.py", "module"])
 def test_the_doors_are_one_program(start: list[str], run: Any) -> None:
     ran = subprocess.run(
-        [sys.executable, *start, "estimate", NAME], cwd=ROOT, capture_output=True, timeout=60, check=False
+        [sys.executable, *start, "estimate", NAME], cwd=ROOT, capture_output=True, timeout=1800, check=False
     )
     assert (ran.returncode, ran.stdout.decode(), ran.stderr.decode()) == run("estimate", NAME)
 
@@ -245,7 +245,7 @@ def test_a_loop_of_links_is_a_fault_of_the_output(tmp_path: Path, run: Any, faul
 )
 def test_python_without_docstrings_explains_nothing(flag: str, command: str, code: int) -> None:
     started = [sys.executable, flag, "-m", "costmodel", *command.split()]
-    ran = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
     assert ran.returncode == code
     wanted = "error[C022]: python -OO removes the docstrings that this answer explains equations with\n"
     assert ran.stderr.startswith(wanted) if code else not ran.stderr
@@ -280,14 +280,14 @@ def test_ctrl_c(group: bool) -> None:
         start_new_session=True,
     ) as program:
         time.sleep(0.3)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 1800
         while not _waits(program.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         if group:
             os.killpg(program.pid, signal.SIGINT)
         else:
             program.send_signal(signal.SIGINT)
-        out, err = program.communicate(timeout=20)
+        out, err = program.communicate(timeout=1800)
     assert (program.returncode, out, err) == (130, b"", b"")
 
 
@@ -310,7 +310,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
         cwd=ROOT,
         capture_output=True,
-        timeout=120,
+        timeout=1800,
         check=True,
     )
     (built,) = folder.glob("*.whl")

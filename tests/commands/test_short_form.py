@@ -666,9 +666,18 @@ def test_a_flag_that_a_command_states_itself_stands_once_in_the_next_command() -
     assert "--rate 2,4" in line
 
 
-@pytest.mark.parametrize("scenario", ["llama-3-70b-512", "serve-llama-3.1-70b"])
 @pytest.mark.parametrize("stack", ["verl", "openrlhf"])
-def test_software_of_reinforcement_learning_is_named_as_such(scenario: str, stack: str, run: Any) -> None:
-    ran = run("estimate", scenario, "--set", f"stack={stack}")
+def test_software_of_reinforcement_learning_is_named_as_such(stack: str, run: Any) -> None:
+    ran = run("estimate", "serve-llama-3.1-70b", "--set", f"stack={stack}")
     assert ran.code == 2
     assert f"{stack} is software for reinforcement learning" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("stack", "trainer"), [("verl", "verl-fsdp"), ("openrlhf", "transformers-deepspeed"), ("trl", "transformers-fsdp")]
+)
+def test_software_of_reinforcement_learning_trains_with_its_trainer(stack: str, trainer: str, run: Any) -> None:
+    words = ("estimate", *BARE, "--stack", stack)
+    assert f" · {trainer}\n" in run(*words).out
+    assert f"{trainer}" in run(*words, "-v").out.partition("assumed  stack")[2].splitlines()[0]
+    assert f" · {trainer} (changed)\n" in run(*words, "--set", "stack.loss=chunked").out

@@ -89,7 +89,7 @@ def test_a_changed_result_is_refused(path: tuple[Any, ...], result: Any, run: An
         assert "was changed after it was written" in fault.sentence
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=some.data())
 def test_every_value_counts(data: Any, result: Any) -> None:
     path = data.draw(some.sampled_from([path for path in places(result) if path != ("elapsed_s",)]))

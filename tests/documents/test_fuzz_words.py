@@ -131,7 +131,6 @@ def test_hostile_words_end_with_an_answer_or_a_fault(
         max_examples=max(1, (asked or ENOUGH) * SHARES[what] // 100),
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )

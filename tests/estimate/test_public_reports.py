@@ -10,8 +10,10 @@ import pytest
 
 from costmodel.estimate.evaluate.error_band import banded
 from costmodel.estimate.model.shards import model_parameters
+from costmodel.estimate.training.memory.breakdown import ALLOCATED
 from estimate.cases import ask, costs, inputs, line, model, written_out
 
+BF16 = written_out("stack", "ddp", name="alone", weights="bf16")
 HOST = {"zero": 3, "micro_batch": 1, "recompute": "full"}
 
 
@@ -52,7 +54,7 @@ def test_a_compiled_model_keeps_what_its_products_read() -> None:
     kind = {"optimizer": "muon"}
     eager, compiled = (
         inputs(shape, node="dgx-a100", sequence=2048, global_batch=256, workload=kind, stack=stack)
-        for stack in ("ddp", "ddp-compiled")
+        for stack in ("ddp", "nanochat")
     )
     assert 55 < _gib(compiled, micro_batch=32) < 80 < _gib(eager, micro_batch=32)
     row = banded(compiled, ask(compiled, micro_batch=32).evaluation).costs.row()
@@ -67,10 +69,10 @@ def test_four_bit_weights_of_experts_are_unpacked_one_after_the_other() -> None:
     node = written_out("node", "dgx-h100", accelerators=1, built_with=8, name="one")
     tuned = {"optimizer": "adam-8bit", "tuning": {"method": "qlora", "rank": 32}}
     rows = {}
-    for stack in ("ddp-fused-loss", "torchtune"):
+    for stack in ("unsloth", "torchtune"):
         asked = inputs("llama-4-scout", node=node, global_batch=1, workload=tuned, stack=stack)
         rows[stack] = banded(asked, ask(asked, micro_batch=1, recompute="full").evaluation).costs.row()
-    row = rows["ddp-fused-loss"]
+    row = rows["unsloth"]
     assert row["memory_peak"] < 81559 * 2**20  # what nvidia-smi shows of an H100
     assert row["step_time_low"] < 4096 / 546 < row["step_time_high"]
     assert row["step_time"] == pytest.approx(4096 / 546, rel=0.15)
@@ -112,7 +114,7 @@ def test_states_of_galore_are_those_of_the_paper() -> None:
     galore = written_out("optimizer", "galore-adamw", projection={"rank": 512})
     found = {}
     for name, optimizer in (("galore", galore), ("whole", "adamw")):
-        asked = inputs(shape, workload={"optimizer": optimizer}, stack="ddp-bf16")
+        asked = inputs(shape, workload={"optimizer": optimizer}, stack=BF16)
         found[name] = (2.0 + asked.moments) * model_parameters(asked.model) / 1e9
     assert found["whole"] == pytest.approx(7.80, rel=0.04)
     assert found["galore"] == pytest.approx(4.38, rel=0.09)
@@ -123,7 +125,7 @@ def test_states_of_galore_are_those_of_the_paper() -> None:
 
 def test_software_without_fp32_keeps_its_states_in_bf16() -> None:
     """torch.optim makes moments like the parameters: 8 bytes a parameter in all with bf16, and 16 beside fp32 ones."""
-    alone = inputs("llama-3.2-1b", stack="ddp-bf16")
+    alone = inputs("llama-3.2-1b", stack=BF16)
     mixed = inputs("llama-3.2-1b", stack="ddp")
     assert [alone.moments, alone.optimizer.root] == [4.0, 2.0]
     assert [mixed.moments, mixed.optimizer.root] == [8.0, 4.0]
@@ -180,7 +182,64 @@ def test_experts_of_plain_transformers_are_gathered_one_by_one() -> None:
     slow = inputs("qwen-3-30b-a3b", node="dgx-a100", nodes=2, global_batch=16, **job)
     quick = inputs("qwen-3-30b-a3b", node="dgx-h100", global_batch=32, **{**job, "sequence": 4096})
     assert 45 < costs(slow, **HOST)["step_time"] < 180
-    assert costs(quick, **HOST)["step_time"] == pytest.approx(166, rel=0.25)
+    assert costs(quick, **HOST)["step_time"] == pytest.approx(166, rel=0.35)
     assert slow.stack.experts is not None
     packed = slow.stack.model_copy(update={"experts": slow.stack.experts.model_copy(update={"looped": False})})
     assert costs(replace(slow, stack=packed), **HOST)["step_time"] < 10
+
+
+def test_software_that_is_not_tuned_for_a_maker_is_slower_there() -> None:
+    """Llama 3 8B by torchtitan: 5,376 token/s on each of 8 MI300X, fewer than of H100 (torchao, README of float8)."""
+    plan = {"zero": 3, "micro_batch": 1, "recompute": "selective"}
+    rows = {}
+    for node, stack in (("hgx-mi300x", "fsdp2"), ("dgx-h100", "fsdp2"), ("hgx-mi300x", "primus")):
+        asked = inputs("llama-3-8b", node=node, sequence=8192, global_batch=8, stack=stack)
+        rows[node, stack] = banded(asked, ask(asked, **plan).evaluation).costs.row()
+    plain, other = rows["hgx-mi300x", "fsdp2"], rows["dgx-h100", "fsdp2"]
+    assert plain["tokens_per_s_per_gpu_low"] < 5376 < plain["tokens_per_s_per_gpu_high"]
+    assert 4800 < plain["tokens_per_s_per_gpu"] < 6500 < other["tokens_per_s_per_gpu"]
+    assert rows["hgx-mi300x", "primus"]["tokens_per_s_per_gpu"] > plain["tokens_per_s_per_gpu"]
+
+
+def test_a_million_tokens_on_one_node() -> None:
+    """Qwen3 8B, ring attention over 8 H100, checkpoints on the host, chunked loss: 364 s and 56.2 GB (TRL 6845)."""
+    plan = {"zero": 3, "cp": 8, "cp_type": "p2p", "micro_batch": 1, "recompute": "full", "offload": ["activations"]}
+    chunked = written_out("stack", "fsdp1", name="chunked", loss="chunked", kernels={"attention": "sdpa"})
+    chunked["context_parallel"] = ["p2p"]
+    for stack in ("torchtune", chunked):
+        asked = inputs("qwen-3-8b", sequence=1 << 20, global_batch=1, stack=stack)
+        row = banded(asked, ask(asked, **plan).evaluation).costs.row()
+        assert row["step_time_low"] < 364 < row["step_time_high"]
+        assert row["memory_peak_low"] * 0.9 < 56.2e9 < row["memory_peak_high"]
+
+
+def test_paged_states_are_not_what_torch_counts() -> None:
+    """Llama 2 70B by torchtune with a paged AdamW on 8 A100-80GB: about 51 GB (torchtune 987)."""
+    kind = {"optimizer": "paged-adamw"}
+    asked = inputs("llama-2-70b", node="dgx-a100", global_batch=16, workload=kind, stack="torchtune")
+    given = ask(asked, micro_batch=2, zero=3, recompute="full")
+    allocated = sum(line(given, name) for name in ALLOCATED)
+    assert allocated == pytest.approx(51e9, rel=0.1)
+    assert line(given, "pages") > 0 == line(given, "optimizer")
+    row = given.evaluation.costs.row()
+    assert row["memory_share"] < 0.9 < row["memory_peak"] / float(asked.usable)
+    assert "N003" not in given.remarked
+
+
+def test_blocks_that_are_not_compiled_take_longer() -> None:
+    """Qwen3 32B by torchtitan without compile, 32 H100 of 96 GB: 876 token/s a GPU, not 1,330 (1690)."""
+    node = written_out("node", "dgx-h100", accelerator="h100-sxm-96", name="large")
+    eager = written_out("stack", "fsdp2", compile="none")
+    plan = {"tp": 8, "micro_batch": 16, "zero": 3, "recompute": "full"}
+    rates = [
+        costs(inputs("qwen-3-32b", node=node, nodes=4, global_batch=64, stack=stack), **plan)["tokens_per_s_per_gpu"]
+        for stack in ("fsdp2", eager)
+    ]
+    assert 876 < rates[1] < 0.87 * rates[0]
+    for pair in (2.843 / 2.457, 2.923 / 2.515):  # Llama 3.1 8B on 8 and 128 H100 (torchtitan, llama3_h100_202412)
+        alone = {"tp": 1, "micro_batch": 2, "zero": 3, "recompute": "selective"}
+        of_8b = {"node": node, "sequence": 8192, "global_batch": 16}
+        times = [
+            costs(inputs("llama-3.1-8b", stack=stack, **of_8b), **alone)["step_time"] for stack in (eager, "fsdp2")
+        ]
+        assert times[0] / times[1] == pytest.approx(pair, rel=0.02)

@@ -94,7 +94,6 @@ def test_hostile_configurations_end_with_a_document_or_faults(request: pytest.Fi
         max_examples=asked or ENOUGH,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )

@@ -128,7 +128,6 @@ def _never_fails(
         max_examples=asked or ENOUGH,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )

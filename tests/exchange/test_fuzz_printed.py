@@ -70,7 +70,6 @@ def test_hostile_output_of_programs_ends_with_a_reading_or_faults(request: pytes
         max_examples=asked or ENOUGH,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )

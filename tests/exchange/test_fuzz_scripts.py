@@ -64,7 +64,6 @@ def test_hostile_scripts_end_with_a_part_of_a_scenario_or_faults(
         max_examples=asked or ENOUGH,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate] if asked else [Phase.generate, Phase.shrink],
     )

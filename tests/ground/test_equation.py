@@ -300,7 +300,7 @@ _sizes = st.lists(st.floats(1.0, 1e12), min_size=3, max_size=3)
 _ranks = st.lists(st.integers(1, 1024).map(float), min_size=3, max_size=3)
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(_sizes, _ranks, st.floats(1e6, 1e13))
 def test_a_traced_result_is_the_plain_result(
     toy: SimpleNamespace, sizes: list[float], ranks: list[float], bandwidth: float

@@ -19,7 +19,7 @@ def test_examples_run() -> None:
     assert doctest.testmod(solvers).failed == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.floats(-5, 15), min_size=1, max_size=8), st.floats(0, 1), st.floats(9, 10))
 def test_each_row_finds_its_own_threshold(thresholds: list[float], low: float, high: float) -> None:
     column = np.array(thresholds)

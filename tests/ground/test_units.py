@@ -333,20 +333,20 @@ def test_showing_never_fails(value: float, unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["B", "B/s", "FLOP", "FLOP/s", "J", "J/s", "1", "FLOP/B"])
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(value=st.floats(1e-3, 1e20))
 def test_what_is_shown_can_be_written(unit: str, value: float) -> None:
     assert parse(show(value, unit), unit) == pytest.approx(value, rel=6e-3)
     assert parse(show(value, unit, digits=6), unit) == pytest.approx(value, rel=6e-6)
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(st.floats(1e-9, 170_000.0))
 def test_a_shown_time_can_be_written(seconds: float) -> None:
     assert parse(show_time(seconds), "s") == pytest.approx(seconds, rel=6e-3)
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(st.floats(1e-6, 1e9), st.integers(2, 6))
 def test_significant_digits(value: float, digits: int) -> None:
     text = significant(value, digits)
@@ -354,14 +354,14 @@ def test_significant_digits(value: float, digits: int) -> None:
     assert len(text.replace(",", "").replace(".", "").lstrip("0")) <= max(digits, len(f"{value:.0f}"))
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(st.floats(0, 1e6), st.sampled_from(["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti"]))
 def test_a_prefix_is_a_factor(value: float, prefix: str) -> None:
     factor, _ = parse_unit(f"{prefix}B")
     assert parse(f"{value!r} {prefix}B", "B") == value * factor
 
 
-@settings(derandomize=True, database=None, deadline=None)
+@settings(derandomize=True, database=None)
 @given(st.text(max_size=20), st.sampled_from(UNITS))
 def test_any_text_is_a_number_or_a_unit_error(text: str, unit: str) -> None:
     with contextlib.suppress(UnitError):

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 import costmodel.equations
+from costmodel.documents.text.yaml_tree import parse
 from costmodel.ground.equation import EQUATIONS, Argument, Equation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +39,8 @@ def registered() -> list[Equation]:
 
 @functools.cache
 def read_yaml(path: Path) -> Any:
-    """A YAML file as plain dicts and lists; an absent one is empty."""
-    return YAML(typ="safe", pure=True).load(path.read_text("utf-8")) or {} if path.is_file() else {}
+    """A YAML file as dicts and lists; an absent one is empty."""
+    return parse(path.read_text("utf-8"), str(path)) if path.is_file() else {}
 
 
 def python_files(folder: Path) -> list[Path]:

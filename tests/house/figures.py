@@ -156,7 +156,7 @@ def loaded(root: Path, command: str) -> int:
     """Modules of the package that a command has loaded when it ends."""
     program = [sys.executable, "-c", _COUNT, *command.split()]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    result = subprocess.run(program, cwd=root, env=environment, capture_output=True, timeout=300, check=False)
+    result = subprocess.run(program, cwd=root, env=environment, capture_output=True, timeout=1800, check=False)
     return int(result.stderr.rsplit(b"\n", 1)[-1])
 
 

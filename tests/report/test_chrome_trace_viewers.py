@@ -115,7 +115,7 @@ def test_perfetto_shows_every_pass(browser: Any, trace: str, tmp_path: Path) -> 
     with opened(browser, trace) as context:
         page = context.new_page()
         page.goto(HOST)
-        page.wait_for_function("window.app?.trace && !app.isLoadingTrace", timeout=120_000)
+        page.wait_for_function("window.app?.trace && !app.isLoadingTrace", timeout=1_800_000)
         assert page.evaluate(IN_PERFETTO, FAULTS) == []
         rows = page.evaluate(IN_PERFETTO, SLICES)
         page.screenshot(path=tmp_path / "perfetto.png")

@@ -194,6 +194,16 @@ KEYS = {word: Meant(tuple(keys.split()), note) for words, keys, note in _WORDS f
 _FP64 = "training does not multiply in fp64; the widest type is 'fp32'"
 # Words for values, by the key they stand at: what to write, or why not.
 VALUES: dict[str, dict[str, str]] = {
+    "attention": {
+        **_all("eager math naive", "'unfused'"),
+        **_all("flash flash-attention flash_attention_2 fa2 xformers", "'flash-2'"),
+        **_all("fa3 flash_attention_3 cudnn te", "'flash-3'"),
+    },
+    "loss": {
+        **_all("liger fused-linear linear chunked-ce cce cut-cross-entropy", "'chunked'"),
+        **_all("eager cross-entropy torch", "'plain'"),
+    },
+    "compile": {**_all("off no false eager", "'none'"), **_all("on yes true layers block", "'blocks'")},
     "precision": {
         **_all("float32 float single full 32 torch.float32", "'fp32'"),
         **_all("tensorfloat32 tensorfloat-32", "'tf32'"),
@@ -286,15 +296,29 @@ VALUES_OF: dict[str, dict[str, dict[str, str]]] = {
 STACK_ALIASES = {
     **_all("torchtitan", "fsdp2"),
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
-    **_all("transformers huggingface hf accelerate trl axolotl", "transformers-fsdp"),
-    **_all("llama-factory llamafactory", "transformers-deepspeed"),
-    **_all("nanogpt nanochat", "ddp-compiled"),
-    **_all("unsloth", "ddp-fused-loss"),
-    **_all("jax flax t5x", "maxtext"),
+    **_all("transformers huggingface hf accelerate axolotl", "transformers-fsdp"),
+    **_all("llama-factory llamafactory ms-swift swift", "transformers-deepspeed"),
+    **_all("megatron-swift slime nemo-rl", "megatron-core"),
+    **_all("composer mosaicml mosaic llmfoundry", "llm-foundry"),
+    **_all("prime-rl prime_rl", "fsdp2"),
+    **_all("nanogpt", "nanochat"),
+    **_all("jax flax t5x levanter", "maxtext"),
 }
+# Software for reinforcement learning whose trainer also trains by itself.
+TRAINERS = {"trl": "transformers-fsdp", "openrlhf": "transformers-deepspeed", "verl": "verl-fsdp"}
+_NANOTRON = "'megatron-lm', which cuts and shards as nanotron does and fuses more of its kernels"
+_OLMO = "'fsdp2' with --set stack.compile=none, or blocks where OLMo-core compiles them"
 STACKS = {
     **_all("pytorch torch", "'fsdp2' or 'ddp'"),
-    **_all("lightning trainer", "'ddp', 'transformers-fsdp' or 'transformers-deepspeed', as it is run"),
+    **_all("lightning pytorch-lightning litgpt trainer", "'ddp', 'fsdp2' or 'deepspeed', as its strategy is"),
+    **_all("nanotron picotron", _NANOTRON),
+    **_all("olmo-core olmo", _OLMO),
+    **_all("xtuner", "'transformers-deepspeed' for its first generation, 'fsdp2' for the second"),
+    **_all("colossalai colossal-ai", "'deepspeed', whose zero stages it has; its tensor parallelism is Megatron's"),
+    "ddp-compiled": "'ddp' with --set stack.compile=model",
+    "ddp-fused-loss": "'ddp' with --set stack.loss=fused",
+    "ddp-bf16": "'ddp' with --set stack.weights=bf16",
+    "transformers-fsdp-bf16": "'transformers-fsdp' with --set stack.weights=bf16",
 }
 
 

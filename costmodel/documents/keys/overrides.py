@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.keys.field_aliases import TRAINERS
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.text.yaml_tree import Items, Mapping, assigned, copied, key_at
@@ -227,6 +228,8 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
     if reference is not None and part not in here:
         inner = reference.usual or None
     if isinstance(inner, str) and reference is not None and reference.inline:
+        if so_far == "stack" and (here.get("workload") or {}).get("kind") == "training":
+            inner = TRAINERS.get(inner.lower(), inner)
         inner = fetch(reference.kind, inner, getattr(inner, "place", None))
     if inner is None:
         inner = Mapping()

@@ -20,7 +20,7 @@ class Reference:
 
 REFERENCES = {
     "model": Reference("model", "model"),
-    "stack": Reference("stack", "stack"),
+    "stack": Reference("stack", "stack", usual="megatron-core"),
     "workload.optimizer": Reference("optimizer", "optimizer", usual="adamw"),
     "cluster.node": Reference("node", "node"),
     "run.failures": Reference("reliability", "reliability", usual="typical"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -138,6 +139,7 @@ def as_named(path: Path) -> str:
     return str(path)
 
 
+@functools.lru_cache(maxsize=1024)
 def _within(path: Path, root: Path) -> str:
     """A file by its path from a root, where that is in one of the folders of documents; else nothing."""
     if not path.is_relative_to(root):
@@ -183,7 +185,22 @@ def places(kind: str, name: str) -> Iterator[Path]:
 def names(kind: str) -> list[str]:
     """The names of all documents of a kind that can be found."""
     folder = FOLDER_OF[kind]
-    return sorted({path.stem for root in roots() for path in (root / folder).glob("*.yaml") if is_file(path)})
+    return sorted({name for root in dict.fromkeys(roots()) for name in _names_in(root / folder)})
+
+
+def _names_in(folder: Path) -> tuple[str, ...]:
+    """The names of all documents in a folder."""
+    try:
+        changed = folder.stat().st_mtime_ns
+    except (OSError, ValueError):
+        return ()
+    return (_shipped_names if folder.is_relative_to(_SHIPPED) else _shipped_names.__wrapped__)(folder, changed)
+
+
+@functools.lru_cache(maxsize=64)
+def _shipped_names(folder: Path, changed: int) -> tuple[str, ...]:
+    """The same, kept until the folder changes."""
+    return tuple(path.stem for path in folder.glob("*.yaml") if is_file(path))
 
 
 def has(kind: str, name: str) -> bool:

@@ -12,12 +12,14 @@ from costmodel.documents.schemas.measurement import MeasuredTable, Results, Run
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
-OF_SERVING = ("output_tokens_per_s", "cache_pool_tokens")  # results of serving; the others are of training
+# Results of a workload; the others are of training.
+WORKLOADS = {"output_tokens_per_s": "serving", "cache_pool_tokens": "serving", "iteration_time": "rl"}
 
 
 def serves(table: MeasuredTable) -> bool:
     """Whether a table was measured of engines that serve."""
-    return any(getattr(run.measured, name) is not None for run in table.runs for name in OF_SERVING)
+    served = [name for name, workload in WORKLOADS.items() if workload == "serving"]
+    return any(getattr(run.measured, name) is not None for run in table.runs for name in served)
 
 
 def cases(measured: MeasuredTable) -> list[tuple[Run, LoadedScenario]]:
@@ -52,10 +54,10 @@ def _check(run: Run, case: LoadedScenario) -> None:
 
 
 def _workload(name: str) -> str:
-    return "serving" if name in OF_SERVING else "training"
+    return WORKLOADS.get(name, "training")
 
 
 def _results() -> Iterator[tuple[str, list[str]]]:
     names = list(Results.model_fields)
-    for kind in ("training", "serving"):
+    for kind in ("training", "serving", "rl"):
         yield kind, [name for name in names if _workload(name) == kind]

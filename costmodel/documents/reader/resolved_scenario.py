@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
 
+from costmodel.documents.keys.field_aliases import TRAINERS
 from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
@@ -178,6 +179,10 @@ def case_of(
     from costmodel.documents.schemas.stack import Stack
 
     reader, tree = reader or DocumentReader(), tree or {}
+    trainer = TRAINERS.get(scenario.stack.lower(), "") if isinstance(scenario.stack, str) else ""
+    if trainer:
+        reader.stacks[str(scenario.stack)] = trainer
+        scenario = scenario.model_copy(update={"stack": trainer})
     held = named_documents(scenario, reader, tree)
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")

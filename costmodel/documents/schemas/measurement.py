@@ -24,6 +24,7 @@ class Tolerance(Document):
 
     step_time: Share | None = Field(default=None, description="Of a step's time")
     flop_rate: Share | None = Field(default=None, description="Of the model FLOP rate")
+    iteration_time: Share | None = Field(default=None, description="Of an iteration of reinforcement learning")
     memory_states: Share | None = Field(default=None, description="Of weights, gradients and optimizer")
     memory_allocated: Share | None = Field(default=None, description="Of allocated memory")
     memory_reserved: Share | None = Field(default=None, description="Of reserved memory")
@@ -39,6 +40,7 @@ class Results(Document):
 
     step_time: Seconds | None = Field(default=None, description="Time of a step")
     flop_rate: FlopRate | None = Field(default=None, description="Model FLOP a second of each accelerator")
+    iteration_time: Seconds | None = Field(default=None, description="Of reinforcement learning: time of an iteration")
     memory_states: Bytes | None = Field(default=None, description="Memory between two steps")
     memory_allocated: Bytes | None = Field(default=None, description="Peak memory that tensors hold")
     memory_reserved: Bytes | None = Field(default=None, description="Peak memory that the caching allocator holds")

@@ -1,8 +1,8 @@
 """Defaults and features of training software, neither hardware nor plan; the source of much of the error."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from costmodel.documents.schemas.base import (
     Bytes,
@@ -33,10 +33,15 @@ from costmodel.ground.choices import (
     Offloaded,
     Recompute,
     Schedule,
+    StackAttention,
     Where,
 )
+from costmodel.ground.errors import Place
+from costmodel.ground.units import Figure
 
 GradientType = Literal["fp32", "bf16", "fp16"]
+Compile = Literal["none", "blocks", "model"]
+Loss = Literal["plain", "chunked", "fused"]
 Axis = Literal["tp", "pp", "cp", "ep", "etp"]
 AXES: tuple[Axis, ...] = ("tp", "pp", "cp", "ep", "etp")
 
@@ -98,18 +103,28 @@ class LowPrecision(Sourced):
 class KernelChoice(Sourced):
     """Which kernels run."""
 
-    attention: AttentionKernel = Field(description="Class of the attention kernel")
+    attention: StackAttention = Field(
+        description="Class of the attention kernel; sdpa: the one that torch's scaled_dot_product_attention takes"
+    )
     fallback: Literal["unfused", "memory-efficient"] = Field(
         default="unfused", description="Its class where that one does not run: in 32 bits, and on Volta and Turing"
     )
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
     traffic_factor: Positive = Field(description="Memory-bound bytes over what fully fused kernels must read and write")
+    traffic_of: Compile | None = Field(
+        default=None, description="What is compiled where that holds; absent: nothing is compiled by torch"
+    )
+    eager_factor: Positive | None = Field(default=None, description="The same of eager kernels; absent: 2")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
     full: Literal["whole", "early-stop"] = Field(
         default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"
     )
     inputs: Literal["dropped", "kept"] = Field(
         default="dropped", description="Inputs gathered for sequence parallelism: dropped and gathered again, or kept"
+    )
+    copied: bool = Field(
+        default=False,
+        description="Whether eager kernels copy what sequence parallelism exchanges: the batch comes first in memory",
     )
     compiled: bool = Field(
         default=False,
@@ -119,6 +134,14 @@ class KernelChoice(Sourced):
     streams: Literal["fused", "separate"] = Field(
         default="fused", description="Norms and cross entropy in single passes, or in the kernels of 2021"
     )
+
+    def runs(self, family: str) -> AttentionKernel:
+        """The class on accelerators of a family: torch takes cuDNN's kernels on Hopper since 2.9 (sdp_utils.cpp,
+        check_prefer_cudnn_attention), which are of the class flash-3, and FlashAttention 2 elsewhere.
+        """
+        if self.attention == "sdpa":
+            return "flash-3" if family == "hopper" else "flash-2"
+        return self.attention
 
 
 class Overlap(Sourced):
@@ -210,6 +233,9 @@ class Offloading(Sourced):
         default=False,
         description="Whether weights, gradients and copies lie in pinned memory, whose blocks are powers of two",
     )
+    together: bool = Field(
+        default=False, description="Whether parameters always go with the optimizer: a measured run names one for both"
+    )
     parameters_alone: bool = Field(
         default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
     )
@@ -249,6 +275,15 @@ class Buckets(Sourced):
     loss: Bytes = Field(description="Bytes kept per logit")
 
 
+class Elsewhere(Sourced):
+    """How the software runs on parts of makers whose kernels it does not tune."""
+
+    slower: dict[str, Positive] = Field(
+        description="By maker, how many times longer its products and attention take than tuned kernels in a step"
+    )
+    spread: Share = Field(description="Standard deviation of the step there, relative")
+
+
 class RunSpread(Sourced):
     """How far real runs lie from what kernels and counts explain; standard deviations, relative."""
 
@@ -266,6 +301,25 @@ class RunSpread(Sourced):
     allocator: Share = Field(description="Of fragmentation, context and communicators")
 
 
+# Traffic of memory-bound kernels over what fully fused ones need.
+EAGER = Figure(2.0, Place("training-runs-fit", path="eager kernels"))
+BLOCKS = Figure(1.43, Place("training-runs-fit", path="compiled blocks"))
+WHOLE = Figure(1.0, Place("ansel-2024", path="every chain between two products is one kernel"))
+_LOSSES = {
+    "fused": Figure(4.0, Place("stack.loss", path="16-bit logits and their gradient")),
+    "chunked": Figure(1.5, Place("torchtune", path="an eighth of 12 B: CEWithChunkedOutputLoss makes 8 chunks")),
+}
+_TWO = Figure(2.0, Place("stack.weights", path="bf16"))
+_NONE = Figure(0.0, Place("stack.weights", path="bf16: no copy in fp32"))
+
+
+def _alone(states: StateBytes) -> dict[str, object]:
+    """States in bf16 alone: no fp32 copy anywhere."""
+    gone = {"master": _NONE, "cast": False, "gradient_copies": False, "step_gradient": None, "freed_gradient": False}
+    shard = None if states.sharded_gradient is None else _TWO
+    return {**gone, "weights": _TWO, "compute": _TWO, "sharded_gradient": shard}
+
+
 class Stack(Document):
     """One training software, as it runs by default."""
 
@@ -280,6 +334,18 @@ class Stack(Document):
     )
     layouts: Layouts | None = Field(
         default=None, description="Axes of parallelism it has; absent: not stated, and every one is taken"
+    )
+    compile: Compile | None = Field(
+        default=None,
+        description="What torch.compile takes: none, each of the blocks, the whole model; absent: as its kernels are",
+    )
+    loss: Loss | None = Field(
+        default=None,
+        description="Cross entropy: plain keeps buckets.loss, fused 16-bit logits and their gradient, chunked one "
+        "eighth of the logits at a time; absent: plain",
+    )
+    weights: Literal["bf16"] | None = Field(
+        default=None, description="bf16: weights, gradients and moments have 16 bits alone; absent: as in states"
     )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
     reduced: GradientType | None = Field(
@@ -338,7 +404,42 @@ class Stack(Document):
     experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
+    elsewhere: Elsewhere | None = Field(
+        default=None, description="Makers whose kernels it does not tune; absent: none is known"
+    )
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+
+    @model_validator(mode="after")
+    def _as_chosen(self) -> Self:
+        """Kernels, loss and states as the keys compile, loss and weights state them."""
+        self.__dict__.update(self._changed())
+        return self
+
+    def _changed(self) -> dict[str, object]:
+        changed: dict[str, object] = {}
+        if self.compile is not None and self.compile != self.kernels.traffic_of:
+            factor = {"none": self.kernels.eager_factor or EAGER, "blocks": BLOCKS, "model": WHOLE}[self.compile]
+            kind = {"traffic_factor": factor, "traffic_of": self.compile, "compiled": self.compile == "model"}
+            changed["kernels"] = self.kernels.model_copy(update=kind)
+        kept = self.buckets.loss
+        if self.loss in _LOSSES:
+            kept = _LOSSES[self.loss]
+        elif self.compile == "model":
+            kept = min(kept, _LOSSES["fused"])  # values in fp32 stay inside a kernel
+        if kept != self.buckets.loss:
+            changed["buckets"] = self.buckets.model_copy(update={"loss": kept})
+        if self.weights == "bf16":
+            changed |= {"gradients": "bf16", "states": self.states.model_copy(update=_alone(self.states))}
+        return changed
+
+    def compiled_as(self, compile: Compile) -> Self:
+        """The same software with so much of the model compiled."""
+        found = self.model_copy(update={"compile": compile})
+        return found.model_copy(update=found._changed())
+
+    def untuned(self, maker: str) -> float:
+        """How many times longer its products and attention take on parts of a maker."""
+        return 1.0 if self.elsewhere is None else self.elsewhere.slower.get(maker, 1.0)
 
     def has(self, axis: Axis) -> bool:
         """Whether its software has an axis of parallelism."""

@@ -46,7 +46,7 @@ def _shown(path: str) -> Place:
 def _data(path: str, place: Place | None, largest: int) -> bytes:
     """The bytes of a file, one more than the largest it may be where it has more."""
     shown = _shown(path)
-    if any(unicodedata.category(letter) in _UNSEEN for letter in path):
+    if not path.isprintable() and any(unicodedata.category(letter) in _UNSEEN for letter in path):
         raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
     try:
         if path != "-":

@@ -14,7 +14,7 @@ _DEEPEST = 40
 # Tabs, line ends other than LF and whatever ruamel.yaml refuses to read.
 _UNUSUAL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _SPECIAL = r",\[\]{}#&*!|>'\"%@`"
-_KEY = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_./+*-]{0,127}):(?= |$)")
+_KEY = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9_./+*-]| (?=[A-Za-z0-9_])){0,127}):(?= |$)")
 _ITEM = re.compile(r"-( +|$)")
 _SPACES = re.compile(r" *")
 _REST = re.compile(r" *$| +#.*$")

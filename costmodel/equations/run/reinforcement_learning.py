@@ -286,6 +286,22 @@ def environments_time(requests: Number, turns: Number, time: Number, environment
 
 
 @equation
+def returning_time(requests: Number, output: Number, each: Number) -> Number:
+    """Time of an engine's host for the tokens that it samples and returns, in which its accelerators wait.
+
+    k y t
+
+    requests k: answers of the engine · output y: of an answer, on average · each t [s]: time for one token → time [s]
+    Source: composition
+    Holds: hosts that do not prepare a step while the one before runs
+    Monotone: increasing in requests, output, each
+    >>> returning_time(256.0, 1000.0, 0.0001)
+    25.6
+    """
+    return requests * output * each
+
+
+@equation
 def uneven_share(variation: Number, requests: Number, deviations: Number) -> Number:
     """Tokens of the most loaded rank over the mean, where answers are dealt at random.
 

@@ -92,6 +92,10 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
     with term("software"):
         found = combined_error(kind_spread(inputs, step), spread.step)
         found = combined_error(found, spread.experts) if routes(inputs) else found
+    untuned = inputs.stack.elsewhere
+    if untuned is not None and inputs.case.accelerator.vendor in untuned.slower:
+        with term("kernels that are not tuned"):
+            found = combined_error(found, untuned.spread)
     with term("source"):
         scale = _sources_apart(inputs)
         return found if scale is None else combined_error(found, heavy_tail_spread(scale, FREEDOM))
@@ -144,7 +148,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     fit, slowed = inputs.rates.attention, _slowed(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if fit is not None:
-        attention = residual(fit, common.attention[inputs.stack.kernels.attention])
+        attention = residual(fit, common.attention[inputs.stack.kernels.runs("")])
         attention = widened(attention, fit.fitted, seq=inputs.layer_sequence)
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)

@@ -182,7 +182,7 @@ def _of_one_kind(
     columns |= {
         "bubble_share": share(bubble, step.total),
         "memory_peak": memory.worst,
-        "memory_share": share(memory.worst, inputs.usable),
+        "memory_share": share(memory.bound, inputs.usable),
         "memory_free": inputs.usable - memory.worst,
         "fit_chance": fit_chance(inputs, memory),
     }

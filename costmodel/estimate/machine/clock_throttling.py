@@ -7,6 +7,7 @@ import math
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
+from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.kernels.roofline import capped_slowdown, narrow_slowdown, part_slowdown
 from costmodel.equations.run.economics import capped_clock
 from costmodel.ground.equation import Number
@@ -26,7 +27,16 @@ def _uncapped(case: ResolvedScenario, narrow: Number | None) -> Number:
     assert fit
     if written is not None:
         return written if narrow is None else narrow_slowdown(written, narrow)
-    return by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
+    found = by_power(fit.factor if narrow is None else narrow * fit.factor, fit, case.accelerator)
+    return found * untuned(case)
+
+
+def untuned(case: ResolvedScenario) -> float:
+    """How many times longer products and attention of the software take on parts of this maker; 1 where it trains on
+    those that it is tuned for.
+    """
+    stack = getattr(case, "stack", None)
+    return stack.untuned(case.accelerator.vendor) if isinstance(stack, Stack) else 1.0
 
 
 def power_cap(case: ResolvedScenario) -> Number | None:

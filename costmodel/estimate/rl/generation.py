@@ -12,6 +12,7 @@ from costmodel.equations.run.reinforcement_learning import (
     decoding_time,
     environments_time,
     rate_with_waits,
+    returning_time,
     running_answers,
     stream_left,
     uneven_share,
@@ -46,15 +47,17 @@ class RolloutEngines:
     memory: EngineMemoryUse
     answers: float
     together: float
+    each_token: float  # seconds of the host
 
 
 @record
 class Generation:
-    """Seconds of a generation, of its prompts and of its tail; tokens of the longest answer."""
+    """Seconds of a generation, of its prompts, its tail and the host; tokens of the longest answer."""
 
     total: Number
     prompts: Number
     tail: Number
+    host: Number
     longest: Number
     refilled: Number  # what it would take if every answer that ends made room for another
 
@@ -66,7 +69,7 @@ def generation(
     point = operating_point(
         engines.inputs, engines.layout, np.array([engines.together]), ExactSteps(engines.inputs, engines.layout)
     )
-    stream = _stream_rate(engines, point, environment)
+    stream = _stream_rate(engines, lengths, point, environment)
     refilled = share(engines.answers, stream)
     if how == "batch":
         found = _batch(engines, lengths, point, environment, stream)
@@ -76,7 +79,9 @@ def generation(
     total, prompts, tail = (first_of(each) for each in found)
     least = _of_environments(engines, environment)
     longest = lengths.longest(engines.layout.replicas[0] * engines.answers)
-    return Generation(np.maximum(total, least), prompts, tail, longest, first_of(refilled))
+    with term("host"):
+        host = returning_time(engines.answers, lengths.mean, engines.each_token)
+    return Generation(np.maximum(total, least), prompts, tail, host, longest, first_of(refilled))
 
 
 def _batch(
@@ -125,13 +130,18 @@ def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
     """Times of a step with so many answers that hold so many tokens."""
     rows = np.zeros(len(np.asarray(context)), dtype=np.intp)
     layout = PlanColumns(*(np.asarray(getattr(engines.layout, name))[rows] for name in SIZES))
-    return step_time(engines.inputs, layout, Batch(running, context)).total
+    with term("host"):
+        waiting = returning_time(running, 1.0, engines.each_token)
+    return step_time(engines.inputs, layout, Batch(running, context)).total + waiting
 
 
-def _stream_rate(engines: RolloutEngines, point: OperatingPoint, environment: Environment | None) -> Number:
+def _stream_rate(
+    engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint, environment: Environment | None
+) -> Number:
     """Answers a second of an engine that is always full."""
     with term("refilled"):
-        rate = replica_rate(engines.inputs, point)
+        each = share(1.0, replica_rate(engines.inputs, point))
+        rate = share(1.0, each + returning_time(1.0, lengths.mean, engines.each_token))
         if environment is None:
             return rate
         return rate_with_waits(rate, engines.together, environment.turns * environment.time)

@@ -23,7 +23,7 @@ from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
-NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0)
+NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @record
@@ -45,7 +45,8 @@ class Iteration:
     def plain(self) -> Iteration:
         """The same as plain numbers."""
         made = self.generated
-        parts = (number(each) for each in (made.total, made.prompts, made.tail, made.longest, made.refilled))
+        times = (made.total, made.prompts, made.tail, made.host, made.longest, made.refilled)
+        parts = (number(each) for each in times)
         phases = {name: number(value) for name, value in self.phases.items()}
         return Iteration(phases, number(self.hidden), number(self.total), Generation(*parts), self.sync)
 
@@ -122,9 +123,11 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
 
 
 def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
-    """States of training to the host and back, once an iteration."""
+    """Engines put to sleep and woken, and states of training to the host and back, once an iteration."""
+    shared = inputs.split.colocated and inputs.engines is not None
+    turn = inputs.case.stack.host.turn if shared else 0.0
     if not inputs.offload:
-        return 0.0
+        return turn
     host = inputs.trainer.inputs.host
     if math.isnan(host.link) or math.isnan(float(host.link_share)):
         place = inputs.case.place("plan.rollout.offload", "stack", "cluster.node")
@@ -132,7 +135,7 @@ def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
         raise fail("D017", f"no document states the link of {inputs.case.node.name} to its host", place, hint)
     moved = sum(part.updating for part in memory.parts if part.name in MOVED)
     with term("switch"):
-        return 2.0 * link_time(moved, host.link, host.link_share)
+        return turn + 2.0 * link_time(moved, host.link, host.link_share)
 
 
 MOVED = ("policy weights", "policy optimizer", "critic states", "reference", "reward model")

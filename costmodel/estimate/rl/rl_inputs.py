@@ -208,14 +208,16 @@ def _engines(
         log.note("idle GPUs of engines", f"{idle:g}", f"{replicas:g} engines of {number(layout.ranks):g} GPUs")
     answers = float(math.ceil(workload.answers / replicas))
     held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
-    log.note("answers at a time", show(min(answers, max(held, 1.0)), "1"), "of an engine: its cache and its limit")
+    ahead = 0.0 if workload.rollouts == "batch" else float(workload.staleness)  # iterations that start before
+    together = min(answers * (1 + ahead), max(held, 1.0))
+    log.note("answers at a time", show(together, "1"), "of an engine: its cache and its limit")
     if not refused and outside_any_fit(inputs, layout):
         with untraced(), np.errstate(all="ignore"):
-            rows = np.array([min(answers, max(held, 1.0))])
+            rows = np.array([together])
             step = step_time(inputs, layout, Batch(rows, longest * np.ones(1)))
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
         log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
         inputs = replace(inputs, beyond=spreads_beyond(inputs, (layout,), terms)[0])
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
-    return RolloutEngines(inputs, layout, use, answers, min(answers, max(held, 1.0))), refused, inputs.assumed
+    return RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token), refused, inputs.assumed

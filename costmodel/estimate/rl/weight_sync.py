@@ -31,7 +31,8 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
     """From the trainer to every engine, whatever their number."""
     plan, case = inputs.plan, inputs.case
     layout = "sharded" if max(plan.tp, plan.pp, plan.ep) > 1 else "whole"
-    own = getattr(case.stack.sync, layout)
+    sync, away = case.stack.sync, not inputs.split.colocated and layout == "sharded"
+    own = sync.apart if away and sync.apart is not None else getattr(sync, layout)
     workload = case.scenario.workload
     with term("weights"):
         nbytes = model_parameters(case.model) * inputs.trainer.inputs.stack.states.compute

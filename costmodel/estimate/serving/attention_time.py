@@ -15,9 +15,9 @@ from costmodel.estimate.model.mixers import compressed_attention, latent_attenti
 from costmodel.estimate.model.mixers.mixer import Mixer
 from costmodel.estimate.model.mixers.selective_scan import scan_time
 from costmodel.estimate.model.mixers.table import cache_read, core_flop, shared_keys, state_bytes, without_scan
-from costmodel.estimate.model.shards import Shard, shard
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.kv_cache import cache_width, own_tokens
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -30,7 +30,7 @@ def narrow_cache_without_gain(inputs: ServingInputs, layout: PlanColumns) -> boo
     if types.cache >= types.wide or not all(kind.latent is not None for kind in inputs.model.layers):
         return False
     wide = replace(inputs, types=replace(types, cache=types.wide))
-    parts = [shard(inputs.model, kind, layout.tp, layout.stage_ranks) for kind in inputs.model.layers]
+    parts = [shard_of(inputs.model, layout, kind) for kind in inputs.model.layers]
     one, context = np.ones(1), np.full(1, _CONTEXT)
     times = [[decode_attention(each, layout, part, one, context) for part in parts] for each in (inputs, wide)]
     return bool(np.all(np.asarray(times[0]) == np.asarray(times[1])))

@@ -23,10 +23,10 @@ from costmodel.equations.serving.engine_step import chunk_count, reread_tokens
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.model.mixers.table import token_bytes
-from costmodel.estimate.model.shards import Shard, shard
+from costmodel.estimate.model.shards import Shard
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.kv_cache import cache_width
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -100,7 +100,7 @@ def latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> 
     for kind in inputs.model.layers:
         if kind.latent is not None:
             with term("decode context"):
-                part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+                part = shard_of(inputs.model, layout, kind)
                 each = row_time(inputs, layout, part, queries)
             found = ContextTime(found.exchange + kind.count * each.exchange, found.passes + kind.count * each.passes)
     return found

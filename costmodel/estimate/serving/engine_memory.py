@@ -25,12 +25,12 @@ from costmodel.equations.serving.engine_step import mixed_weight_bytes
 from costmodel.estimate.model.layer_embeddings import entry_tables
 from costmodel.estimate.model.residual_streams import stream_head_held, stream_width
 from costmodel.estimate.model.routed_experts import expert_tables, has_hashed_experts
-from costmodel.estimate.model.shards import Shard, layer_count, matmuls, shard, vision_parameters
+from costmodel.estimate.model.shards import Shard, layer_count, matmuls, vision_parameters
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_copies import with_copies
 from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, rank_cache, token_cache
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -87,7 +87,7 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
 
 def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> tuple[Number, Number]:
     """Weights of one layer on one rank: those every step reads, and the routed experts."""
-    part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+    part = shard_of(inputs.model, layout, kind)
     maps = map_weights(inputs, part)
     if inputs.case.scenario.workload.adapters is not None:
         for matrix in matmuls(inputs.model, part):

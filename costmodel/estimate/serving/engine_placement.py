@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from costmodel.equations.network.topology import domains_filled, groups_beside
 from costmodel.estimate.machine.process_groups import Group, group
-from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
+from costmodel.estimate.serving.plan_columns import PlanColumns, Rows, once_for_sizes
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term, untraced
 
 
+@once_for_sizes
 def engine_group(inputs: ServingInputs, layout: PlanColumns, name: str, ranks: Number, stride: Number = 1.0) -> Group:
     """A group of ranks of an engine, which lies with its replica, its pipeline stage or its ranks of tp in a domain."""
     return group(inputs, name, ranks, stride, _lying_together(inputs, layout))

@@ -36,7 +36,7 @@ from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
 from costmodel.estimate.serving.launches import eager_launches, launch_wait
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import Batch, busiest_group
 from costmodel.ground.equation import Number, known_as, term
@@ -172,7 +172,7 @@ def _layer(
     inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, both: tuple[Number, Number], *, prompts: bool
 ) -> StepTime:
     """One layer; both: rows of all attention groups, and of the busiest."""
-    part, (rows, own) = shard(inputs.model, kind, layout.tp, layout.stage_ranks), both
+    part, (rows, own) = shard_of(inputs.model, layout, kind), both
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
     for matrix in matmuls(inputs.model, part):
@@ -225,7 +225,7 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
     total: Number = 0.0
     with term("attention"):
         for kind in inputs.model.layers:
-            part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+            part = shard_of(inputs.model, layout, kind)
             if part.mixer is not None:
                 total = total + kind.count * of_layer(part)
     return total

@@ -7,9 +7,8 @@ import numpy as np
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.engine_step import fastest_user_rate
-from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, map_weights, vocab_rows
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -37,7 +36,7 @@ def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
     types = inputs.types
     read: Number = 0.0
     for kind in inputs.model.layers:
-        part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+        part = shard_of(inputs.model, layout, kind)
         with term("weights of a layer"):
             held = map_weights(inputs, part)
             if kind.experts is not None:

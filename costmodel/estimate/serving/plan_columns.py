@@ -5,14 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import field
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.ground.equation import Number, untraced
+from costmodel.documents.schemas.model import Layers, Model
+from costmodel.estimate.model.shards import Shard, shard
+from costmodel.ground.equation import Number, tracing, untraced
 from costmodel.ground.record import record
 
 Rows = NDArray[np.float64]
+P = ParamSpec("P")
+S = TypeVar("S")
+R = TypeVar("R")
 
 RARE = {"redundant_experts": 0.0, "dcp": 1.0}  # sizes that a plan names only where they differ from these
 
@@ -43,6 +49,11 @@ class PlanColumns:
 
     def __len__(self) -> int:
         return len(self.tp)
+
+    @functools.cached_property
+    def known(self) -> dict[tuple[object, ...], tuple[object, ...]]:
+        """What was found of these columns, with what it was found of beside them."""
+        return {}
 
     @functools.cached_property
     def stage_ranks(self) -> Number:
@@ -94,6 +105,32 @@ class PlanColumns:
 
 SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
 _PARTS = (*SIZES, "time_factor", "straddles")
+
+
+def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callable[Concatenate[S, PlanColumns, P], R]:
+    """Decorator: what follows from the sizes of plans, whatever a step carries, is found once for the same columns.
+
+    Other arguments are compared by identity, numbers by value.
+    """
+
+    @functools.wraps(work)
+    def call(first: S, layout: PlanColumns, /, *others: P.args, **named: P.kwargs) -> R:
+        if tracing():
+            return work(first, layout, *others, **named)
+        values = (*others, *named.values())
+        key = (work, id(first), *named, *((each,) if type(each) is float else id(each) for each in values))
+        if key not in layout.known:
+            layout.known[key] = work(first, layout, *others, **named), first, values
+        result: R = layout.known[key][0]  # type: ignore[assignment]
+        return result
+
+    return call
+
+
+@once_for_sizes
+def shard_of(model: Model, layout: PlanColumns, kind: Layers) -> Shard:
+    """A layer kind as a rank of each plan holds it."""
+    return shard(model, kind, layout.tp, layout.stage_ranks)
 
 
 def longer(time: Number, factor: Number | None) -> Number:

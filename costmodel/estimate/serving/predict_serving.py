@@ -25,7 +25,6 @@ from costmodel.estimate.serving.figure_bands import banded, with_ends
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
-from costmodel.estimate.serving.replica_capacity import KnownCapacities
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
@@ -184,22 +183,19 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
     return halves[0], halves[1]
 
 
-def evaluated(
-    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, known: KnownCapacities | None = None
-) -> AnyEvaluation:
+def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
     """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
 
     compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
     """
     if len(columns) == 1:
-        capacity = None if known is None else known.of(inputs, columns[0])
-        return evaluate(inputs, columns[0], capacity, counted=compared)
+        return evaluate(inputs, columns[0], counted=compared)
     prefill, decode = columns
     return evaluate_apart(routed(inputs, prefill), prefill, decode, compared=compared)
 
 
 def evaluated_with_bands(
-    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True, known: KnownCapacities | None = None
+    inputs: ServingInputs, *columns: PlanColumns, compared: bool = True
 ) -> tuple[AnyEvaluation, Costs]:
     """The same with their chance to keep the limits, and their results with both ends of every band.
 
@@ -208,7 +204,7 @@ def evaluated_with_bands(
     count = len(columns[0])
     with np.errstate(all="ignore"):
         ends = (with_ends(inputs, each) for each in columns)
-        every = evaluated(asking_chance(inputs), *ends, compared=compared, known=known)
+        every = evaluated(asking_chance(inputs), *ends, compared=compared)
     found, fast, slow = (part_of(every, np.arange(count) + part * count) for part in range(3))
     return found, banded(inputs, found, fast, slow)
 
@@ -263,13 +259,10 @@ def known_costs(costs: dict[str, float]) -> dict[str, float]:
     }
 
 
-def answer(
-    inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True, known: KnownCapacities | None = None
-) -> ServingAnswer:
+def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> ServingAnswer:
     """One plan, checked and evaluated; the figures of one that is not valid mean nothing.
 
     bands: whether figures get the ends of their bands too, which takes two more evaluations
-    known: capacities of replicas, for several answers to share
     """
     plan, assumed = filled(inputs, plan)
     halves = halves_of(inputs, plan)
@@ -288,9 +281,9 @@ def answer(
             steps, first = spreads_beyond(inputs, columns, costs)
             inputs = replace(inputs, beyond=steps, beyond_first=first)
         if bands:
-            evaluation, results = evaluated_with_bands(inputs, *columns, known=known)
+            evaluation, results = evaluated_with_bands(inputs, *columns)
         else:
-            evaluation = evaluated(inputs, *columns, known=known)
+            evaluation = evaluated(inputs, *columns)
             results = evaluation.results
         costs = known_costs(results.row())
     if inputs.case.scenario.workload.single_token:
@@ -331,9 +324,7 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N050"
 
 
-def predict(
-    case: ServingCase, *, bands: bool = True, limited: bool = True, known: KnownCapacities | None = None
-) -> ServingAnswer:
+def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
     """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
 
     limited: whether it is looked at how much the plan answers within the limits
@@ -342,4 +333,4 @@ def predict(
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
     inputs = inputs_of(case)
-    return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands, known=known)
+    return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands)

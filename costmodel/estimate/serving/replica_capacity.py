@@ -1,33 +1,46 @@
-"""What replicas are whatever their load: memory, steps, bounds of sequences in flight, and the state at saturation."""
+"""What replicas are whatever their load: memory, steps, bounds of sequences in flight, and the state at saturation.
+
+What was found of replicas is known to later answers of the process: searches for another number of them, on more nodes
+or at another rate look at the same ones again. It follows from their sizes, the documents, the requests and the limits.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse, memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.load import Engines, bounds_of, with_blocking, with_link
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits
-from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, shared_cuts
+from costmodel.estimate.serving.replica_kinds import ReplicaKinds, of_each_plan, replica_kinds, rows_of, shared_cuts
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, replica_rate, steady_state
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.equation import Number, term, tracing, untraced
+from costmodel.ground.solvers import Places
+
+QUESTIONS, KINDS, CAPACITIES = 16, 512, 8  # that are kept; of larger ones nothing is
+_DOCUMENTS = ("model", "node", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common",
+              "stack", "draft", "practice", "groups")  # fmt: skip
+_SIZES = ("tp", "pp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
+_BESIDE = {"limits": None, "objective": None, "search": None, "title": "", "plan": None}
 
 
 @dataclass(frozen=True, eq=False)
 class ReplicaCapacity:
     """Each kind of replicas of some plans, with steps by the equations and out of a table.
 
-    known: rates within limits that were looked for, by these limits
+    known: rates within limits that were looked for, by these limits. of_kinds: the same by kinds of replicas
     """
 
     kinds: ReplicaKinds
@@ -37,22 +50,71 @@ class ReplicaCapacity:
     quick: Engines
     most: SteadyState
     known: dict[object, Number] = field(default_factory=dict)
+    of_kinds: dict[object, dict[bytes, float]] | None = None
 
     def within_limits(self, inputs: ServingInputs) -> Number:
         """Requests a second of one replica up to which service-level limits hold, those of another load perhaps."""
-        scenario = inputs.case.scenario
-        asked = (*stated_limits(scenario.limits), scenario.objective, inputs.beyond, inputs.beyond_first)
-        if asked not in self.known or tracing():
-            held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
-            quick, engines = replace(self.quick, inputs=inputs, held=held), replace(self.engines, inputs=inputs)
-            with term("within limits"):
-                self.known[asked] = rate_within_limits(quick, engines)
+        if tracing():
+            return self._rates(inputs)
+        asked = (*stated_limits(inputs.case.scenario.limits), inputs.beyond, inputs.beyond_first)
+        if asked not in self.known:
+            self.known[asked] = self._rates(inputs) if self.of_kinds is None else self._known_rates(inputs, asked)
         return self.known[asked]
+
+    def _known_rates(self, inputs: ServingInputs, asked: object) -> Number:
+        """The same, looked for where it is not known of a kind of replica."""
+        assert self.of_kinds is not None
+        rates, keys = self.of_kinds.setdefault(asked, {}), _keys(inputs, self.kinds.layout)
+        new = np.array([place for place, key in enumerate(keys) if key not in rates], dtype=np.intp)
+        if len(new):
+            found = (self if len(new) == len(keys) else self.at(new))._rates(inputs)
+            found = np.broadcast_to(np.asarray(found, dtype=np.float64), new.shape)
+            rates.update(zip((keys[place] for place in new), map(float, found), strict=True))
+        return np.array([rates[key] for key in keys])
+
+    def _rates(self, inputs: ServingInputs) -> Number:
+        held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
+        quick, engines = replace(self.quick, inputs=inputs, held=held), replace(self.engines, inputs=inputs)
+        with term("within limits"):
+            return rate_within_limits(quick, engines)
+
+    def at(self, rows: Places) -> ReplicaCapacity:
+        """That of some of the kinds of replicas."""
+        count, inputs = len(self.kinds.layout), self.engines.inputs
+        parts = (self.memory, self.engines.bounds, self.most, self.exact.one)
+        memory, bounds, most, one = rows_of(parts, rows, count)
+        layout = self.engines.layout.at(rows)
+        exact = ExactSteps(inputs, layout, one)
+        engines = Engines(inputs, layout, exact, bounds)
+        quick = self.quick.rows(rows)
+        return ReplicaCapacity(ReplicaKinds(layout), memory, exact, engines, quick, most, of_kinds=self.of_kinds)
 
 
 def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
-    """The capacity of the replicas of some plans, of one row for each kind of replica."""
+    """The capacity of the replicas of some plans, of one row for each kind of replica; known from earlier answers where
+    these looked at the same replicas.
+    """
     kinds = replica_kinds(inputs, layout)
+    known = None if tracing() or len(kinds.layout) > KINDS else _known(inputs)
+    if known is None:
+        return _capacity(inputs, kinds)
+    keys = _keys(inputs, kinds.layout)
+    for places, capacity in known.capacities:
+        rows = [places.get(key, -1) for key in keys]
+        if min(rows) >= 0:
+            whole = len(rows) == len(places) and rows == [*range(len(rows))]
+            return replace(capacity if whole else capacity.at(np.array(rows)), kinds=kinds)
+    capacity = replace(_capacity(inputs, kinds), of_kinds=known.rates)
+    known.capacities.appendleft(({key: place for place, key in enumerate(keys)}, capacity))
+    return capacity
+
+
+def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
+    """The same, for several loads; None where it depends on the load, as turns of conversations do."""
+    return None if np.any(inputs.load.history) else capacity_of(inputs, *with_straddling(inputs, layout))
+
+
+def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
     each = kinds.layout
     memory = of_each_plan(memory_use(inputs, each if len(each) == 1 else shared_cuts(each)))
     bounds, bare = bounds_of(inputs, each, memory), each.bare()
@@ -68,49 +130,66 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
     return ReplicaCapacity(kinds, memory, exact, engines, quick, most)
 
 
-def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
-    """The same, for several loads; None where it depends on the load, as turns of conversations do."""
-    return None if np.any(inputs.load.history) else capacity_of(inputs, *with_straddling(inputs, layout))
+def _few() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:
+    return deque(maxlen=CAPACITIES)
 
 
-_DOCUMENTS = ("model", "node", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common",
-              "stack", "draft", "practice", "groups")  # fmt: skip
-_FEW = 4
+@dataclass(frozen=True, eq=False)
+class _KnownReplicas:
+    """What is known of the replicas that answer some requests on some machine, by their sizes; documents by identity.
 
-
-class KnownCapacities:
-    """Capacities that are known, for variants of a scenario that differ in their rate and their limits alone.
-
-    Documents are compared by identity, since a changed document is another object.
+    capacities: with the place of each kind in them. rates: within limits, by these
     """
 
-    def __init__(self) -> None:
-        self._known: deque[tuple[ServingInputs, PlanColumns, ReplicaCapacity | None]] = deque(maxlen=_FEW)
+    case: ServingCase
+    scenario: ServingScenario
+    others: Hashable
+    capacities: deque[tuple[dict[bytes, int], ReplicaCapacity]] = field(default_factory=_few)
+    rates: dict[object, dict[bytes, float]] = field(default_factory=dict)
 
-    def of(self, inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
-        """The capacity of the replicas of some plans; None where it depends on the load."""
-        if inputs.case.scenario.workload.rate is None or tracing():
-            return None
-        for before, plans, capacity in self._known:
-            if _is_same_replica(before.case, inputs.case) and _is_same(plans, layout):
-                return capacity
-        found = capacity_at_any_load(inputs, layout)
-        self._known.append((inputs, layout, found))
-        return found
+    def are_of(self, case: ServingCase, others: Hashable) -> bool:
+        """Whether another case has the same replicas."""
+        same = self.others == others and all(getattr(self.case, name) is getattr(case, name) for name in _DOCUMENTS)
+        return same and self.scenario == _of_replicas(case.scenario)
 
 
-def _is_same_replica(one: ServingCase, other: ServingCase) -> bool:
-    """Whether cases differ in their rate and their limits alone."""
-    same = all(getattr(one, name) is getattr(other, name) for name in _DOCUMENTS)
-    return same and _without_rate(one.scenario) == _without_rate(other.scenario)
+_KNOWN: deque[_KnownReplicas] = deque(maxlen=QUESTIONS)
 
 
-def _without_rate(scenario: ServingScenario) -> ServingScenario:
-    workload = scenario.workload
-    alike = {"workload": workload.model_copy(update={"rate": workload.rate is not None}), "limits": None}
-    return scenario.model_copy(update=alike)
+def _known(inputs: ServingInputs) -> _KnownReplicas | None:
+    """What is known of the replicas of a scenario; nothing is where they share a line of requests, or have lengths of
+    their own.
+    """
+    case, lengths = inputs.case, [getattr(inputs.load, part.name) for part in fields(inputs.load)]
+    if case.scenario.assume.routing == "least-loaded" or any(np.ndim(length) for length in lengths):
+        return None
+    drafts = None if inputs.draft is None else case.scenario.plan and case.scenario.plan.speculation
+    written = drafts and drafts.model_dump_json()
+    others = (*map(float, lengths), float(inputs.domain), written)
+    for known in tuple(_KNOWN):
+        if known.are_of(case, others):
+            return known
+    _KNOWN.appendleft(_KnownReplicas(case, _of_replicas(case.scenario), others))
+    return _KNOWN[0]
 
 
-def _is_same(one: PlanColumns, other: PlanColumns) -> bool:
-    pairs = [(getattr(one, each.name), getattr(other, each.name)) for each in fields(PlanColumns)]
-    return all(np.array_equal(own, its) if own is not None and its is not None else own is its for own, its in pairs)
+def _of_replicas(scenario: ServingScenario) -> ServingScenario:
+    """The scenario without what no replica depends on: how much is asked, of how many replicas, within which limits."""
+    workload, cluster, assume = scenario.workload, scenario.cluster, scenario.assume
+    alike = {
+        "workload": workload.model_copy(update={name: getattr(workload, name) is not None for name in LOADS}),
+        "cluster": cluster.model_copy(update={"nodes": None}),
+        "assume": assume.model_copy(update={"headroom": None}),
+    }
+    return scenario.model_copy(update=alike | _BESIDE)
+
+
+def _keys(inputs: ServingInputs, layout: PlanColumns) -> list[bytes]:
+    """What each row is known by: its sizes; how many of them there are where each answer brings the next request."""
+    names = _SIZES if inputs.case.scenario.workload.rate is not None else (*_SIZES, "replicas")
+    rows = np.empty((len(layout), len(names) + 2))
+    for place, name in enumerate(names):
+        rows[:, place] = getattr(layout, name)
+    rows[:, -2] = 1.0 if layout.time_factor is None else layout.time_factor
+    rows[:, -1] = 0.0 if layout.straddles is None else layout.straddles
+    return [row.tobytes() for row in rows]

@@ -12,13 +12,12 @@ from costmodel.equations.network.collectives import activation_message
 from costmodel.estimate.machine.collective_time import send_time
 from costmodel.estimate.machine.process_groups import Transfer
 from costmodel.estimate.model.residual_streams import stream_width
-from costmodel.estimate.model.shards import shard
 from costmodel.estimate.serving.decode_context import prompt_transfer, row_transfers
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.engine_step import all_reduce, reductions
 from costmodel.estimate.serving.expert_step import expert_transfers
 from costmodel.estimate.serving.operating_point import micro_batch
-from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import own_sequences
 from costmodel.ground.equation import Number
@@ -78,7 +77,7 @@ def _shared(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, promp
         kinds = [kind for kind in inputs.model.layers if getattr(kind, name) is not None]
         layers = sum(kind.count for kind in kinds)
         for kind in kinds[:1]:
-            part = shard(inputs.model, kind, layout.tp, layout.stage_ranks)
+            part = shard_of(inputs.model, layout, kind)
             found = row_transfers(inputs, layout, part, tokens)
             if prompts and kind.latent is not None:
                 found = iter((prompt_transfer(inputs, layout, kind, tokens),))

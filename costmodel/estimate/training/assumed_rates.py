@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.stack import GradientType
-from costmodel.estimate.machine.clock_throttling import cap_over_rating, slowdown_of
+from costmodel.estimate.machine.clock_throttling import cap_over_rating, slowdown_of, untuned
 from costmodel.estimate.machine.number_formats import Linear
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
@@ -47,9 +47,10 @@ def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origi
         return
     found = number(slowdown_of(case))
     capped = ", capped" if number(cap_over_rating(case)) < 1 else ""
-    log.note(
-        "assume.sustained", show(found, "1"), origin if found == number(fit.factor) else f"{origin}, by power{capped}"
-    )
+    level = untuned(case)
+    tuned = "" if level == 1 else f", {level:g} times for stacks/{case.stack.name} on {case.accelerator.vendor}"
+    power = "" if found == number(fit.factor) * level else f", by power{capped}"
+    log.note("assume.sustained", show(found, "1"), f"{origin}{power}{tuned}")
 
 
 def mfu_peak(log: AssumptionLog, case: ResolvedScenario, recipe: Recipe) -> float:

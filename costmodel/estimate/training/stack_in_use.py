@@ -30,8 +30,10 @@ CHUNKED = 2.0  # bytes of a 16-bit logit: a loss that keeps less makes its logit
 def attention_in_use(case: ResolvedScenario) -> AttentionKernel:
     """Class of the attention kernel that runs: the stack's, or its fallback."""
     kernels, recipe = case.stack.kernels, RECIPES[case.scenario.workload.precision]
-    missing = kernels.attention in _WITHOUT.get(case.accelerator.family or "", ())
-    return kernels.fallback if missing or (recipe.full and kernels.attention != "unfused") else kernels.attention
+    family = case.accelerator.family or ""
+    usual = kernels.runs(family)
+    missing = usual in _WITHOUT.get(family, ())
+    return kernels.fallback if missing or (recipe.full and usual != "unfused") else usual
 
 
 def stack_in_use(case: ResolvedScenario) -> Stack:

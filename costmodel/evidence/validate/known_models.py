@@ -84,6 +84,19 @@ def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) ->
     return {name: getattr(model, name) for name in _UNSAID} | {"layers": kinds}
 
 
+def known_whole(filling: Filling, shelf: CachedReader) -> dict[str, Any] | None:
+    """The shipped model of that name as it is, for a row of other mixers than plain attention, if its size matches."""
+    row, model = filling.row, _named(filling.row, shelf)
+    if model is None or row.number("layers") != layer_count(model) or row.number("hidden") != model.hidden:
+        return None
+    filling.put("shape", model.name)
+    found = {name: getattr(model, name) for name in ("vocab", "tied", "positions", "norm")}
+    if model.prediction is not None:
+        filling.put("mtp", model.prediction.depth)
+        found["prediction"] = model.prediction.model_dump(exclude_none=True)
+    return found | {"layers": [kind.model_dump(exclude_none=True) for kind in model.layers]}
+
+
 def with_experts(model: Model) -> Layers | None:
     """The layers of a model that have experts."""
     return next((kind for kind in model.layers if kind.experts is not None), None)
@@ -102,5 +115,13 @@ def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
 
 @functools.lru_cache(maxsize=1024)
 def _name(said: str, known: frozenset[str]) -> str:
-    """The longest of these names that this one begins with."""
-    return max((name for name in known if said.startswith(squeezed(name))), key=len, default="")
+    """The longest of these names that this one begins with, else the only one that begins with it."""
+    if said in _OF_OTHERS:
+        return _OF_OTHERS[said]
+    longest = max((name for name in known if said.startswith(squeezed(name))), key=len, default="")
+    longer = [name for name in known if squeezed(name).startswith(said)] if len(said) >= _LEAST else []
+    return longest or (longer[0] if len(longer) == 1 else "")
+
+
+_OF_OTHERS = {"deepseekv316b": "deepseek-v2-lite"}  # a flavour of torchtitan's
+_LEAST = 12  # letters of a name that is cut short

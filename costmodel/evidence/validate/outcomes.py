@@ -86,6 +86,8 @@ def measured(row: CsvRow, quantity: Quantity) -> tuple[str, float | None]:
         value, metric = row.number("peak_mem_gb"), row.text("mem_metric")
     if value is None and ran(row):
         return FITS, 1.0
+    if row.text("framework").lower().startswith("torchtune") and metric.startswith("peak memory"):
+        metric = "max allocated"  # log_peak_memory_stats: peak_memory_alloc
     return total_of(metric), None if value is None else value * 1e9
 
 
@@ -190,7 +192,8 @@ def total_of(metric: str) -> str:
     """The memory total of a metric: tensors at peak, tensors between steps, with the allocator, or everything."""
     said = metric.lower()
     steady = "steady" in said or ("alloc" in said and "max" not in said and "peak" not in said)
-    if "reserved" in said and "max_allocated" not in said:
+    first = said.partition(";")[0]  # of several totals the one that is stated
+    if "reserved" in first and "max_allocated" not in first:
         return "memory_reserved"
     if "alloc" in said or "peak_memory_usage" in said or said == 'reported "memory (gb)"':  # Megatron's own log
         return "memory_states" if steady else "memory_allocated"

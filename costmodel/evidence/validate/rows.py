@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.proxy_node import own_keys, proxy_node
 from costmodel.documents.reader.resolved_scenario import case_of
@@ -20,7 +21,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED, LOOPED
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.evidence.validate.imputation import USUAL_TOKENS, Filling
-from costmodel.evidence.validate.known_models import completed, known_dense, known_model, with_experts
+from costmodel.evidence.validate.known_models import completed, known_dense, known_model, known_whole, with_experts
 from costmodel.evidence.validate.layouts import (
     RowLayout,
     chunks,
@@ -68,7 +69,7 @@ def row_scenario(row: CsvRow, shelf: CachedReader) -> RowScenario:
     stack = stack_of(filling, shelf)
     if has_experts(row) and stack.experts is None:
         raise CannotModel("V002", f"the stack {stack.name} does not describe experts")
-    workload = _workload(filling, accelerator, stack, layout)
+    workload = _workload(filling, shelf, accelerator, stack, layout)
     tree = {
         "schema": "costmodel/scenario/v1",
         "title": row.id,
@@ -80,6 +81,11 @@ def row_scenario(row: CsvRow, shelf: CachedReader) -> RowScenario:
     }
     tree["plan"] = _plan(filling, stack, layout, tree)
     put_settings(tree, filling)
+    offloaded = list(at(tree, "plan.offload") or ())
+    if "optimizer" in offloaded and stack.offload is not None and stack.offload.together:
+        plan: Any = tree["plan"]
+        plan["offload"] = [*dict.fromkeys([*offloaded, "parameters"])]
+        filling.put("offload", " ".join(plan["offload"]))
     return RowScenario(row, tree, filling.filled)
 
 
@@ -118,8 +124,40 @@ def _features(row: CsvRow) -> None:
         recompute_of(written)
     if offloads_more(row):
         raise CannotModel("V009", "something other than activations is offloaded")
-    if _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}"):
+    if adapters_of(row) and not _usual_rank(row):
         raise CannotModel("V009", "adapters of unstated rank are trained")
+
+
+# Ranks of adapters that the recipes of software take: torchtune's recipes/configs, peft's LoraConfig.
+_RANKS = {"torchtune": 8, "transformers": 8, "trl": 8, "llama-factory": 8, "peft": 8, "swift": 8}
+
+
+def adapters_of(row: CsvRow) -> str:
+    """lora or qlora, as the texts of a row have it; empty where all weights are trained."""
+    found = _ADAPTERS.search(f"{row.text('model_name')} {row.text('features')} {row.text('notes')}")
+    return "" if found is None else "qlora" if "q" in found[0].lower() else "lora"
+
+
+def _usual_rank(row: CsvRow) -> int:
+    framework = row.text("framework").lower()
+    return next((rank for name, rank in _RANKS.items() if name in framework), 0)
+
+
+_OPTIMIZER = re.compile(r"\boptimizer=([\w-]+)")
+_LEAN = re.compile(r"low-memory optimizer", re.IGNORECASE)
+
+
+def _trained(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
+    """Adapters of the usual rank, and the optimizer of torchtune's recipes for little memory."""
+    row, kind = filling.row, adapters_of(filling.row)
+    if kind:
+        return {"tuning": {"method": kind, "rank": filling.put("rank", _usual_rank(row))}}
+    if named := _OPTIMIZER.search(filling.said):
+        return {"optimizer": filling.put("optimizer", named[1])}
+    if not (_LEAN.search(row.text("notes")) and "torchtune" in row.text("framework").lower()):
+        return {}
+    lean = shelf.document("optimizer", filling.put("optimizer", "paged-adam-8bit"))
+    return {"optimizer": lean.model_copy(update={"in_backward": True}).model_dump(exclude_none=True, by_alias=True)}
 
 
 def _model(filling: Filling, shelf: CachedReader) -> dict[str, Any]:
@@ -172,7 +210,10 @@ def _layers(filling: Filling, shelf: CachedReader, *, ffn: float, gated: bool) -
         found = {"layers": [dense]} | known_dense(filling, shelf, dense)
     plain = all("attention" in kind for kind in found["layers"] if kind.keys() & {"mlp", "experts"})
     if plain and (other := _other_mixer(row)):
-        raise CannotModel("V006", f"{other} of unstated widths")
+        whole = known_whole(filling, shelf)
+        if whole is None:
+            raise CannotModel("V006", f"{other} of unstated widths")
+        return whole
     return found
 
 
@@ -183,7 +224,9 @@ def _other_mixer(row: CsvRow) -> str:
     return f"layers of arch {row.text('arch')}" if row.text("arch").lower() in _OTHER_MIXERS else ""
 
 
-def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: RowLayout) -> dict[str, Any]:
+def _workload(
+    filling: Filling, shelf: CachedReader, accelerator: Accelerator, stack: Stack, layout: RowLayout
+) -> dict[str, Any]:
     row = filling.row
     batch = row.number("global_batch")
     if batch is None:
@@ -204,6 +247,7 @@ def _workload(filling: Filling, accelerator: Accelerator, stack: Stack, layout: 
         "global_batch": batch,
         "precision": precision,
         "gradients": filling.gradients(stack, precision),
+        **_trained(filling, shelf),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.reader.measured_cases import WORKLOADS
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.compared_figures import GROUPINGS, Compared, Validated
 from costmodel.evidence.validate.left_out import left_out_by_kind
@@ -91,7 +91,7 @@ def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreb
 def _served(part: Validated) -> str:
     """The result that a document about serving has; empty for every other table."""
     found = part.figures[0].quantity if part.figures and isinstance(part.table, MeasuredTable) else ""
-    return found if found in OF_SERVING else ""
+    return found if found in WORKLOADS else ""
 
 
 def _scoreboard(tables: Sequence[Validated], serving: Mapping[str, Scoreboard]) -> Scoreboard:

@@ -38,6 +38,8 @@ BY_MAKER = {
     ("deepspeed", "Intel"): "megatron-deepspeed-gaudi",
     ("megatron-deepspeed", "Intel"): "megatron-deepspeed-gaudi",
 }
+# Stacks that torch.compile runs otherwise, and the stack that has it; fsdp1 and fsdp2 differ by the traffic alone.
+COMPILED = {"ddp": "ddp-compiled"}
 # Words of features and notes, and the leaf of the stack they set.
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
@@ -71,7 +73,8 @@ def _standing_for(filling: Filling) -> str:
         return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
-        return BY_MAKER.get((named, filling.maker()), named)
+        named = BY_MAKER.get((named, filling.maker()), named)
+        return COMPILED.get(named, named) if compiled(filling.said) else named
     if filling.sharded() and not any(name in framework for name in ("megatron", "nemo")):
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:
@@ -79,11 +82,16 @@ def _standing_for(filling: Filling) -> str:
     return "megatron-lm" if framework.startswith("megatron-lm") and not _overlapped(filling) else "megatron-core"
 
 
+def compiled(said: str) -> bool:
+    """Whether the words of a row say that its kernels are compiled."""
+    return "compile" in said and not _UNCOMPILED.search(said)
+
+
 def _compiled(filling: Filling, stack: Stack) -> bool:
     """Whether kernels are compiled: as features of the row state, or the stack it names; with torchtitan only so."""
     said = filling.said
     if "compile" in said:
-        return not _UNCOMPILED.search(said)
+        return compiled(said)
     if filling.row.text("framework") == stack.name:
         return stack.name == "fsdp2"
     if filling.row.text("features"):
@@ -106,9 +114,8 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
             stack = _set(stack, group, leaf, value)
     if filling.graphed:
         stack = _set(stack, "launch", "operation", Figure(0.0))
-    other = {"fsdp2": "fsdp1", "fsdp1": "fsdp2"}.get(stack.name)
-    if other and _compiled(filling, stack) != (stack.name == "fsdp2"):
-        stack = _set(stack, "kernels", "traffic_factor", shelf.document("stack", other).kernels.traffic_factor)
+    if stack.name in ("fsdp1", "fsdp2", "torchtune") and _compiled(filling, stack) != (stack.compile == "blocks"):
+        stack = stack.compiled_as("none" if stack.compile == "blocks" else "blocks")
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
         stack = _set(stack, "kernels", "attention", attention)

@@ -10,6 +10,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
+from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.answer_facts import subject_of
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from costmodel.evidence.validate.serving.compare_rows import Ends
 
 DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents, by what they are about
-    "time": ("step_time", "flop_rate"),
+    "time": ("step_time", "flop_rate", "iteration_time"),
     "memory": tuple(TOTALS),
     "throughput": ("output_tokens_per_s",),
     "cache": ("cache_pool_tokens",),
@@ -88,6 +89,14 @@ def _states(table: MeasuredTable, quantity: Quantity) -> bool:
 
 def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
     """The results of a run with their P10 and P90, or why there are none."""
+    if isinstance(case, RlCase):
+        from costmodel.estimate.rl import predict_rl
+
+        iteration = predict_rl.predict(case)
+        costs = iteration.costs
+        if iteration.refused:
+            return invalid(iteration.refused[0])
+        return {name: (costs[name], costs[f"{name}_low"], costs[f"{name}_high"]) for name in names}
     if not isinstance(case, ResolvedScenario):
         from costmodel.evidence.validate.serving.compare_rows import predicted_figures
 

@@ -6,7 +6,6 @@ import math
 import re
 from typing import Any
 
-from costmodel.documents.reader.library import read
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
@@ -193,8 +192,7 @@ def _compiled(keys: ForeignKeys, layer: Layer) -> None:
             "approximated", "blocks are compiled here, as in fsdp2; compile.enable is left out, and its default is off"
         )
     if compiled.value is False and layer.facts["stack"].value == "fsdp2":
-        eager = read("stack", "fsdp1").kernels.traffic_factor
-        layer.facts["stack.kernels.traffic_factor"] = compiled._replace(value=float(eager))
+        layer.facts["stack.compile"] = compiled._replace(value="none")
 
 
 def _two_generations(keys: ForeignKeys) -> None:

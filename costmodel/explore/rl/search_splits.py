@@ -19,6 +19,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
@@ -39,6 +40,9 @@ NOT_SAFE = "M004"
 PARTS = 8  # of the accelerators; engines get one of them to all but one
 WORK = 1 << 18  # of the plans of a split
 _PAIRS = 12  # of plans that are tried together
+_MOST_CUT = 16.0  # stages of a pipeline, and ranks that share the experts
+_FEW_SAFE = 3
+_LEAST_BYTES = 4.0  # of a parameter: its weight and its gradient in 16 bits
 
 
 @record
@@ -274,9 +278,10 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
         return None
     rollout = fast[0].inputs.plan.rollout
     by_trainer = [trials.tried(each.model_copy(update={"rollout": rollout})) for each in trainers]
-    trained = sorted(
-        (each for each in by_trainer if not each.refused), key=lambda each: number(each.iteration.training)
-    )
+    if case.scenario.plan is None and not any(map(trials.is_safe, by_trainer)):
+        by_trainer += _of_larger_models(trials, base.model_copy(update={"rollout": rollout}))
+    valid = (each for each in by_trainer if not each.refused)
+    trained = sorted(valid, key=trials.place)
     if not trained:
         return None
     nearest: RankedSplit | None = None
@@ -330,6 +335,15 @@ class _Trials:
             part.examples.setdefault(code, row)
         return each
 
+    def is_safe(self, each: RlAnswer) -> bool:
+        """Whether a plan works with the chance that is asked for."""
+        return each.works and not self.space.is_risky(_row(self.inputs.case, each))
+
+    def place(self, each: RlAnswer) -> tuple[bool, float]:
+        """Safe plans by the time of their training, then the others by their share of the memory."""
+        safe = self.is_safe(each)
+        return not safe, number(each.iteration.training) if safe else each.costs["memory_share"]
+
     def _counted(self, each: RlAnswer) -> RankedSplit:
         """A valid plan, with its place on the front."""
         row, part = _row(self.inputs.case, each), self.found.part()
@@ -364,6 +378,37 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
     for tp, cp in itertools.product(listed("tp"), listed("cp")):
         if tp * cp <= max(each, base.tp * base.cp) and (cp == 1 or offered):
             yield base.model_copy(update={"tp": Figure(tp), "cp": Figure(cp)})
+
+
+def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
+    """Plans that cut layers and experts too, and recompute all, the least cut first, until a few are safe."""
+    case = trials.inputs.case
+    ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0)
+    recompute = "full" if "full" in case.trainer.recompute else base.recompute
+    found = list[RlAnswer]()
+    for tp, pp, ep in _cuts(case, float(ranks)):
+        cut = {"tp": Figure(tp), "pp": Figure(pp), "ep": Figure(ep), "recompute": recompute}
+        more: dict[str, Any] = {"split": "spread"} if pp > 1 else {}
+        more |= {"etp": Figure(1.0)} if ep > 1 else {}
+        tried = trials.tried(base.model_copy(update=cut | more))
+        if not tried.refused:
+            found.append(tried)
+        if sum(map(trials.is_safe, found)) == _FEW_SAFE:
+            break
+    return found
+
+
+def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
+    """Degrees tp, pp and ep that divide the ranks and leave each no more weights and gradients than it has memory."""
+    experts = _powers(_MOST_CUT) if case.model.has_experts else [1.0]
+    every = itertools.product(_powers(float(case.node.accelerators)), _powers(_MOST_CUT), experts)
+    held = _LEAST_BYTES * float(model_parameters(case.model)) / float(case.accelerator.memory.usable)
+    found = [
+        (tp, pp, ep)
+        for tp, pp, ep in every
+        if ranks % (tp * pp) == 0 and (ranks / pp) % ep == 0 and pp * ep > 1 and pp * max(tp, ep) > held
+    ]
+    return sorted(found, key=math.prod)
 
 
 def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:

@@ -89,7 +89,7 @@ class Change:
 
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
     """Narrower numbers, which train the same by less exact sums: of gradients and optimizer states for a smaller job,
-    of products for a faster one.
+    of products for a faster one. Before them a loss that makes its logits piece by piece, which sums the same.
     """
     workload = case.scenario.workload
     if not smaller:
@@ -97,6 +97,8 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
             kind = "bf16" if RECIPES[workload.precision].full else "fp8"
             yield Change("precision", (f"workload.precision={kind}",), "quality")
         return
+    if case.stack.loss == "plain":
+        yield Change("loss", ("stack.loss=chunked",), "time")
     if RECIPES[workload.precision].full:
         yield Change("precision", ("workload.precision=bf16",), "quality")
     elif (workload.gradients or case.stack.gradients) == "fp32":

@@ -14,7 +14,6 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
-from costmodel.estimate.serving.replica_capacity import KnownCapacities
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import demand_of, preferred_chance
@@ -111,9 +110,9 @@ class RateSizes:
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
         """One rate after the other."""
-        case, known = serving(self.asked.case), KnownCapacities()
+        case = serving(self.asked.case)
         for rate in pace.taken(self.rates, len(self.rates)):
-            found = at_rate(case, rate, best=self.best, known=known)
+            found = at_rate(case, rate, best=self.best)
             if found.answer is None:
                 yield SizedTrial(math.nan, self._point(found), rate, more=found)
                 continue
@@ -198,22 +197,17 @@ def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:
     return replace(found, asked=replace(found.asked, remarks=(*found.asked.remarks, lost)))
 
 
-def at_rate(
-    case: ServingCase, written: str, *, best: bool = False, known: KnownCapacities | None = None
-) -> ServingTrial:
-    """The scenario's plan at a rate, or the best one there, with as many replicas and nodes as keep every limit.
-
-    known: capacities of replicas, for several rates to share
-    """
+def at_rate(case: ServingCase, written: str, *, best: bool = False) -> ServingTrial:
+    """The scenario's plan at a rate, or the best one there, with as many replicas and nodes as keep every limit."""
     group, rate = _of_each(case.scenario.plan), f"{RATE}={written}"
     demand = () if is_unmeasured(inputs_of(case)) else demand_of(case)
     try:
         held = with_best_layout(vary_any(case, [rate])) if best else case
     except CostModelError as error:
         return ServingTrial((rate,), fault=error.faults[0])
-    counted = tried(held, [rate, *group], bands=False, known=known).answer
+    counted = tried(held, [rate, *group], bands=False).answer
     if counted is not None and not counted.refused and math.isfinite(counted.costs["replicas_needed"]):
-        return _sized_safely(held, counted, rate, group, demand, known)
+        return _sized_safely(held, counted, rate, group, demand)
     trial = tried(held, [rate, *group])
     if trial.answer is None or trial.answer.refused:
         return trial
@@ -227,7 +221,6 @@ def _sized_safely(
     rate: str,
     group: Sequence[str],
     demand: Sequence[str],
-    known: KnownCapacities | None,
 ) -> ServingTrial:
     """As many replicas as a rate needs for the preferred chance; where no number has it, by expected figures.
 
@@ -236,7 +229,7 @@ def _sized_safely(
     safe, expected, apart = preferred_chance(case), _sized(case, counted, rate), counted.plan.prefill is not None
     if not demand or safe is None or not expected.works:
         return expected
-    one = counted if apart else tried(case, [rate, *group, *demand], bands=False, known=known).answer
+    one = counted if apart else tried(case, [rate, *group, *demand], bands=False).answer
     if one is None or not math.isfinite(one.costs["replicas_needed"]):
         return expected
     trial = _sized(case, one, rate, safe, most=_MOST_MORE if apart else 1)

@@ -13,7 +13,6 @@ from costmodel.documents.schemas.results import without_money
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
 from costmodel.estimate.serving.predict_serving import ServingAnswer, layout_of, own_plan, predict
 from costmodel.estimate.serving.predict_serving import answer as answer_of
-from costmodel.estimate.serving.replica_capacity import KnownCapacities
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.search.changes import Remedy, has_chance, safest
 from costmodel.explore.serving.best_fleets import LARGEST, chance_preferred, fewest_gpus, highest_rate, that_fit
@@ -74,13 +73,12 @@ def tried(
     *,
     best: bool = False,
     bands: bool = True,
-    known: KnownCapacities | None = None,
 ) -> ServingTrial:
     """The answer with some settings and, if asked for, the best plan there; or the first thing wrong with them."""
     try:
         varied = vary_any(case, settings)
         held = serving(with_best_layout(varied) if best else varied)
-        return ServingTrial(tuple(settings), predict(held, bands=bands, known=known))
+        return ServingTrial(tuple(settings), predict(held, bands=bands))
     except CostModelError as error:
         return ServingTrial(tuple(settings), fault=error.faults[0])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import ValidationError
@@ -20,7 +20,6 @@ from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
 
 _SIGNS = (-1.0, 1.0)
-_MANY = 3  # figures that stand together from which on all are turned at once first
 _ASIDE = ("model.", "workload.", "plan.", "cluster.nodes")
 _PRICES = ("assume.price", "cluster.node.price.")  # which move costs alone
 _OPTIMIZER = "workload.optimizer."  # a separate document; the workload holds only its name
@@ -77,7 +76,7 @@ def _change(held: Workload, path: str, figure: float, result: str, value: float)
 
 
 def _figures(held: Workload, result: str, value: float, pace: Watcher) -> Iterator[Knob]:
-    """Figures of documents, turned down and up, but for groups of them that do not move the result."""
+    """Figures of documents, turned down and up, but for those that do not move the result."""
     case, groups = held.case, dict[str, dict[str, InputValue]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
@@ -86,66 +85,95 @@ def _figures(held: Workload, result: str, value: float, pace: Watcher) -> Iterat
         if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
         groups.setdefault(path.rpartition(".")[0], {})[path] = leaf
-    large = [{path: leaf.value for path, leaf in group.items()} for group in groups.values() if len(group) >= _MANY]
-    still = _still(held, large, result, value, pace)
-    moving = {path: leaf for group in groups.values() for path, leaf in group.items() if path not in still}
-    spreads = {path: _spread(case, path) for path in moving}
-    turns = [_Turn(path, leaf.value, 1 + sign * spreads[path]) for path, leaf in moving.items() for sign in _SIGNS]
-    ends = _turned(held, turns, result, pace)
-    for (path, leaf), down, up in zip(moving.items(), ends[::2], ends[1::2], strict=True):
-        turned = scaled(leaf.text, down[0] / leaf.value), scaled(leaf.text, up[0] / leaf.value)
-        low, high = down[1] / value - 1, up[1] / value - 1
-        yield Knob(path, leaf.text, _kind(path), spreads[path], low, high, turned)
-
-
-def _still(
-    held: Workload, groups: Sequence[Mapping[str, float]], result: str, value: float, pace: Watcher
-) -> frozenset[str]:
-    """Figures of groups, such as those of a format that is not in use, that together do not move the result."""
-    for sign in _SIGNS:
-        turned = [_possible(held.case, _all_turned(held.case, group, sign)) for group in groups]
-        found = held.results_of([each for each in turned if each is not None], result)
-        still = []
-        for number, (group, each) in enumerate(zip(groups, turned, strict=True)):
-            pace.go(number, len(groups))
-            if each is not None and next(found) == value:
-                still.append(group)
-        groups = still
-    return frozenset(path for group in groups for path in group)
-
-
-def _all_turned(case: LoadedScenario, group: Mapping[str, float], sign: float) -> dict[str, float]:
-    turned = {path: written * (1 + sign * _spread(case, path)) for path, written in group.items()}
-    return {path: min(figure, 1.0) if group[path] < 1 else figure for path, figure in turned.items()}
+    ask, every = _asking(held, result, pace), {path: leaf for group in groups.values() for path, leaf in group.items()}
+    spreads = {path: _spread(case, path) for path in every}
+    units = [[_Turn(path, leaf.value, spreads[path]) for path, leaf in group.items()] for group in groups.values()]
+    still = _still(held.case, ask, units, value)
+    moving = [turn for unit in units for turn in unit if turn.path not in still]
+    for turn, ends in zip(moving, _turned(ask, moving), strict=True):
+        leaf, ((lower, low), (upper, high)) = every[turn.path], ends
+        turned = scaled(leaf.text, lower / turn.written), scaled(leaf.text, upper / turn.written)
+        yield Knob(turn.path, leaf.text, _kind(turn.path), turn.spread, low / value - 1, high / value - 1, turned)
 
 
 @record
 class _Turn:
-    """A figure, and how many times as large it becomes."""
+    """A figure, and by which share it is turned down and up."""
 
     path: str
     written: float
-    factor: float
+    spread: float
 
-    @property
-    def figures(self) -> tuple[float, float, float]:
+    def figures(self, sign: float) -> tuple[float, float, float]:
         """What is tried for it, one after the other where it may not be: a share stops at 1."""
-        return self.written * self.factor, 1.0 if self.written < 1 else self.written, self.written
+        return self.written * (1 + sign * self.spread), 1.0 if self.written < 1 else self.written, self.written
+
+    def end(self, sign: float) -> float:
+        """What it becomes beside others."""
+        turned = self.figures(sign)[0]
+        return min(turned, 1.0) if self.written < 1 else turned
 
 
-def _turned(held: Workload, turns: Sequence[_Turn], result: str, pace: Watcher) -> list[tuple[float, float]]:
-    """Each figure as it may be, and the result with it."""
+_Ask = Callable[[Sequence[Mapping[str, float]]], list[float | None]]
+_Unit = Sequence[_Turn]
+
+
+def _asking(held: Workload, result: str, pace: Watcher) -> _Ask:
+    """What finds the result with other figures, each of them once; None where these may not be, or give no answer."""
+    known: dict[tuple[tuple[str, float], ...], float | None] = {}
+
+    def ask(many: Sequence[Mapping[str, float]]) -> list[float | None]:
+        asked = [tuple(figures.items()) for figures in many]
+        new = {each: _possible(held.case, dict(each)) for each in asked if each not in known}
+        known.update(dict.fromkeys(new))
+        possible = {each: variant for each, variant in new.items() if variant is not None}
+        found = held.results_of([*possible.values()], result)
+        for place, each in enumerate(possible):
+            pace.go(place, len(possible))
+            known[each] = next(found)
+        return [known[each] for each in asked]
+
+    return ask
+
+
+def _still(case: LoadedScenario, ask: _Ask, units: Sequence[_Unit], value: float) -> frozenset[str]:
+    """Figures that do not move the result: those of a format that is not in use, for example, do not together."""
+    still, moving = _still_downward(ask, units, value)
+    alone, _ = _still_downward(ask, [[turn] for unit in moving if len(unit) > 1 for turn in unit], value)
+    upward = [unit for unit in (*still, *alone) if _possible(case, {turn.path: turn.end(1.0) for turn in unit})]
+    return frozenset(turn.path for unit in _still_upward(ask, upward, value) for turn in unit)
+
+
+def _still_downward(ask: _Ask, units: Sequence[_Unit], value: float) -> tuple[list[_Unit], list[_Unit]]:
+    """Figures that do not move the result when those of a unit are turned down together, and those that do."""
+    found = ask([{turn.path: turn.end(-1.0) for turn in unit} for unit in units])
+    still = [unit for unit, each in zip(units, found, strict=True) if each == value]
+    return still, [unit for unit, each in zip(units, found, strict=True) if each != value]
+
+
+def _still_upward(ask: _Ask, units: Sequence[_Unit], value: float) -> list[_Unit]:
+    """Of figures that do not move the result when turned down those that do not either when turned up: all at once,
+    or halves of them.
+    """
+    still, parts = list[_Unit](), [units] if units else []
+    while parts:
+        found = ask([{turn.path: turn.end(1.0) for unit in part for turn in unit} for part in parts])
+        still += [unit for part, each in zip(parts, found, strict=True) if each == value for unit in part]
+        moving = [part for part, each in zip(parts, found, strict=True) if each != value and len(part) > 1]
+        parts = [half for part in moving for half in (part[: len(part) // 2], part[len(part) // 2 :])]
+    return still
+
+
+def _turned(ask: _Ask, turns: Sequence[_Turn]) -> Iterator[list[tuple[float, float]]]:
+    """Each figure as it may be at both ends, and the result with it."""
+    ends = [(turn, sign) for turn in turns for sign in _SIGNS]
     found: dict[int, tuple[float, float]] = {}
     for attempt in range(3):
-        figures = {place: turn.figures[attempt] for place, turn in enumerate(turns) if place not in found}
-        tried = {place: _possible(held.case, {turns[place].path: figure}) for place, figure in figures.items()}
-        possible = {place: each for place, each in tried.items() if each is not None}
-        values = held.results_of([*possible.values()], result)
-        for place in possible:
-            pace.go(len(found), len(turns))
-            if (there := next(values)) is not None:
-                found[place] = figures[place], there
-    return [found.get(place, (turn.written, math.nan)) for place, turn in enumerate(turns)]
+        left = {place: turn.figures(sign)[attempt] for place, (turn, sign) in enumerate(ends) if place not in found}
+        values = ask([{ends[place][0].path: figure} for place, figure in left.items()])
+        found |= {place: (left[place], there) for place, there in zip(left, values, strict=True) if there is not None}
+    for place in range(0, len(ends), 2):
+        yield [found.get(each, (ends[each][0].written, math.nan)) for each in (place, place + 1)]
 
 
 def _possible(case: LoadedScenario, figures: Mapping[str, float]) -> Variant | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.reader.measured_cases import WORKLOADS
 from costmodel.documents.schemas.hardware import Accelerator
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.evidence.validate.compared_figures import Compared
@@ -61,9 +61,9 @@ def measured_data(tables: Sequence[str]) -> dict[str, Any]:
 
 
 def _text_of(quantity: str) -> Callable[[float], str]:
-    if quantity == "step_time":
+    if quantity in ("step_time", "iteration_time"):
         return show_time
-    if quantity in OF_SERVING:
+    if quantity in WORKLOADS:
         return lambda value: serving_result(quantity, value)
     return show_memory if quantity.startswith("memory") else lambda value: result("flop_rate", value)
 

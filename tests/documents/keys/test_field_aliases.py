@@ -162,7 +162,7 @@ KEPT = {
 OTHERS = {
     "Qwen/Qwen2.5-Omni-7B": "qwen-2.5-7b",
     "google/gemma-3-270m-it": "gemma-3-27b",
-    "deepseek-ai/DeepSeek-V2-Lite": "deepseek-v2",
+    "deepseek-ai/DeepSeek-V2-Small": "deepseek-v2",
     "nobody/nothing-of-the-kind": "",
 }
 
@@ -307,6 +307,7 @@ def test_yaml_has_the_same_hint(run: Any, faults: Faults) -> None:
 @pytest.mark.parametrize("key", VALUES)
 def test_what_a_value_of_others_stands_for_is_a_choice(key: str) -> None:
     paths = {"precision": "workload", "gradients": "workload", "kind": "workload", "tuning": "workload"}
+    paths |= {"attention": "stack.kernels", "loss": "stack", "compile": "stack"}
     known = choices_of(SCENARIOS["training"], key if key == "objective" else f"{paths.get(key, 'plan')}.{key}")
     single = {"kind": ["training"], "tuning": ["full", "{method: lora}"]}.get(key, known)
     for word, meant in VALUES[key].items():
@@ -348,7 +349,7 @@ def test_a_value_as_others_call_it_has_an_exact_hint(assignment: str, run: Any, 
     ("assignment", "hint"),
     [
         ("stack=pytorch", "did you mean 'fsdp2' or 'ddp'?"),
-        ("stack=lightning", "did you mean 'ddp', 'transformers-fsdp' or 'transformers-deepspeed', as it is run?"),
+        ("stack=lightning", "did you mean 'ddp', 'fsdp2' or 'deepspeed', as its strategy is?"),
         ("stack=vLLM", "did you mean 'vllm'?"),
         ("stack=fsdp", "did you mean 'fsdp2'?"),
         ("cluster.node=8xH100", "did you mean 'dgx-h100'?"),

@@ -47,7 +47,7 @@ def by_yaml(text: str) -> Any:
             yaml_tree._composed.cache_clear()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tree=some.dictionaries(words, trees, min_size=1, max_size=4), indent=some.sampled_from([None, 1, 4]))
 def test_the_tree_is_that_of_the_yaml_reader(tree: Any, indent: int | None) -> None:
     text = json.dumps(tree, indent=indent, ensure_ascii=False)

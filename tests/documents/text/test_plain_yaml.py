@@ -71,7 +71,7 @@ LONG = some.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     first=LONG,
     more=some.lists(some.tuples(some.sampled_from(["  ", "    ", "   ", "\n  ", "", " "]), LONG), max_size=4),
@@ -84,7 +84,7 @@ def test_values_of_several_lines_are_read_alike(first: str, more: list[tuple[str
     assert node is None or with_faults(text, node) == by_ruamel(text)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(lines=some.lists(LINES, min_size=1, max_size=6))
 def test_a_text_is_read_alike_or_left_to_ruamel(lines: list[str]) -> None:
     text = "\n".join(lines)

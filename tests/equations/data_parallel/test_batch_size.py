@@ -21,12 +21,10 @@ from costmodel.equations.data_parallel.batch_size import (
     steps_for_batch,
 )
 from costmodel.equations.kernels.flop import six_n_flop
-from equations.patience import patient
 
 batches = st.floats(1e3, 1e9)
 
 
-@patient
 @given(batches, batches)
 def test_steps_and_samples_are_one_law(critical: float, batch: float) -> None:
     """(S/S_min − 1)(E/E_min − 1) = 1, and samples are steps times batch."""
@@ -77,7 +75,6 @@ def test_learning_rate_of_goyal() -> None:
     assert carried_learning_rate(1e-4, 4e6, 1e6, rule="square root") == pytest.approx(2e-4)
 
 
-@patient
 @given(batches, st.floats(1e9, 1e13), st.floats(1e9, 1e13), st.floats(0.3, 0.5))
 def test_a_batch_carried_there_and_back(batch: float, tokens: float, known: float, exponent: float) -> None:
     there = carried_batch(batch, tokens, known, exponent)

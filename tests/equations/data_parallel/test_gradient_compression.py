@@ -20,7 +20,6 @@ from costmodel.equations.data_parallel.gradient_compression import (
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.memory.states import gradient_traffic
 from costmodel.equations.network.collectives import wire_bytes
-from equations.patience import patient
 
 GRADIENTS = 28e9  # 7 B in fp32
 
@@ -64,7 +63,6 @@ def test_raw_gradients_are_an_all_reduce() -> None:
     assert compressed_wire(GRADIENTS, 64.0, 0.002, reducible=False) == pytest.approx(float(gathered), rel=1e-15)
 
 
-@patient
 @given(st.floats(1e-4, 0.5))
 def test_gathering_loses_beyond_its_largest_group(share: float) -> None:
     group = float(largest_gathered_group(share))
@@ -85,7 +83,6 @@ def test_break_even_of_7b_on_64_ranks() -> None:
     assert break_even_bandwidth(GRADIENTS, 64.0, 1 / 512, 0.5) / 1e9 == pytest.approx(110.0, rel=1e-3)
 
 
-@patient
 @given(st.integers(2, 1024).map(float), st.floats(0.01, 0.99), st.floats(1e-3, 1.0))
 def test_at_break_even_both_take_as_long(ranks: float, share: float, codec: float) -> None:
     bandwidth = break_even_bandwidth(GRADIENTS, ranks, share, codec)
@@ -94,7 +91,6 @@ def test_at_break_even_both_take_as_long(ranks: float, share: float, codec: floa
     assert compression_saving(raw, raw, small, codec) == pytest.approx(0, abs=1e-9 * float(raw))
 
 
-@patient
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_compression_never_saves_more_than_was_exposed(
     hidden: float, exposed: float, share: float, codec: float

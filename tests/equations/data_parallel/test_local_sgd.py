@@ -15,7 +15,6 @@ from costmodel.equations.data_parallel.synchronisation import (
 )
 from costmodel.equations.memory.states import optimizer_bytes
 from costmodel.equations.network.collectives import blended_time
-from equations.patience import patient
 
 HOUR, GIGABIT = 3600.0, 1e9 / 8
 PARAMETERS, STEP = 1e9, 0.1  # Streaming DiLoCo: a model of 1 B, steps of 0.1 s
@@ -73,7 +72,6 @@ def test_bandwidth_of_ten_billion_parameters() -> None:
     assert 8 * local_bandwidth(wire, 100.0, 22.8, 0.95, 0.0) / 1e9 == pytest.approx(1.167, rel=1e-3)
 
 
-@patient
 @given(st.integers(1, 1000).map(float), st.floats(0.01, 60.0), st.floats(0.1, 0.99), st.floats(0.0, 10.0))
 def test_bandwidth_and_steps_are_inverses_of_utilisation(h: float, step: float, wanted: float, hidden: float) -> None:
     bandwidth = local_bandwidth(1e9, h, step, wanted, hidden)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from costmodel.equations.data_parallel.synchronisation import central_server_time, parameter_server_time
 from costmodel.equations.network.collectives import ring_time
-from equations.patience import patient
 
 
 def searched(workers: int, servers: int) -> float:
@@ -37,7 +36,6 @@ def test_more_servers_than_workers_do_not_help(servers: float) -> None:
     assert parameter_server_time(1.0, 8.0, servers, 1.0) == 1
 
 
-@patient
 @given(st.integers(2, 4096).map(float))
 def test_without_servers_it_is_an_all_reduce(workers: float) -> None:
     ring = ring_time(1e9, workers, 50e9, 0.0, operation="all_reduce")

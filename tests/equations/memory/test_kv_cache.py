@@ -151,7 +151,7 @@ def test_mean_context_of_equal_answers_is_half_an_answer() -> None:
     assert mean_context(4000.0, 500.0, 0.0) == 4250
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.floats(0.2, 1.5), st.integers(0, 1000))
 def test_mean_context_is_what_is_found_at_a_random_step(variation: float, seed: int) -> None:
     """Every step of every answer counted once: long answers are met more often."""

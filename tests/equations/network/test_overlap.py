@@ -49,7 +49,7 @@ def test_fsdp_is_compute_bound_from_15_000_tokens() -> None:
         assert exposed_time(gather, forward * 0.9, 1.0, 0.0) == pytest.approx(0.1 * gather)
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=200)
+@settings(derandomize=True, database=None, max_examples=200)
 @given(times, times, st.floats(0, 1), times)
 def test_exposed_lies_between_nothing_and_all(communication: float, compute: float, share: float, tail: float) -> None:
     shown = exposed_time(communication, compute, share, tail)

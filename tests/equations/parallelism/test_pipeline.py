@@ -159,7 +159,7 @@ def test_interleaved_is_exact_with_one_group(case: str) -> None:
 positive = st.floats(1e-3, 10.0)
 six = st.tuples(*[positive] * 6)
 stages = st.integers(1, 16)
-quick = settings(max_examples=150, derandomize=True, database=None, deadline=None)
+quick = settings(max_examples=150, derandomize=True, database=None)
 
 
 def slowest(p: int, times: Six) -> float:

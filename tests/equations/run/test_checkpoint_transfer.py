@@ -16,7 +16,6 @@ from costmodel.equations.run.checkpoints import (
     moved_share,
     reshard_time,
 )
-from equations.patience import patient
 
 ranks = st.integers(1, 120)
 
@@ -31,7 +30,6 @@ def cells(before: int, after: int) -> tuple[float, float, float]:
     return float(np.mean(away)), float(sent), float(received)
 
 
-@patient
 @given(ranks, ranks)
 def test_resharding_counted(before: int, after: int) -> None:
     """The share that moves, and the time of the rank that sends or receives most, for any two numbers of ranks."""
@@ -92,7 +90,6 @@ def test_rates_of_bytecheckpoint() -> None:
     assert link_time(per_rank, 25e9, 1.0) * 1e3 == pytest.approx(25.3, abs=0.05)
 
 
-@patient
 @given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.booleans())
 def test_bytes_do_not_depend_on_the_plan(dp: int, tp: int, pp: int, sharded: bool) -> None:
     """What each writer writes times the writers is the checkpoint; replicas are not written twice."""

@@ -25,7 +25,6 @@ from costmodel.equations.run.failures import (
     observed_failure_rate,
     restart_share,
 )
-from equations.patience import patient
 
 from .run_simulation import play_checkpoints
 
@@ -61,7 +60,6 @@ def test_lambert_w0_to_its_last_digits(depth: float) -> None:
     assert float(best_interval(depth, 1.0, 0.0, 0.0)) == pytest.approx(float(1 + known), rel=3e-13)
 
 
-@patient
 @given(st.floats(1e-8, 600.0))
 def test_lambert_w0_solves_its_equation(depth: float) -> None:
     w = float(lambert_w0(depth))
@@ -95,7 +93,7 @@ def test_interval_of_llama_3() -> None:
     assert pytest.approx(0.842, abs=5e-4) == 1 - 60 / 1116 - 1116 / 2 / M - 600 / M
 
 
-@settings(patient, max_examples=200)
+@settings(max_examples=200)
 @given(seconds, seconds, st.floats(100.0, 1e7))
 def test_goodput_at_the_best_interval(blocking: float, restart: float, mtbf: float) -> None:
     """The closed form is the goodput at the best interval, and intervals beside it do worse."""
@@ -106,7 +104,6 @@ def test_goodput_at_the_best_interval(blocking: float, restart: float, mtbf: flo
         assert saved(best * other, blocking, restart, mtbf) <= closed * (1 + 1e-12) + 1e-300
 
 
-@patient
 @given(st.floats(1.0, 600.0), st.floats(0.5, 48.0).map(lambda hours: hours * HOUR))
 def test_goodput_is_flat_about_the_best_interval(blocking: float, mtbf: float) -> None:
     """30 % less or more add under 7 % to what checkpoints and repeated work cost."""
@@ -188,7 +185,6 @@ def test_asynchronous_goodput_of_llama_3() -> None:
     assert checkpoint_goodput(700.0, 30.0, 600.0, HOUR, 600.0, 0.0) == pytest.approx(0.6198, abs=5e-5)
 
 
-@patient
 @given(seconds, seconds, seconds, st.floats(100.0, 1e7), st.floats(0.0, 0.99))
 def test_write_time_costs_like_restart_time(
     interval: float, blocking: float, restart: float, mtbf: float, slow: float
@@ -205,7 +201,6 @@ def test_two_minutes_of_writing_cost_a_point() -> None:
     assert paid / free == pytest.approx(0.98928, abs=5e-6)
 
 
-@patient
 @given(seconds, seconds, seconds, st.floats(100.0, 1e8), st.floats(0.0, 1e4), st.floats(0.0, 0.9))
 def test_goodput_is_a_share(
     interval: float, blocking: float, restart: float, mtbf: float, write: float, slow: float
@@ -214,7 +209,6 @@ def test_goodput_is_a_share(
     assert 0 <= best_goodput(blocking, restart, mtbf, write, slow) <= 1
 
 
-@patient
 @given(seconds, seconds, st.floats(1.0, 600.0), st.floats(1.0, 3600.0), st.floats(1e4, 1e8), st.floats(1.01, 5.0))
 def test_goodput_falls_in_all_that_takes_time(
     interval: float, write: float, blocking: float, restart: float, mtbf: float, more: float
@@ -231,7 +225,6 @@ def test_goodput_without_failures_is_what_blocking_leaves() -> None:
     assert saved(3600.0, 300.0, 600.0, 1e12) == pytest.approx(3600 / 3900, rel=1e-6)
 
 
-@patient
 @given(st.floats(0.1, 600.0), st.floats(1.0, 3600.0), st.floats(0.5, 1e3).map(lambda hours: hours * HOUR))
 def test_longest_restart_is_the_inverse_of_best_goodput(blocking: float, restart: float, mtbf: float) -> None:
     goodput = best_goodput(blocking, restart, mtbf, 30.0, 0.1)

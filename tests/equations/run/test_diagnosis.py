@@ -16,19 +16,16 @@ from costmodel.equations.run.uncertainty import (
     implied_overlap,
     implied_slowdown,
 )
-from equations.patience import patient
 
 parts = st.floats(0.01, 10.0)
 
 
-@patient
 @given(parts, parts, st.floats(1.0, 64.0))
 def test_a_planted_fixed_time_is_found(fixed: float, per_sample: float, batch: float) -> None:
     once, twice = (fixed + per_sample * size for size in (batch, 2 * batch))
     assert fixed_part(once, twice) == pytest.approx(fixed, abs=1e-9)
 
 
-@patient
 @given(parts, st.floats(0.1, 0.99))
 def test_a_planted_slow_link_is_found(gigabytes: float, slower: float) -> None:
     predicted, measured = (float(link_time(gigabytes * 1e9, rate, 1.0)) for rate in (50e9, 50e9 * slower))
@@ -36,7 +33,6 @@ def test_a_planted_slow_link_is_found(gigabytes: float, slower: float) -> None:
     assert found == pytest.approx(50e9 * slower)
 
 
-@patient
 @given(parts, st.floats(0.05, 0.95), st.floats(0.0, 1.0))
 def test_a_planted_loss_of_overlap_is_found(communication: float, overlap: float, lost: float) -> None:
     predicted, measured = (
@@ -45,7 +41,6 @@ def test_a_planted_loss_of_overlap_is_found(communication: float, overlap: float
     assert implied_overlap(predicted + (measured - predicted), communication) == pytest.approx(overlap * lost, abs=1e-9)
 
 
-@patient
 @given(parts, st.floats(1.0, 3.0))
 def test_a_planted_slow_part_is_found(time: float, slower: float) -> None:
     assert implied_slowdown(time, time * slower - time) == pytest.approx(slower)

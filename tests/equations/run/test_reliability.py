@@ -16,7 +16,6 @@ from costmodel.equations.run.failures import (
     spare_nodes,
     uninterrupted_probability,
 )
-from equations.patience import patient
 
 HOUR, DAY = 3600.0, 86400.0
 LLAMA = 419 / 54 / DAY / 2048  # Llama 3 §3.3.4: 419 unexpected interruptions of 2,048 nodes in 54 days
@@ -89,13 +88,13 @@ def test_spares_of_llama_3() -> None:
     assert spare_nodes(down, 0.99) == 25 == poisson_spares(float(down), 0.99)
 
 
-@settings(patient, max_examples=200)
+@settings(max_examples=200)
 @given(st.floats(1e-3, 350.0), st.floats(0.01, 0.9999))
 def test_spares_are_exact_up_to_350_nodes_in_repair(down: float, probability: float) -> None:
     assert spare_nodes(down, probability) == poisson_spares(down, probability)
 
 
-@settings(patient, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(351.0, 600.0), st.floats(0.01, 0.9999))
 def test_spares_are_one_off_at_most_beyond(down: float, probability: float) -> None:
     assert abs(spare_nodes(down, probability) - poisson_spares(down, probability)) <= 1

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.equations.run.checkpoints import best_goodput, best_interval, checkpoint_goodput, two_level_goodput
-from equations.patience import patient
 
 from .run_simulation import play_two_levels
 
@@ -60,7 +59,6 @@ def test_two_levels_played_out(memory: Triple, saves: int, storage: Triple, mtbf
     assert two_levels(memory, saves, storage, mtbf, soft) == pytest.approx(played, rel=3e-3)
 
 
-@patient
 @given(st.floats(10.0, 1e3), st.floats(0.1, 60.0), st.floats(1.0, 600.0), st.floats(600.0, 1e6), st.integers(1, 50))
 def test_without_soft_interruptions_only_storage_counts(
     interval: float, blocking: float, restart: float, mtbf: float, saves: int
@@ -71,7 +69,6 @@ def test_without_soft_interruptions_only_storage_counts(
     assert both == pytest.approx(float(alone), rel=1e-9, abs=1e-300)
 
 
-@patient
 @given(st.floats(10.0, 1e3), st.floats(0.1, 60.0), st.floats(1.0, 600.0), st.floats(600.0, 1e6))
 def test_with_soft_interruptions_alone_only_memory_counts(
     interval: float, blocking: float, restart: float, mtbf: float
@@ -81,7 +78,6 @@ def test_with_soft_interruptions_alone_only_memory_counts(
     assert both == pytest.approx(float(alone), rel=1e-5)
 
 
-@patient
 @given(st.floats(10.0, 1e3), st.floats(0.1, 60.0), st.floats(1.0, 600.0), st.floats(600.0, 1e6), st.floats(0.01, 0.99))
 def test_two_equal_levels_are_one(interval: float, blocking: float, restart: float, mtbf: float, soft: float) -> None:
     """Where each save goes to storage too and restarts take as long, the kind of interruption does not matter."""

@@ -160,30 +160,40 @@ class _Run:
         self.ends: list[tuple[int, int]] = []  # last step of each running sequence
         self.clock = self.longest = 0.0
         self.step = self.arrived = 0
+        self.budget = int(engine.token_budget)
         self._serve()
 
     def _serve(self) -> None:
-        while self.arrived < len(self.arrivals) or self.waiting or self.ends:
-            while self.arrived < len(self.arrivals) and self.arrivals[self.arrived] <= self.clock:
-                self.waiting.append(self.arrived)
+        waiting, ends, arrivals, slots = self.waiting, self.ends, self.arrivals, self.engine.slots
+        while self.arrived < len(arrivals) or waiting or ends:
+            while self.arrived < len(arrivals) and arrivals[self.arrived] <= self.clock:
+                waiting.append(self.arrived)
                 self.arrived += 1
-            if self.waiting and len(self.ends) < self.engine.slots:
+            if waiting and len(ends) < slots:
                 self._mixed_step()
-            elif self.ends:
+            elif ends:
                 self._decode_steps()
             else:
-                self.clock = self.arrivals[self.arrived]
+                self.clock = arrivals[self.arrived]
 
     def _advance(self, time: float, steps: int) -> None:
         self.clock += time * steps
         self.step += steps
-        self.longest = max(self.longest, time if self.ends else 0.0)
-        ended = []
+        if self.ends:
+            if time > self.longest:
+                self.longest = time
+            if self.ends[0][0] <= self.step:
+                self._end()
+
+    def _end(self) -> None:
+        """The answers that are whole; of users each sends the next request."""
+        ended, clock = [], self.clock
         while self.ends and self.ends[0][0] <= self.step:
             ended.append(heapq.heappop(self.ends)[1])
-            self.last[ended[-1]] = self.clock
-        following = sorted(self.clock + LATER * self.late[request] for request in ended)
-        self.arrivals += following[: len(self.outputs) - len(self.arrivals)]
+            self.last[ended[-1]] = clock
+        more = len(self.outputs) - len(self.arrivals)
+        if more:
+            self.arrivals += sorted(clock + LATER * self.late[request] for request in ended)[:more]
 
     def _decode_steps(self) -> None:
         """All steps alike up to the next arrival or the next end."""
@@ -194,20 +204,22 @@ class _Run:
         self._advance(time, steps)
 
     def _mixed_step(self) -> None:
-        room, finished = int(self.engine.token_budget) - len(self.ends), []
+        engine, waiting, left, running = self.engine, self.waiting, self.left, len(self.ends)
+        room, most, finished = self.budget - running, engine.slots - running, list[int]()
         carried = 0
-        while self.waiting and room > 0 and len(self.ends) + len(finished) < self.engine.slots:
-            request = self.waiting[0]
-            if not self.engine.chunked and self.left[request] > room:
-                break
-            chunk = min(room, self.left[request])
-            self.left[request] -= chunk
+        while waiting and room > 0 and len(finished) < most:
+            request = waiting[0]
+            chunk = left[request]
+            if chunk > room:
+                if not engine.chunked:
+                    break
+                chunk = room
+            left[request] -= chunk
             room -= chunk
             carried += chunk
-            if self.left[request] == 0:
-                finished.append(self.waiting.popleft())
-        engine = self.engine
-        time = engine.base_time + engine.sequence_time * len(self.ends) + engine.prompt_token_time * carried
+            if not left[request]:
+                finished.append(waiting.popleft())
+        time = engine.base_time + engine.sequence_time * running + engine.prompt_token_time * carried
         self._advance(time, 1)
         for request in finished:
             self.first[request] = self.clock

@@ -30,7 +30,7 @@ def test_rollout_of_512_answers() -> None:
     assert share(10e-3 * 32_000, whole) == pytest.approx(0.61, abs=5e-4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(1, 200), st.floats(1e-3, 1e-2), st.floats(0, 1e-4), st.floats(0, 1e-4))
 def test_a_batch_step_by_step(seed: int, count: int, alpha: float, beta: float, gamma: float) -> None:
     """Exact: each step costs α and β for each that still runs, prompts come before the first step."""

@@ -21,7 +21,7 @@ def prompt_by_prompt(prompts: int, prompt: int, room: int) -> tuple[float, float
     return float(np.mean(steps)), float(np.mean([min(step * room, prompts * prompt) for step in steps]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 300), st.integers(16, 40_000), st.integers(256, 16_384))
 def test_first_tokens_of_a_batch_prompt_by_prompt(prompts: int, prompt: int, room: int) -> None:
     """Of j full steps a number of prompts end that is at most a half off what the formula takes."""
@@ -36,7 +36,7 @@ def test_first_tokens_of_a_batch_prompt_by_prompt(prompts: int, prompt: int, roo
         assert float(batch_first_tokens_of_share(tokens, float(room), ended / prompts)) == pytest.approx(last)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 300), st.integers(1, 40), st.sampled_from((16, 64, 512)))
 def test_steps_of_whole_prompts_are_counted_exactly(prompts: int, in_a_step: int, prompt: int) -> None:
     room, tokens = in_a_step * prompt, float(prompts * prompt)

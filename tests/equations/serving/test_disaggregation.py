@@ -43,7 +43,7 @@ def test_a_stream_shows_its_last_layer() -> None:
     assert float(exposed_transfer_time(53.7e-3, 0.39, 80.0)) * 1e3 == pytest.approx(0.671, abs=5e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(1e-3, 10), st.floats(1e-3, 10), st.integers(1, 120))
 def test_exposed_transfer_layer_by_layer(transfer: float, prefill: float, layers: int) -> None:
     """A layer is sent when it is computed and the one before it is sent; (T − P) and a layer of T would be too much."""

@@ -36,7 +36,7 @@ def test_a_prompt_alone_in_full_steps(budget: int, milliseconds: float) -> None:
     assert service == pytest.approx(2048 / room * full)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(1e-3, 0.05), st.floats(1e-6, 1e-4), st.integers(16, 20_000), st.integers(64, 16_384))
 def test_without_load_it_is_the_prefill_and_half_a_step(alpha: float, gamma: float, prompt: int, budget: int) -> None:
     predicted = steady(Engine(alpha, 1e-5, gamma, float(prompt), 128.0, float(budget), 0.0), 1e-9)

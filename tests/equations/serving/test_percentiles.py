@@ -16,19 +16,19 @@ from costmodel.equations.serving.service_level import lognormal_percentile, norm
 NORMAL = NormalDist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(1e-9, 1 - 1e-9))
 def test_quantiles_of_the_normal_law(tail: float) -> None:
     assert float(normal_quantile(tail)) == pytest.approx(-NORMAL.inv_cdf(tail), abs=4.6e-4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(-60, 60))
 def test_shares_of_the_normal_law(deviations: float) -> None:
     assert float(normal_share(deviations)) == pytest.approx(NORMAL.cdf(deviations), abs=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(0, 0.5), st.floats(1e-3, 5), st.floats(0.01, 2), st.floats(-3, 3))
 def test_percentiles_are_those_of_the_law_with_these_moments(
     fastest: float, above: float, spread: float, deviations: float

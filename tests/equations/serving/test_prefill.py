@@ -29,14 +29,14 @@ def test_a_whole_prompt_reads_nothing_again() -> None:
     assert float(reread_tokens(2048.0, 8192.0)) == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 400), st.integers(0, 400))
 def test_attention_of_new_tokens_counts_every_key_they_see(new: int, cached: int) -> None:
     seen = sum(cached + position + 1 for position in range(new))
     assert appended_attention_flop(float(new), float(cached), 4.0, 16.0) == pytest.approx(2 * 2 * 4 * 16 * seen)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=6))
 def test_chunks_do_the_work_of_the_whole(chunks: list[int]) -> None:
     starts = np.cumsum([0, *chunks[:-1]])

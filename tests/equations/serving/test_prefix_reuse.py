@@ -13,7 +13,7 @@ from costmodel.equations.memory.offload import link_time
 from costmodel.equations.serving.cache_pool import hit_tokens, residency_time, scattered_hit
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 3000), st.integers(0, 3000), st.sampled_from([1, 16, 32, 64]))
 def test_hits_are_whole_blocks_and_leave_the_last_token(prompt: int, shared: int, block: int) -> None:
     shared = min(shared, prompt)

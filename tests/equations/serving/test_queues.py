@@ -36,7 +36,7 @@ def test_one_line_against_a_simulated_one(utilisation: float, variation: float, 
     assert float(queue_wait_variance(1.0, utilisation, variation)) == pytest.approx(seen.var(), rel=0.25)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(1e-6, 0.999), st.floats(1e-3, 10))
 def test_exponential_services_leave_an_exponential_wait(utilisation: float, service: float) -> None:
     """M/M/1: the wait is 0, or exponential with mean S / (1 − ρ), whose moments and percentiles are known."""

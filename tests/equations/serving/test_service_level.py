@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.memory.kv_cache import mean_context
+from costmodel.equations.serving import service_level
 from costmodel.equations.serving.first_token import first_token_tail
 from costmodel.equations.serving.queues import queue_wait, wait_percentile
 from costmodel.equations.serving.service_level import crowd_deviation, goodput_rate, met_prompts_variance, share_within
@@ -136,3 +137,9 @@ def test_goodput_is_the_rate_that_keeps_both() -> None:
         np.mean(seen.first_tokens <= 0.25), abs=0.06
     )
     assert goodput_rate(4.0, first, 1.0) == pytest.approx(4 * float(first))
+
+
+def test_places_and_weights_are_those_of_gauss() -> None:
+    places, weights = np.polynomial.legendre.leggauss(10)
+    assert pytest.approx(places[5:], rel=1e-15) == service_level.PLACES
+    assert pytest.approx(weights[5:], rel=1e-14) == service_level.WEIGHTS

@@ -39,7 +39,7 @@ def test_price_of_prompts_and_answers_of_70b() -> None:
     assert output_cost(1e6, 8.0, PRICE, ALPHA, BETA, 64.0) == pytest.approx(1.2038, abs=5e-5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(0.01, 0.99), st.floats(16, 10_000), st.floats(2, 4000))
 def test_prompts_and_answers_pay_the_whole_rent(utilisation: float, prompt: float, output: float) -> None:
     """At the concurrency of the load, a second's requests are due to what the replica costs in a second."""

@@ -46,7 +46,7 @@ def test_without_sharing_it_is_erlangs_line() -> None:
         assert np.asarray(slots_taken(slots, busy * slots, 0.0)) == pytest.approx(expected, rel=0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(1.0, 2000.0), st.floats(1e-3, 500.0), st.floats(0.0, 1.5))
 def test_it_is_a_share_and_more_slots_are_taken_less_often(slots: float, base: float, utilisation: float) -> None:
     slots = float(round(slots))

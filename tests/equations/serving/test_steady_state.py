@@ -51,7 +51,7 @@ def test_worked_example() -> None:
     assert 1 / work == pytest.approx(7.751, abs=5e-4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(loads)
 def test_open_and_closed_loop_are_one(load: tuple[float, ...]) -> None:
     """The open loop's step at λ, and the closed loop's with the λ o t users that Little's law finds in it."""
@@ -63,7 +63,7 @@ def test_open_and_closed_loop_are_one(load: tuple[float, ...]) -> None:
     assert mixed_step_time(alpha, beta, users, gamma, rate * s * mean) == pytest.approx(mean, rel=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(loads)
 def test_time_per_token_grows_with_load_from_a_step_of_one_sequence(load: tuple[float, ...]) -> None:
     alpha, beta, gamma, s, o, _ = load

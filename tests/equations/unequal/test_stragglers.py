@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.equations.kernels.roofline import slowest_part
+from costmodel.equations.unequal import stragglers
 from costmodel.equations.unequal.stragglers import (
     expected_maximum,
     jitter_slowdown,
@@ -59,3 +60,9 @@ def test_partial_waits_drawn() -> None:
 def test_waiting_for_all_gains_nothing() -> None:
     assert partial_wait_gain(64.0, 64.0, 0.1) == pytest.approx(1, rel=2e-3)
     assert partial_wait_slowdown(64.0, 64.0, 0.1) == pytest.approx(1 + 0.1 * float(expected_maximum(64.0)), rel=2e-3)
+
+
+def test_places_and_weights_are_those_of_gauss() -> None:
+    places, weights = np.polynomial.legendre.leggauss(8)
+    assert pytest.approx(places, rel=1e-15) == stragglers.POINTS
+    assert pytest.approx(weights, rel=1e-14) == stragglers.WEIGHTS

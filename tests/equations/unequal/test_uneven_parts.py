@@ -20,7 +20,6 @@ from costmodel.equations.unequal.uneven_parts import (
     fixed_work,
     whole_shares,
 )
-from equations.patience import patient
 
 speeds = st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.12, 5.0]), min_size=1, max_size=4)
 
@@ -64,7 +63,6 @@ def test_alike_parts_take_equal_shares() -> None:
         )
 
 
-@patient
 @given(speeds, st.floats(1.0, 100.0), st.floats(0.0, 2.0))
 def test_balanced_parts_end_together(parts: list[float], batch: float, fixed: float) -> None:
     """Their shares sum to the batch, and the time is the least: between that of the fastest alone and equal shares."""
@@ -76,7 +74,7 @@ def test_balanced_parts_end_together(parts: list[float], batch: float, fixed: fl
     assert time <= equal_time(batch, parts, fixed) * (1 + 1e-12)
 
 
-@settings(patient, max_examples=100)
+@settings(max_examples=100)
 @given(st.data())
 def test_balanced_shares_under_caps_are_the_best_there_are(data: st.DataObject) -> None:
     """No part ends earlier and could take more; one that ends later has no share at all."""
@@ -115,7 +113,7 @@ def every_split(total: int, caps: list[int], least: int) -> list[tuple[int, ...]
     return [split for split in itertools.product(*ranges) if sum(split) == total]
 
 
-@settings(patient, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
 def test_whole_shares_are_the_best_of_all_splits(data: st.DataObject) -> None:
     parts = data.draw(speeds)

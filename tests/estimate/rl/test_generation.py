@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 
 import numpy as np
@@ -33,7 +34,12 @@ def step_of(engines: RolloutEngines) -> tuple[object, object]:
         np.asarray(step_time(engines.inputs, layout, Batch(counts.astype(float), context)).total)
         for context in (1000.0, 31_000.0)
     )
-    return (lambda many, context: np.interp(many, counts, near + (far - near) * (context - 1000) / 30_000)), counts
+    host = engines.each_token  # of each answer in a step, while the accelerators wait
+
+    def step(many: float, context: float) -> float:
+        return float(np.interp(many, counts, near + (far - near) * (context - 1000) / 30_000)) + many * host
+
+    return step, counts
 
 
 def play_together(step: object, lengths: Lengths, prompt: float) -> tuple[float, float]:
@@ -86,7 +92,7 @@ def test_a_batch_waits_for_the_longest_answer_of_all_engines() -> None:
     found = asked.iteration.generated  # type: ignore[attr-defined]
     assert float(found.total - found.prompts) == pytest.approx(total, rel=0.03)
     assert float(found.tail) == pytest.approx(tail, rel=0.08)
-    assert 0.5 < float(found.tail) / float(found.total) < 0.7  # what few answers take of all
+    assert 0.3 < float(found.tail) / float(found.total) < 0.5  # what few answers take of all
 
 
 def test_answers_that_find_no_place_begin_as_others_end() -> None:
@@ -99,12 +105,25 @@ def test_answers_that_find_no_place_begin_as_others_end() -> None:
     assert float(found.total) == pytest.approx(max(played), rel=0.1)
 
 
+def test_the_host_waits_for_each_token_once() -> None:
+    """Of a batch and of a stream: all its tokens, and nothing more, on top of an engine whose host takes no time."""
+    for settings in ((), ("workload.staleness=0.5", "workload.rollouts=continuous")):
+        engines, asked = engines_of(*settings)
+        free = dataclasses.replace(engines, each_token=0.0)
+        lengths, how = asked.inputs.lengths, asked.inputs.case.scenario.workload.rollouts  # type: ignore[attr-defined]
+        slow, fast = (generation(each, lengths, how, None) for each in (engines, free))
+        tokens = engines.answers * float(lengths.mean)
+        dealt = 0.0 if settings else 0.15  # of a batch all wait for the engine that was dealt the most
+        assert 0.999 < float(slow.total - fast.total) / (tokens * engines.each_token) < 1.001 + dealt
+
+
 def test_partial_rollouts_have_no_tail() -> None:
     """What they take is the stream's time and reading again what was cut; the batch is longer by its tail."""
     together = predict(load_any(SCENARIO)).iteration.generated  # type: ignore[arg-type]
     settings = ["workload.staleness=0.5", "workload.rollouts=partial"]
     partial = predict(load_any(SCENARIO, settings)).iteration.generated  # type: ignore[arg-type]
-    assert float(partial.total - partial.prompts) == pytest.approx(float(together.refilled))
+    assert float(partial.total - partial.prompts) == pytest.approx(float(partial.refilled))
+    assert float(partial.refilled) < float(together.refilled)  # half an iteration more is under way at a time
     assert float(partial.total) < float(together.total) - 0.8 * float(together.tail)
 
 

@@ -92,7 +92,8 @@ def test_memory_of_all_parts_in_one_ledger() -> None:
     assert part(critic, "reward model") == part(critic, "reference")
     assert part(plain, "cache")[0] > 0 == part(plain, "cache")[1]  # given back while training
     assert part(asked("stack=trl", "plan.cp=1"), "cache")[1] > 0  # kept
-    assert moved.costs["switch"] > 0 == plain.costs["switch"]
+    assert moved.costs["switch"] > plain.costs["switch"] == 10.0  # of engines alone, that sleep and wake
+    assert asked("stack=trl", "plan.cp=1").costs["switch"] == 0.0  # whose engines do not
     engine = sum(each.generating for each in plain.memory.parts if each.name.startswith(("engine", "cache")))
     assert engine == pytest.approx(0.5 * (plain.memory.usable - 468 * 2**20))  # what vLLM counts its share of
     assert asked("plan.rollout.memory=99 %").broken == ("M001",)
@@ -189,7 +190,7 @@ def test_verls_table_and_the_page_that_shows_it() -> None:
     anchor = next(row for row in found if row.ranks == "32" and row.phase == "update_time")
     assert abs(anchor.error) < 0.05  # by which the mean length was set
     whole = [abs(row.error) for row in found if row.phase == "iteration_time"]
-    assert statistics.median(whole) < 0.45
+    assert statistics.median(whole) < 0.30
     text = PAGE.read_text("utf-8")
     assert f"{MEAN:,}" in text
     for row in found:

@@ -362,7 +362,7 @@ def test_every_default_is_listed_with_its_source() -> None:
     assert all(listed.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rate=st.floats(0.01, 100),
     start=st.floats(1, 3600),

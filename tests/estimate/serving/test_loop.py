@@ -84,7 +84,7 @@ loops = st.builds(
 users = st.floats(0.1, 1e5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(loops, users)
 def test_no_loop_is_beyond_saturation(engine: Engine, many: float) -> None:
     """With answers of four tokens it was by 22 %: neither time nor the token budget let more through."""

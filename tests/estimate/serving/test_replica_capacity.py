@@ -1,15 +1,20 @@
-"""Capacities of replicas that several answers share are those that each would have alone."""
+"""What answers share of replicas is what each would have alone."""
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.estimate.serving import replica_capacity
 from costmodel.estimate.serving.predict_serving import layout_of, own_plan, predict
-from costmodel.estimate.serving.replica_capacity import KnownCapacities
+from costmodel.estimate.serving.replica_capacity import capacity_of
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.serving.search_layouts import search
 
 OF_ONE = ("workload.rate=2 /s", "workload.rate=9 /s")
 OTHERS = (
@@ -25,25 +30,57 @@ def case() -> ServingCase:
     return serving(load_any("serve-llama-3.1-70b"))
 
 
+@pytest.fixture
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Forgets what earlier answers found."""
+    return lambda: monkeypatch.setattr(replica_capacity, "_KNOWN", deque(maxlen=replica_capacity.QUESTIONS))
+
+
 @pytest.mark.parametrize("bands", [False, True])
-def test_known_capacities_change_no_answer(case: ServingCase, bands: bool) -> None:
-    known = KnownCapacities()
-    for setting in (*OF_ONE, *OTHERS, OF_ONE[0]):
-        varied = serving(vary_any(case, [setting]))
-        alone = predict(varied, bands=bands)
-        assert predict(varied, bands=bands, known=known).costs == pytest.approx(alone.costs, nan_ok=True), setting
+def test_what_is_known_changes_no_answer(case: ServingCase, bands: bool, nothing_known: Callable[[], None]) -> None:
+    varied = [serving(vary_any(case, [setting])) for setting in (*OF_ONE, *OTHERS, OF_ONE[0])]
+    alone = []
+    for each in varied:
+        nothing_known()
+        alone.append(predict(each, bands=bands).costs)
+    nothing_known()
+    for each, costs in zip(varied, alone, strict=True):
+        assert repr(predict(each, bands=bands).costs) == repr(costs), each.changes
 
 
-def test_rates_have_the_same_replicas_and_other_requests_have_not(case: ServingCase) -> None:
-    known = KnownCapacities()
+SEARCHES = (
+    (),
+    ("objective=gpus_needed",),
+    ("cluster.nodes=3",),
+    ("workload.rate=20 /s",),
+    ("limits.tpot.at_most=20 ms",),
+    ("workload.rate=null", "workload.concurrency=64"),
+    ("workload.rate=null", "workload.concurrency=96"),
+)
 
-    def capacity(setting: str) -> object:
-        inputs = inputs_of(serving(vary_any(case, [setting])))
-        return known.of(inputs, layout_of(inputs, own_plan(inputs))[0])
 
+def test_a_search_after_others_finds_what_it_finds_alone(case: ServingCase, nothing_known: Callable[[], None]) -> None:
+    """Each digit of each plan; rows of what an earlier search evaluated are those of this one."""
+    asked = [inputs_of(serving(vary_any(case, settings))) for settings in SEARCHES]
+    alone = []
+    for inputs in asked:
+        nothing_known()
+        alone.append(search(inputs).best)
+    nothing_known()
+    for inputs, plans in zip(asked, alone, strict=True):
+        assert repr(search(inputs).best) == repr(plans), inputs.case.changes
+
+
+def test_rates_have_the_same_replicas_and_other_requests_have_not(
+    case: ServingCase, nothing_known: Callable[[], None]
+) -> None:
+    def capacity(*settings: str) -> object:
+        inputs = inputs_of(serving(vary_any(case, settings)))
+        return capacity_of(inputs, layout_of(inputs, own_plan(inputs))[0]).quick
+
+    nothing_known()
     first = capacity(OF_ONE[0])
-    assert first is not None
-    assert capacity(OF_ONE[1]) is first
-    assert capacity("limits.tpot.at_most=20 ms") is first
-    for setting in OTHERS[:3]:
-        assert capacity(setting) is not first, setting
+    for same in (OF_ONE[1], "limits.tpot.at_most=20 ms", "objective=tpot", "cluster.nodes=8", "plan.replicas=1"):
+        assert capacity(same) is first, same
+    for other in OTHERS[:3]:
+        assert capacity(other) is not first, other

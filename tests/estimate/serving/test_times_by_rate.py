@@ -72,7 +72,7 @@ def test_first_tokens_never_come_sooner_at_a_higher_rate(model: str, sizes: dict
             assert worst_fall(rows["tpot_p99"]) < 0.002, (prompt, output)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(PLANS),
     st.integers(256, 16_000),

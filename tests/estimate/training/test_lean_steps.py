@@ -28,7 +28,10 @@ def test_a_step_in_backward_keeps_the_gradients_of_the_largest_layer() -> None:
 def test_pages_take_what_is_over_and_no_more() -> None:
     whole, paged = (ask(job(in_backward=True, paged=lean)).evaluation for lean in (False, True))
     usable = float(job().usable)
-    over = one(whole.ledger.worst) - usable
+    states = sum(one(each) for each in (paged.ledger.line("pages", 0), paged.ledger.paged))
+    held_back = one(whole.ledger.line("fragmentation", 0)) - one(paged.ledger.line("fragmentation", 0))
+    assert held_back == pytest.approx(0.05 * states)  # torch's allocator has none of managed memory
+    over = one(whole.ledger.worst) - usable - held_back
     assert 0 < over < 2.03 * 8.03e9
     assert over <= one(paged.ledger.paged) < over + 2**21
     assert usable - 2**21 < one(paged.ledger.worst) <= usable
@@ -46,7 +49,9 @@ def test_a_step_waits_for_its_pages_both_ways() -> None:
 def test_pages_cost_nothing_where_all_fits() -> None:
     roomy = {"node": written_out("node", "dgx-h100", accelerators=1, built_with=8, name="one")}
     row, other = (ask(job(in_backward=True, paged=lean, **roomy)).evaluation.costs.row() for lean in (True, False))
-    assert row == pytest.approx(other, nan_ok=True)
+    held = [name for name in row if name.startswith("memory_") or name == "fit_chance"]
+    assert {**row, **{name: other[name] for name in held}} == pytest.approx(other, nan_ok=True)
+    assert row["memory_peak"] < other["memory_peak"]  # by what torch's allocator holds back of states
 
 
 def test_states_that_can_still_move_absorb_the_band() -> None:

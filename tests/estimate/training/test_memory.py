@@ -406,9 +406,12 @@ def test_recompute_of_operations_never_keeps_more(shape: str, tp: int) -> None:
     assert line(selective, "activations") <= line(none, "activations")
 
 
-@pytest.mark.parametrize(("stack", "width"), [("fsdp1", 4), ("fsdp2", 4), ("transformers-fsdp-bf16", 2)])
+ALONE = written_out("stack", "fsdp1", name="alone", weights="bf16")
+
+
+@pytest.mark.parametrize(("stack", "width"), [("fsdp1", 4), ("fsdp2", 4), (ALONE, 2)], ids=["fsdp1", "fsdp2", "bf16"])
 @pytest.mark.parametrize("zero", [2, 3])
-def test_a_sharded_gradient_has_the_type_of_the_weight_that_is_kept(stack: str, width: int, zero: int) -> None:
+def test_a_sharded_gradient_has_the_type_of_the_weight_that_is_kept(stack: Any, width: int, zero: int) -> None:
     """Seen on PyTorch 2.13: `.grad` of a flat parameter in fp32 is fp32, whatever it is reduced in."""
     given = ask(machine(8, model(), stack=stack), zero=zero, pp=1)
     assert line(given, "gradients") == width * float(model_parameters(given.inputs.model)) / 8

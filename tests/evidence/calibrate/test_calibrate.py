@@ -89,7 +89,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("form", [MATMUL, COLLECTIVE, ALL_REDUCE, ATTENTION], ids=lambda form: form.title)
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(data=st.data())
 def test_constants_are_recovered_from_noisy_times(form: FittedForm, data: st.DataObject) -> None:
     *values, seed = data.draw(DRAWN[form.title])

@@ -13,7 +13,7 @@ from evidence.validate.runs_of_22b import EMPTY, SHELF, TITAN
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
-FUSED, EAGER = (read("stack", name).kernels.traffic_factor for name in ("fsdp2", "fsdp1"))
+FUSED, EAGER = (getattr(read("stack", "fsdp2").kernels, name) for name in ("traffic_factor", "eager_factor"))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,15 @@ def test_a_stack_without_narrow_kernels_has_those_of_the_run(row: Any) -> None:
 def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: str) -> None:
     cells = {"framework": framework, "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
     assert modelled(row(**cells), SHELF).inputs.stack.name == stack
+
+
+@pytest.mark.parametrize(
+    ("features", "stack"),
+    [("torch.compile", "ddp-compiled"), ("without torch.compile", "ddp"), ("bf16", "ddp"), (EMPTY, "ddp")],
+)
+def test_compiled_data_parallel_is_a_stack_of_its_own(row: Any, features: str, stack: str) -> None:
+    cells = {"framework": "PyTorch DDP (nanochat)", "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
+    assert modelled(row(**cells, features=features), SHELF).inputs.stack.name == stack
 
 
 @pytest.mark.parametrize(

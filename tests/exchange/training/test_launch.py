@@ -329,7 +329,7 @@ NAMED = "model=llama-3.1-8b"
         ({"ds.json": ENGINE, "config.json": HF}, (), "transformers-deepspeed", "flash-2"),
         ({"ds.json": ENGINE, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-deepspeed", "flash-2"),
         ({"acc.yaml": ACCELERATED, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-deepspeed", "flash-2"),
-        ({"acc.yaml": FSDP1, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-fsdp", "flash-2"),
+        ({"acc.yaml": FSDP1, "args.yaml": ARGS + ADAM}, (NAMED,), "transformers-fsdp", "sdpa"),
         ({"ds.json": ENGINE, "args.yaml": ARGS + EAGER}, (NAMED,), "transformers-deepspeed", "unfused"),
         ({"acc.yaml": ACCELERATED, "args.yaml": ARGS + ADAM}, (NAMED, "stack=deepspeed"), "deepspeed", "unfused"),
     ],

@@ -143,7 +143,7 @@ def test_replicas_that_shard_nothing_are_plain_data_parallelism(tmp_path: Path) 
     assert found.document["stack"] == "fsdp2"
 
 
-@pytest.mark.parametrize(("enable", "factor"), [("false", 2.0), ("true", 1.43), ("", 1.43)])
+@pytest.mark.parametrize(("enable", "factor"), [("false", 3.1), ("true", 1.43), ("", 1.43)])
 def test_blocks_that_are_not_compiled_are_eager(enable: str, factor: float, tmp_path: Path) -> None:
     text = f"{TODAY}[compile]\nenable = {enable}\n" if enable else TODAY
     (tmp_path / "titan.toml").write_text(text)

@@ -106,7 +106,7 @@ def exact(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, first=pipeline.middle, last=pipeline.middle)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pipelines().map(exact))
 def test_the_clock_is_the_closed_form(pipeline: Pipeline) -> None:
     ends = [end.of(kind) for end in (pipeline.first, pipeline.middle, pipeline.last) for kind in ("F", "B")]
@@ -115,7 +115,7 @@ def test_the_clock_is_the_closed_form(pipeline: Pipeline) -> None:
     assert whole(events(pipeline)) == pytest.approx(float(closed), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(pipelines(), some.floats(0, 60))
 def test_a_window_is_the_beginning_of_the_whole(pipeline: Pipeline, until: float) -> None:
     for early, rank in zip(events(pipeline, until), events(pipeline), strict=True):
@@ -130,7 +130,7 @@ def test_a_window_takes_no_longer_than_what_is_in_it(schedule: Schedule) -> None
     assert 0 < sum(map(len, events(pipeline, 30.0))) <= 4 * 60
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(pipelines())
 def test_every_micro_batch_passes_every_chunk_once(pipeline: Pipeline) -> None:
     for number, rank in enumerate(events(pipeline)):
@@ -140,7 +140,7 @@ def test_every_micro_batch_passes_every_chunk_once(pipeline: Pipeline) -> None:
         assert all(event.rank == number for event in rank)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(pipelines())
 def test_as_many_are_in_flight_as_the_closed_form_says(pipeline: Pipeline) -> None:
     live = np.cumsum([1 if event.kind == "F" else -1 for event in events(pipeline)[0]])

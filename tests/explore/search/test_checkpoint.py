@@ -153,7 +153,7 @@ def test_killed_again_and_again(whole: tuple[TrainingSearch, Path], tmp_path: Pa
             os.killpg(program.pid, signal.SIGKILL)
     assert kills >= 2
     with started(folder) as program:
-        out, err = program.communicate(timeout=120)
+        out, err = program.communicate(timeout=1800)
     assert (program.returncode, err) == (0, b"")
     printed = json.loads(out)
     assert (printed["candidates"], printed["evaluated"], printed["fit"]) == (
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_with_what_is_finished(tmp_path: Path, group: bool) -> None:
     with started(tmp_path) as program:
         until(lambda: (tmp_path / "_manifest.json").exists())
         (os.killpg if group else os.kill)(program.pid, signal.SIGINT)
-        out, err = program.communicate(timeout=60)
+        out, err = program.communicate(timeout=1800)
     assert (program.returncode, err) == (130, b"")
     printed = json.loads(out)
     assert printed["complete"] is False

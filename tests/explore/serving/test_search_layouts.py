@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from estimate.serving.cases import inputs, predicted
 
-from costmodel.estimate.serving import limits_chance, load
+from costmodel.estimate.serving import limits_chance, load, replica_capacity
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.explore.safety import preferring
 from costmodel.explore.serving import search_layouts
@@ -115,6 +115,7 @@ def test_a_search_looks_at_all_plans_at_once(monkeypatch: pytest.MonkeyPatch) ->
         return look(found, layout, *args, **how)
 
     monkeypatch.setattr(load, "operating_point", counted)
+    monkeypatch.setattr(replica_capacity, "KINDS", 0)  # nothing is known from other searches
     wide = {"tp": [1, 2, 4, 8], "pp": [1, 2, 4, 8], "budget": [512 * each for each in range(1, 65)]}
     valid = []
     for more in ((), (f"search={wide | {'replicas': [*range(1, 65)]}}",)):

@@ -6,7 +6,7 @@ import doctest
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as some
 from rich.cells import cell_len
 
@@ -91,7 +91,7 @@ def test_nothing_of_a_file_moves_the_cursor(letter: str) -> None:
 words = some.text(some.characters(min_codepoint=33, max_codepoint=126) | some.sampled_from("é日😀"), max_size=6)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(
     some.recursive(
         some.booleans() | some.integers() | words,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Share, Source, Sourced
+from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Seconds, Share, Source, Sourced
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
 from costmodel.documents.schemas.serving.engine import Engine
@@ -19,6 +19,9 @@ class WeightSync(Sourced):
 
     whole: CopyRate = Field(description="Of weights that one rank of the trainer can gather matrix by matrix")
     sharded: CopyRate = Field(description="Of weights that tp, pp or ep of the trainer cut another way than engines")
+    apart: CopyRate | None = Field(
+        default=None, description="Of sharded weights to engines on accelerators of their own; left out, as to others"
+    )
 
 
 class Sharing(Sourced):
@@ -28,6 +31,18 @@ class Sharing(Sourced):
     sleeps: bool = Field(description="Whether engines give back weights and cache while training")
     offload: bool = Field(description="Whether states of training go to the host while answers are generated")
     balanced: bool = Field(description="Whether answers of an iteration are dealt to ranks by their length")
+
+
+class RolloutHost(Sourced):
+    """What generation costs beyond the steps of an engine that serves."""
+
+    token: Seconds = Field(
+        description="Time of an engine's host for each token of an answer that it samples and returns with its "
+        "log-probability, in which its accelerators wait"
+    )
+    turn: Seconds = Field(
+        default=0.0, description="To put engines to sleep and to wake them, once an iteration on shared accelerators"
+    )
 
 
 class IterationSpread(Sourced):
@@ -55,5 +70,6 @@ class RlStack(Document):
     apart: bool = Field(description="Whether engines can have accelerators of their own")
     sync: WeightSync = Field(description="How new weights reach the engines")
     sharing: Sharing = Field(description="How training and generation share an accelerator")
+    host: RolloutHost = Field(description="What generation costs beyond the steps of an engine that serves")
     spread: IterationSpread = Field(description="Error beyond that of a step and of an engine")
     sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")

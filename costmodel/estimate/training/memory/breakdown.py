@@ -67,6 +67,7 @@ LINES = (
     "logits",
     "update",
     "fragmentation",
+    "pages",
     "runtime",
 )
 ALLOCATED = LINES[:10]
@@ -85,6 +86,7 @@ class Ledger:
     host: tuple[Number, Number]  # bytes of a node, and the share of its capacity
     paged: Number  # bytes of optimizer states that a rank has on the host while the device is full
     pageable: PerStage[Number]  # bytes of those that could still move
+    bound: Number  # the most that a stage needs without those
     own: tuple[int, ...] = (0, 1, 2)  # of the three stages those that its kind of nodes has
 
     def stages(self, pp: float) -> tuple[int, ...]:
@@ -115,9 +117,13 @@ def ledger(
     paged = _worst(PerStage(*(column["paged"] for column in columns))) if inputs.optimizer.paged else 0.0
     left = PerStage(*(column["pageable"] for column in columns))
     if block.structure.offload or inputs.optimizer.paged:
-        worst = (_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
-        host = used_capacity(inputs, block, *worst)
-    return Ledger(lines, peaks, known_as("memory_peak", _worst(peaks)), host, paged, left)
+        there = (_worst(PerStage(*(column[name] for column in columns))) for name in ON_HOST)
+        host = used_capacity(inputs, block, *there)
+    worst = known_as("memory_peak", _worst(peaks))
+    bound = worst
+    if inputs.optimizer.paged:
+        bound = _worst(PerStage(*(peak - pages for peak, pages in zip(peaks, left, strict=True))))
+    return Ledger(lines, peaks, worst, host, paged, left, bound)
 
 
 def _worst(stages: PerStage[Number]) -> Number:
@@ -167,15 +173,16 @@ def _stage(
         if at_last and forwards_first(block.structure.schedule):
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
         column["context"] = _context(inputs, block)
+        moments = moment_bytes(inputs, block, held)
+        column["optimizer"], column["pages"] = column["optimizer"] - moments, moments
         column["update"] = updating_bytes(inputs, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), inputs.fragmentation)
         runtime = stack.runtime
         opened = np.where(inputs.ranks > 1, runtime.communicators, 0.0)
         column["runtime"] = overhead_bytes(runtime.context, opened, runtime.communicator)
-        moments = moment_bytes(inputs, block, held)
         paged = paged_states(inputs, added(column, LINES), moments)
         if inputs.optimizer.paged:
-            column["optimizer"] = column["optimizer"] - paged
+            column["pages"] = moments - paged
             column_host = column_host + paged
         column |= {"paged": paged, "pageable": moments - paged}
         column |= dict(zip(ON_HOST, (column_host, gone), strict=True))

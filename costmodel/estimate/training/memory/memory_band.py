@@ -22,7 +22,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, term
 
 MEMORY_KINDS = {
-    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update"),
+    "states": ("weights", "gradients", "optimizer", "gathered", "buckets", "update", "pages"),
     "activations": ("activations", "recompute", "logits", "context"),
     "allocator": ("fragmentation", "runtime"),
 }

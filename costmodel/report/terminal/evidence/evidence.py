@@ -10,11 +10,10 @@ from typing import Any
 from rich.text import Text
 
 import costmodel
-from costmodel.documents.reader.measured_cases import OF_SERVING
+from costmodel.documents.reader.measured_cases import WORKLOADS
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
-from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
@@ -32,6 +31,7 @@ from costmodel.report.terminal.style.formatting import result
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
+KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
 _FEW = 3  # runs of a file that are shown themselves
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
@@ -45,7 +45,7 @@ def _of_serving(found: Scoreboard, grouping: str | None, count: int = 0) -> Iter
     """Documents about serving beside others, by their result."""
     for name, board in found.serving.items():
         yield Text()
-        yield styled(f"serving, {name}: {SERVING[name].meaning}", HEAD)
+        yield styled(f"{WORKLOADS[name]}, {name}: {KNOWN[name].meaning}", HEAD)
         yield from _validation(board, grouping, count)
 
 
@@ -125,10 +125,10 @@ def _figure(figure: Compared) -> tuple[str, str, str, str]:
 
 def _words_of(quantity: str, value: float) -> str:
     """A figure with its unit."""
-    known = TRAINING_COLUMNS.get(quantity) or SERVING.get(quantity)
+    known = KNOWN.get(quantity)
     return (
         serving_result(quantity, value)
-        if quantity in OF_SERVING
+        if quantity in SERVING_RESULTS and quantity in WORKLOADS
         else result(quantity, value, known.unit if known else "B", 4)
     )
 
@@ -182,7 +182,7 @@ def _few(found: Scoreboard) -> Iterator[Line]:
     if not 0 < len(figures) <= _FEW:
         return
     quantity = figures[0].quantity
-    known = TRAINING_COLUMNS.get(quantity) or SERVING.get(quantity)
+    known = KNOWN.get(quantity)
     yield styled(f"{quantity}: {known.meaning}" if known else quantity, HEAD)
     rows = [(*_figure(figure), _band(figure), _filled(figure.filled)) for figure in figures]
     yield CellTable(("run", "measured", "predicted", "error", "P10 – P90", "filled by rule"), rows, "lrrrrl")

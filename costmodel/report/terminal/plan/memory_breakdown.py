@@ -60,7 +60,7 @@ def training_ledger(answer: Answer) -> MemoryLedger:
         [
             LedgerSum("allocated", len(ALLOCATED), "what torch.cuda.max_memory_allocated shows"),
             LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
-            LedgerSum("peak", len(LINES), "+ runtime: nvidia-smi", "memory_peak"),
+            LedgerSum("peak", len(LINES), f"+ {_pages(answer)}runtime: nvidia-smi", "memory_peak"),
         ],
         float(answer.inputs.usable),
         "usable",
@@ -83,11 +83,16 @@ def _host(answer: Answer) -> list[Text]:
     return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}{band}")]
 
 
+def _pages(answer: Answer) -> str:
+    """States in pages, before the runtime, where the optimizer has any."""
+    return "pages and " if answer.inputs.optimizer.paged else ""
+
+
 def _room(answer: Answer) -> Text:
     """Of what is usable, how much is taken and how much free."""
-    costs = answer.evaluation.costs.row()
+    costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable)
     stated = verdict(costs["memory_share"])
-    words = f"  {room_words(costs['memory_peak'], float(answer.inputs.usable))}   {verdict_words(costs)}"
+    words = f"  {room_words(costs['memory_share'] * usable, usable)}   {verdict_words(costs)}"
     risky = stated == "fits" and costs["fit_chance"] < SAFE
     return styled(words, WARN if risky else VERDICT_STYLE[stated])
 
@@ -170,6 +175,7 @@ _NOTES = {
     "logits": "logits, loss, last norm",
     "update": "temporary memory of the optimizer step beyond backward",
     "fragmentation": "held back by the caching allocator (assumed)",
+    "pages": "optimizer states in managed memory, which torch does not count, and which move to the host",
     "runtime": "context and communicators (assumed)",
 }
 

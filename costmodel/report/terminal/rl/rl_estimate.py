@@ -84,6 +84,9 @@ def of_generation(answer: RlAnswer) -> list[str]:
         )
     else:
         words.append("no tail: each answer that ends makes room for the next")
+    words.append(
+        f"{show_time(float(found.host))} of generation accelerators wait for hosts, which sample and return tokens"
+    )
     if workload.staleness:
         words.append("the same for any staleness over 0; no law gives the iterations to a score")
     if costs["overlapped"]:

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from costmodel.documents.schemas.model import Layers
+from costmodel.equations.kernels.roofline import stream_time
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.overlap import exposed_time
 from costmodel.estimate.machine.collective_time import collective_time
@@ -65,6 +68,9 @@ def tensor_traffic(
         halves = exchanges(kind) if again.dropped == "layer" else min(again.halves, exchanges(kind))
         room = halves * (beside / exchanges(kind))
         backward = backward + exposed_time(_together(every, "again"), room, inputs.overlap.tp, 0.0)
+    if sequence_parallel and inputs.stack.kernels.copied and inputs.stack.kernels.traffic_of == "none":
+        forward = forward + _copies(inputs, tp, made, "forward")
+        backward = backward + _copies(inputs, tp, made, "backward") + _copies(inputs, tp, made, "again")
     if not sequence_parallel or inputs.stack.kernels.inputs == "kept":
         return LayerTraffic("tp", forward, backward, tuple(every))
     with term("tp all-gather again for weight gradients"):
@@ -101,6 +107,19 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
     for item in made:
         total = total + getattr(item, part) * item.time
     return total
+
+
+def _copies(
+    inputs: TrainingInputs, tp: Group, made: Sequence[Exchange], part: Literal["forward", "backward", "again"]
+) -> Number:
+    """Time in which the ranks reorder what several exchanges gathered, or are about to scatter."""
+    with term("tp copies"):
+        moved = _together([replace(item, time=READ_AND_WRITTEN * item.message) for item in made], part)
+        time = stream_time(moved, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
+        return np.where(tp.ranks > 1, time, 0.0)
+
+
+READ_AND_WRITTEN = 2.0
 
 
 def _summed(

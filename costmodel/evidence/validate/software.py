@@ -83,7 +83,7 @@ def _standing_for(filling: Filling) -> str:
 
 
 def compiled(said: str) -> bool:
-    """Whether the words of a row say that its kernels are compiled."""
+    """Whether a row states that its kernels are compiled."""
     return "compile" in said and not _UNCOMPILED.search(said)
 
 

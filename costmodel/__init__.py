@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.documents.reader import foreign_readers
 
 if TYPE_CHECKING:
-    from costmodel.library import CostModelError, Result, diff, figure, load
+    from costmodel.library import CostModelError, Result, figure, load
 
     _Question = Callable[..., Result]
     calibrate: _Question
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     collective: _Question
     comm: _Question
     diagnose: _Question
+    diff: _Question
     explain: _Question
     export: _Question
     import_file: _Question

@@ -8,10 +8,8 @@ scenario file, or a case that `load` returned; or flags describe it: `model="lla
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import io
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
 from costmodel.commands.command_table import COMMANDS
-from costmodel.documents.reader.load_scenario import load_any, load_text
+from costmodel.documents.reader.load_scenario import load_any, load_mapping
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.explore.safety import preferring
@@ -157,9 +155,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     if isinstance(named, str):
         return load_any(named, changes)
     if isinstance(named, Mapping):
-        digest = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:6]
-        written = {"schema": "costmodel/scenario/v1", "title": f"scenario {digest}", **named}
-        return load_text(json.dumps(written, default=str, indent=1), "<mapping>", changes)
+        return load_mapping(named, changes)
     if named is None:
         raise TypeError("load: a scenario is missing")
     return vary_any(named, changes) if changes else named
@@ -186,35 +182,57 @@ def _assignments(name: str, settings: object) -> tuple[str, ...]:
     return changes
 
 
-def diff(
-    before: Scenario,
+def _diff(
+    before: Scenario | None = None,
     after: Scenario | None = None,
     *,
     settings: Settings = (),
     plans: str = "",
-    safe: str | None = None,
+    **flags: Any,
 ) -> Result:
     """What differs between two scenarios, or from one to the same with settings: inputs, and every figure that moved.
 
-    It works where nothing differs. plans, safe: as the options of the command
+    It works where nothing differs. plans, and flags that describe A: as the options of the command
 
     Example:
-        >>> diff("quickstart", settings=["plan.recompute=full"]).works
+        >>> function("diff")("quickstart", settings=["plan.recompute=full"]).works
         False
     """
     from costmodel.commands.diff import compared, ranks_of
+    from costmodel.commands.diff import diff as command
     from costmodel.commands.progress import quiet
     from costmodel.commands.short_form import flag_options
 
     if after is None and not _assignments("diff", settings) and not plans:
         raise TypeError("diff: there is nothing to compare with: give another scenario, settings or plans")
-    flags = {"safe": flag_options()["safe"]}
+    options = flag_options()
+    if before is None:
+        with quiet():
+            asked = _question("diff", {"settings": settings, **flags}, options)
+            return Result(inspect.unwrap(command)(asked, plans=plans, exit_code=True))
     sides = {"scenario": before}, {"scenario": before if after is None else after, "settings": settings}
-    cases = [_question("diff", {**side, "safe": safe or None}, flags).loaded() for side in sides]
+    cases = [_question("diff", {**side, **flags}, options).loaded() for side in sides]
     names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
     with quiet():
         ranks, both = ranks_of(str(plans)) if plans else None, [*zip(names, cases, strict=True)]
         return Result(compared(both, " → ".join(names), ranks, changed=True, exit_code=True))
+
+
+def _diff_function() -> Callable[..., Result]:
+    """`diff`, whose sides are scenarios of any form, where the command has names."""
+    from costmodel.commands.short_form import flag_options
+
+    signature = inspect.signature(_diff, eval_str=True)
+    *own, _ = signature.parameters.values()
+    flags = [_plain(each).replace(kind=_BY_NAME) for each in flag_options().values()]
+
+    def diff(*given: Any, **named: Any) -> Result:
+        bound = _bound("diff", diff.__signature__, {}, given, named)  # type: ignore[attr-defined]
+        return _diff(**bound)
+
+    diff.__doc__ = inspect.getdoc(_diff)
+    diff.__signature__ = signature.replace(parameters=[*own, *flags])  # type: ignore[attr-defined]
+    return diff
 
 
 @functools.cache
@@ -228,6 +246,8 @@ def function(name: str) -> Callable[..., Result]:
     """
     from costmodel.commands.short_form import Question, flag_options
 
+    if name == "diff":
+        return _diff_function()
     command = inspect.unwrap(COMMANDS[FUNCTIONS[name]].load())
     written = [*inspect.signature(command, eval_str=True).parameters.values()]
     asks = bool(written) and written[0].annotation is Question
@@ -283,15 +303,18 @@ def _bound(
     return bound
 
 
-def _question(name: str, bound: Mapping[str, Any], flags: Mapping[str, inspect.Parameter]) -> Question:
+def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect.Parameter]) -> Question:
     """What a command is asked about."""
     from costmodel.commands.short_form import Question, flag_options
 
     scenario, settings = _scenario(name, bound.get("scenario")), _assignments(name, bound.get("settings", ()))
-    stated = {flag: _value(name, option, bound.get(flag)) for flag, option in flags.items()}
-    held = None if scenario is None or isinstance(scenario, str) else load(scenario)
-    named = scenario if held is None else held.name
-    return Question(cast("str | None", named), {**dict.fromkeys(flag_options()), **stated}, settings, None, held)
+    stated = {flag: _value(name, option, bound.get(flag)) for flag, option in options.items()}
+    flags = {**dict.fromkeys(flag_options()), **stated}
+    if isinstance(scenario, Mapping):
+        return Question("-", flags, settings, None, mapping=scenario)
+    if scenario is None or isinstance(scenario, str):
+        return Question(scenario, flags, settings, None)
+    return Question(scenario.name, flags, settings, None, held=scenario)
 
 
 _BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY

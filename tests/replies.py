@@ -129,7 +129,6 @@ shared._answering = _keeping
 Question.loaded = REPLIES.of_question(Question.loaded)  # type: ignore[method-assign]
 compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
-report_facts.report_facts = REPLIES.of_objects(report_facts.report_facts)
 for workload in (training, serving, rl):
     workload.view = REPLIES.of_objects(workload.view)  # type: ignore[attr-defined]
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)

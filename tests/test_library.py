@@ -6,6 +6,7 @@ import concurrent.futures
 import doctest
 import inspect
 import json
+import pydoc
 import signal
 from dataclasses import replace
 from typing import Any
@@ -99,7 +100,7 @@ def test_every_command_is_a_function_with_its_options() -> None:
     assert dir(costmodel) == costmodel.__all__ == sorted(costmodel.__all__, key=lambda name: (name[0].islower(), name))
     assert {library.NAMES.get(name, name) for name in COMMANDS} < {*dir(costmodel)}
     for name in library.FUNCTIONS:
-        function = library.function(name) if name != "diff" else costmodel.diff
+        function = library.function(name)
         assert function.__name__ == name
         assert function.__doc__
         assert all(option.kind != option.VAR_KEYWORD for option in inspect.signature(function).parameters.values())
@@ -152,6 +153,22 @@ def test_a_scenario_may_be_a_mapping_a_case_or_flags() -> None:
     with pytest.raises(costmodel.CostModelError) as caught:
         costmodel.estimate({**job, "modle": "llama-3-8b"})
     assert "modle" in str(caught.value.faults[0])
+
+
+def test_a_mapping_without_a_load_is_varied_over_its_load() -> None:
+    served = {"model": "llama-3.1-8b", "cluster": {"node": "dgx-h100", "nodes": 1}, "plan": {"tp": 1}}
+    service = {**served, "workload": {"kind": "serving", "prompt": 1000, "output": 200}}
+    assert costmodel.sweep(service, ["workload.rate=1,2"]).frame()["workload.rate"].tolist() == [1, 2]
+    assert costmodel.sweep(service, ["workload.concurrency=4,8"]).frame()["workload.concurrency"].tolist() == [4, 8]
+    with pytest.raises(costmodel.CostModelError, match="no load is given"):
+        costmodel.estimate(service)
+
+
+def test_help_shows_the_function_of_a_question() -> None:
+    for name in ("estimate", "report", "memory"):
+        shown = pydoc.plain(pydoc.render_doc(getattr(costmodel, name)))
+        assert f"{name}(scenario" in shown
+        assert f"costmodel {name} " in shown
 
 
 def test_other_scenarios_beside_a_case_are_their_own() -> None:

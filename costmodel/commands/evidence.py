@@ -17,6 +17,7 @@ from costmodel.report.terminal.style.answer import Reply
 if TYPE_CHECKING:
     from costmodel.evidence.validate.compared_figures import Validated
     from costmodel.evidence.validate.outcomes import Quantity
+    from costmodel.report.document import AnswerDocument
 
 
 class ValidateQuestion(StrEnum):
@@ -115,6 +116,7 @@ def validate(
     """
     from costmodel.evidence.validate.scores import scoreboard
     from costmodel.evidence.validate.validate import validated
+    from costmodel.report.answers import measured_runs as report
     from costmodel.report.terminal.evidence import evidence
 
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
@@ -125,13 +127,14 @@ def validate(
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     board = scoreboard(found, left_out=alone)
-    return Reply(
-        lambda: evidence.scoreboard(board) if alone else evidence.validation(board, by.value if by else None, worst),
-        lambda: evidence.validation_json(board),
-        rows="rows",
-        yes=board.holds,
-        others=pages.of_validation(board),
-    )
+
+    def document() -> AnswerDocument:
+        group = by.value if by else None
+        return report.validation(
+            board, evidence.scoreboard(board) if alone else evidence.validation(board, group, worst)
+        )
+
+    return pages.drawn(document, lambda: evidence.validation_json(board), "rows", yes=board.holds)
 
 
 def _count_rows(done: int, rows: int) -> None:

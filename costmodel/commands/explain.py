@@ -10,7 +10,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import PAGE, answering_in
 from costmodel.commands.short_form import Question, asking
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -41,7 +41,7 @@ _WHAT = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 @functools.partial(asking, argument=_WHAT)
 def explain(
     question: Question,
@@ -73,8 +73,6 @@ def explain(
 
     Next: --depth 6 goes further down
     """
-    from costmodel.report.terminal.documents import tree
-
     what = "-" if question.held is not None else question.scenario or ""
     if ranks is not None or message or bandwidth or latency:
         return _ring(what, ranks, message, bandwidth, latency)
@@ -82,7 +80,7 @@ def explain(
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
         return _figure(replace(question, scenario=None), figure, depth)
     if not what:
-        return Reply(tree.words, tree.words_json)
+        return _words()
     named = " ".join(filter(None, (quantity, *(more or ()))))
     words = " ".join(filter(None, (what, named)))
     if more and _is_scenario(what):
@@ -96,10 +94,23 @@ def explain(
         return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise _without_figure(question, what)
-    from costmodel.explore.explain.pages import page_or_nearest
+    return _page(what)
 
-    about = page_or_nearest(what)
-    return Reply(lambda: tree.page(about), lambda: tree.page_json(about))
+
+def _words() -> Reply:
+    """Everything that can be explained."""
+    from costmodel.report.terminal.documents import word_pages
+
+    return Reply(word_pages.words, word_pages.words_json)
+
+
+def _page(word: str) -> Reply:
+    """What a word or code means."""
+    from costmodel.explore.explain.pages import page_or_nearest
+    from costmodel.report.terminal.documents import word_pages
+
+    about = page_or_nearest(word)
+    return Reply(lambda: word_pages.page(about), lambda: word_pages.page_json(about))
 
 
 def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str) -> Reply:
@@ -124,10 +135,32 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     )
 
 
-def _figure(question: Question, quantity: str, depth: int) -> Reply:
-    """A figure of a scenario's plan, as a tree of equations."""
+def _figure(question: Question, label: str, depth: int) -> Reply:
+    """A figure of a scenario's plan, as a tree of equations; of a label that is none its page."""
+    from costmodel.commands import pages
+    from costmodel.explore.labelled_figures import explained, has_none, labelled
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.answers import explain as report
+
     case = question.loaded()
-    return commands_of(case).explain(case, quantity, depth)
+    view, asked = commands_of(case).view(case, "explain"), workload_of(case)
+    meant = labelled(asked, view.answer, label)
+    if meant.page is not None:
+        from costmodel.report.terminal.documents import word_pages
+
+        about, values = meant.page, meant.values
+        return Reply(lambda: word_pages.page(about, values), lambda: word_pages.page_json(about, values), found=about)
+    if view.answer.refused:
+        return pages.no_answer(view)
+    if has_none(asked, view.answer, meant.figures):
+        return pages.no_answer(view, f"A plan that does not fit has no {label}.")
+    nodes = explained(asked, view.answer, meant.figures)
+    return pages.drawn(
+        lambda: report.explanation(view, label, nodes, depth),
+        lambda: report.explanation_json(view, label, nodes),
+        "figures",
+        found=nodes,
+    )
 
 
 def _is_quantity(word: str) -> bool:

@@ -14,8 +14,6 @@ from costmodel.report.page.forms import Form, page_forms
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
-    from costmodel.evidence.validate.scores import Scoreboard
-    from costmodel.explore.explain.pipelines import Pipelines
     from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.document import AnswerDocument, Draw
     from costmodel.report.page.content import HtmlPage
@@ -121,27 +119,3 @@ def named_figure(view: PlanView, name: str) -> Reply:
 def _late_forms(drawn: Callable[[], Drawn]) -> dict[str, Form]:
     """Forms of a page and its figure, of which nothing is imported before one of them is asked for."""
     return page_forms(lambda: drawn()[0](), lambda: drawn()[1]())
-
-
-def of_pipeline(found: Pipelines) -> dict[str, Form]:
-    """The page of a plan, its timeline, and a trace for Perfetto."""
-    from costmodel.report.answers.training_view import TrainingView
-    from costmodel.report.chrome_trace import trace_text
-
-    return {**plan_forms(TrainingView(found.own), "pipeline"), "trace": lambda: trace_text(found)}
-
-
-def of_validation(found: Scoreboard) -> dict[str, Form]:
-    """The page of measured and predicted figures."""
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.evidence_part import validation_page
-
-        return validation_page(found, command_line())
-
-    def figure() -> Draw | None:
-        from costmodel.report.page.evidence_part import measured_figure
-
-        return measured_figure(found.figures)
-
-    return page_forms(page, figure)

@@ -19,7 +19,7 @@ from costmodel.commands.app import app
 from costmodel.documents.reader.folders import FOLDER_OF
 from costmodel.documents.reader.library import bibliography, document_class, glossary, read
 from costmodel.documents.reader.sources import argument_meaning
-from costmodel.documents.schemas.stack import Stack
+from costmodel.documents.schemas.stack import AXES, Stack
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -222,11 +222,12 @@ def _stacks() -> Iterator[str]:
     yield from ("What the software does by default and offers. `costmodel show NAME` prints it with its sources.", "")
     stacks = _shipped("stack")
     yield from _table(
-        ("name", "title", "zero", "recompute", "schedules", "gradients"),
+        ("name", "title", "axes", "zero", "recompute", "schedules", "gradients"),
         [
             (
                 f"`{s.name}`",
                 s.title,
+                ", ".join(axis for axis in AXES if s.has(axis)),
                 ", ".join(str(item) for item in s.zero),
                 ", ".join(s.recompute),
                 ", ".join(s.schedules),

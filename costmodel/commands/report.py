@@ -19,6 +19,9 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.report.answers.plan_view import PlanBeside, PlanView
+    from costmodel.report.page.content import HtmlPage
+    from costmodel.report.page.forms import Form
 
 
 class FigureName(StrEnum):
@@ -116,11 +119,33 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
     from costmodel.commands.pages import named_figure, of_view
     from costmodel.report.answers.plan_answer import estimate
 
-    commands = commands_of(case)
-    view = commands.view(case, "report")
+    view = commands_of(case).view(case, "report")
     if figure is not None:
         return named_figure(view, figure.value)
-    return of_view(view, lambda: estimate(view), view.plain, "plans", "time", commands.report(case))
+    return of_view(view, lambda: estimate(view), view.plain, "plans", "time", _forms(view))
+
+
+def _forms(view: PlanView) -> dict[str, Form]:
+    """The forms of a report: what it has beside the plan is computed where one is asked for."""
+    from costmodel.commands.progress import working_on
+    from costmodel.report.machine.formats import markdown_text
+    from costmodel.report.page.forms import html_form
+
+    def beside() -> PlanBeside:
+        return view.beside(lambda part: working_on(f"the page: {part}"))
+
+    def page() -> HtmlPage:
+        from costmodel.commands.pages import command_line
+        from costmodel.report.page.whole_report import report_page
+
+        return report_page(view, beside(), command_line())
+
+    def text() -> str:
+        from costmodel.report.page.whole_report import report_text
+
+        return markdown_text(report_text(view, beside()))
+
+    return {"html": html_form(page), "markdown": text}
 
 
 def _several(cases: Sequence[LoadedScenario]) -> Reply:

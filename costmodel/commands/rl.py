@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands import pages
 from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
@@ -13,8 +12,6 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.rl_view import RlView
-    from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -35,19 +32,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(RlWords(found), asked)
 
 
-def explain(case: LoadedScenario, quantity: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the scenario's plan."""
-    from costmodel.explore.rl.explain_rl import explain as explain_figure
-    from costmodel.report.terminal.rl import rl_tree
-
-    plan = view(case, "explain")
-    asked = plan.answer
-    if asked.refused:
-        return pages.no_answer(plan)
-    node = explain_figure(asked, quantity)
-    return Reply(lambda: rl_tree.tree(asked, node, depth), lambda: rl_tree.tree_json(asked, node), found=node)
-
-
 def explain_plan(case: LoadedScenario) -> Reply:
     """A fault: a search has them beside each other."""
     raise no_answer(
@@ -57,26 +41,6 @@ def explain_plan(case: LoadedScenario) -> Reply:
             f"costmodel search {case.name}",
         ),
     )
-
-
-def report(case: LoadedScenario) -> dict[str, Form]:
-    """The forms of `report`: the plan, the splits of its accelerators, and what moves it."""
-    from costmodel.report.machine.formats import markdown_text
-    from costmodel.report.page.forms import html_form
-
-    held = view(case, "report")
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.rl_report import rl_report
-
-        return rl_report(held, pages.command_line())
-
-    def text() -> str:
-        from costmodel.report.answers.report_text import rl_text as sections
-
-        return markdown_text(sections(held))
-
-    return {"html": html_form(page), "markdown": text}
 
 
 def usual_plan(case: LoadedScenario) -> str:

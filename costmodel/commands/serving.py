@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from costmodel.commands import pages
 from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
@@ -17,8 +16,6 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.serving_view import ServingView
-    from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 
@@ -67,26 +64,6 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     return ServingView(asked, levers(asked))
 
 
-def explain(case: LoadedScenario, label: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the scenario's plan, or a label of an answer about it."""
-    from costmodel.estimate.serving.predict_serving import WITHOUT_ROOM
-    from costmodel.explore.serving.explain_serving import explain as explain_figure
-    from costmodel.explore.serving.labelled_figures import labelled
-    from costmodel.report.terminal.serving import serving_tree as report
-
-    plan = view(case, "explain")
-    asked = plan.answer
-    meant = labelled(asked, label)
-    if meant.page is not None:
-        about = meant.page
-        return Reply(lambda: report.about(meant, about), lambda: report.about_json(meant, about), found=about)
-    unknown = "M001" in asked.broken and not any(name in WITHOUT_ROOM for name in meant.figures)
-    if asked.refused or unknown:
-        return pages.no_answer(plan, *([f"A plan that does not fit has no {label}."] if unknown else []))
-    nodes = [explain_figure(asked.inputs, figure) for figure in meant.figures]
-    return Reply(lambda: report.trees(asked, label, nodes, depth), lambda: report.trees_json(asked, nodes), found=nodes)
-
-
 def explain_plan(case: LoadedScenario) -> Reply:
     """A fault: a search has them beside each other."""
     raise no_answer(
@@ -108,26 +85,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
             return search_reply(ServiceWords(front(inputs, asked.pareto, asked.over, how)), asked)
         found = with_search_remedies(search_space(inputs, asked.top or TOP, asked.over, how))
     return search_reply(ServiceWords(found), asked)
-
-
-def report(case: LoadedScenario) -> dict[str, Form]:
-    """The forms of `report`: the plan under several loads, what moves it, and its search."""
-    from costmodel.report.machine.formats import markdown_text
-    from costmodel.report.page.forms import html_form
-
-    held = view(case, "report")
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.serving_report import serving_report
-
-        return serving_report(held, pages.command_line())
-
-    def text() -> str:
-        from costmodel.report.answers.report_text import serving_text as sections
-
-        return markdown_text(sections(held))
-
-    return {"html": html_form(page), "markdown": text}
 
 
 def usual_plan(case: LoadedScenario) -> str:

@@ -56,6 +56,7 @@ class Question:
     assignments: tuple[str, ...]
     write: Path | None
     held: LoadedScenario | None = None  # a case in the place of a scenario's name
+    mapping: Mapping[str, Any] | None = None  # or the keys of a scenario
 
     @property
     def is_plain(self) -> bool:
@@ -148,13 +149,15 @@ class Question:
 
     def loaded(self, *, planned: bool = True, varied: Collection[str] = ()) -> LoadedScenario:
         """The scenario loaded, whatever its workload; the load that a command varies has no default."""
-        from costmodel.documents.reader.load_scenario import load_any
+        from costmodel.documents.reader.load_scenario import load_any, load_mapping
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.safety import preferring
-        from costmodel.explore.workload_flags import OFF
+        from costmodel.explore.workload_flags import OFF, with_varied_load
 
         if self.write is not None:
             allowed(self.write, force=False)
+        if self.mapping is not None:
+            return self._held(load_mapping(with_varied_load(self.mapping, varied)))
         if self.held is not None:
             return self._held(self.held)
         loads = any(path.startswith("workload.") for path in varied)  # of which a scenario has one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from costmodel.commands import pages
@@ -10,14 +9,11 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
-from costmodel.report.terminal.plan.plan_lines import against
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.report.answers.training_view import TrainingView
-    from costmodel.report.page.content import HtmlPage
-    from costmodel.report.page.forms import Form
     from costmodel.report.terminal.documents.exports import Found
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
@@ -34,35 +30,12 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
     """Its plan as answers show it; of a report the best one where it states none."""
     from costmodel.report.answers.training_view import TrainingView
 
-    if question == "report":
-        from costmodel.explore.page.report_facts import with_plan
+    if question != "report":
+        return TrainingView(predicted(case))
+    from costmodel.explore.page.report_facts import with_plan
 
-        case = with_plan(training(case))
-    return TrainingView(predicted(case))
-
-
-def explain(case: LoadedScenario, figure: str, depth: int) -> Reply:
-    """The answer of `explain` about a figure of the plan, as a tree of equations."""
-    from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
-    from costmodel.estimate.evaluate.predict import own_plan
-    from costmodel.explore.explain.explain import explain as explain_figure
-    from costmodel.explore.explain.explain import quantities
-    from costmodel.explore.explain.pages import all_words
-    from costmodel.explore.labels import meaning_of
-    from costmodel.report.terminal.documents import tree
-
-    figure = figure if figure in quantities() else (meaning_of(figure) or ("", ""))[1] or figure
-    if figure not in quantities() and figure in all_words():
-        raise fail("C003", f"'{figure}' is a word, not a figure of a plan", None, f"costmodel explain {figure}")
-    held, plan = training(case), view(case, "explain")
-    asked = plan.answer
-    if asked.refused:
-        return pages.no_answer(plan)
-    node = explain_figure(asked.inputs, own_plan(asked.inputs), figure)
-    if not TOO_LARGE.isdisjoint(asked.broken) and math.isnan(asked.costs.get(figure, 0.0)):
-        return pages.no_answer(plan, f"A plan that does not fit has no {figure}.")
-    lines = lambda: [*against(asked), *tree.tree(held, node, depth)]  # noqa: E731
-    return Reply(lines, lambda: tree.tree_json(held, node), found=node)
+    held = training(case)
+    return TrainingView(predicted(with_plan(held)), held)
 
 
 def explain_plan(case: LoadedScenario) -> Reply:
@@ -90,28 +63,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
         found = search_space(training(case), asked.top or TOP, pareto=asked.pareto, over=asked.over, how=how)
         found = with_remedies(found)
     return search_reply(TrainingWords(with_examples(found) if asked.why_not else found), asked)
-
-
-def report(case: LoadedScenario) -> dict[str, Form]:
-    """The forms of `report`: what they have beside the plan is computed where one is asked for."""
-    from costmodel.commands.progress import working_on
-    from costmodel.explore.page.report_facts import report_facts
-    from costmodel.report.machine.formats import markdown_text
-    from costmodel.report.page.forms import html_form
-
-    held = view(case, "report")
-
-    def page() -> HtmlPage:
-        from costmodel.report.page.report_page import report_page
-
-        return report_page(held, report_facts(training(case), working_on), pages.command_line())
-
-    def text() -> str:
-        from costmodel.report.answers.report_text import training_text as sections
-
-        return markdown_text(sections(held, report_facts(training(case), working_on)))
-
-    return {"html": html_form(page), "markdown": text}
 
 
 def usual_plan(case: LoadedScenario) -> str:

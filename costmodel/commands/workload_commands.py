@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
-from costmodel.report.page.forms import Form
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
@@ -117,17 +116,11 @@ class WorkloadCommands(Protocol):
     def view(self, case: LoadedScenario, question: str) -> PlanView:
         """Its plan as the answer to a question shows it."""
 
-    def explain(self, case: LoadedScenario, figure: str, depth: int) -> Reply:
-        """The answer of `explain` about a figure of the plan."""
-
     def explain_plan(self, case: LoadedScenario) -> Reply:
         """The answer of `explain` about the plan beside its neighbours."""
 
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
-
-    def report(self, case: LoadedScenario) -> Mapping[str, Form]:
-        """The forms of `report`: what a page has beside the plan is computed where one is asked for."""
 
     @property
     def PLANS_AHEAD(self) -> bool:  # noqa: N802

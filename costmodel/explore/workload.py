@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
+    from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.safety import Safety
     from costmodel.explore.search.progress import Watcher
 
@@ -302,6 +303,17 @@ class Workload(Protocol):
         Raises:
             CostModelError: sizes of another kind than those of the workload, or none
         """
+
+    @property
+    def quantities(self) -> Mapping[str, str]:
+        """The figures of a plan that can be explained, each with what it is."""
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Figures by labels of answers that are not their names."""
+
+    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
+        """How one of them was computed, from the calls that were really made."""
 
     def missing(self, result: str) -> str:
         """What to state so that a result is known; empty where nothing would help."""

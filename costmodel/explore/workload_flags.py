@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from costmodel.ground.record import record
 
@@ -94,6 +95,16 @@ def flags_of(kind: str) -> WorkloadFlags:
 def keys_of(kind: str) -> Mapping[str, str]:
     """The keys that flags set in a scenario of a workload."""
     return flags_of(kind).keys
+
+
+def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Mapping[str, Any]:
+    """A scenario that states no load, with one in the place of the load that a question varies."""
+    workload = written.get("workload")
+    if not isinstance(workload, Mapping) or any(path.partition(".")[2] in workload for path in LOADS):
+        return written
+    load = next((path for path in flags_of(str(workload.get("kind"))).loads if path in varied), "")
+    value = "1 /s" if load == "workload.rate" else 1
+    return {**written, "workload": {**workload, load.partition(".")[2]: value}} if load else written
 
 
 def of_one_kind(given: Collection[str]) -> dict[str, str]:

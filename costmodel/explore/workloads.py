@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from costmodel.estimate.shared.reasons import Reason
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
+    from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.workload import Scaling
 
 _LENGTHS = ("workload.prompt", "workload.output")
@@ -79,6 +80,16 @@ class _Usual:
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
         """None."""
+        return {}
+
+    @property
+    def quantities(self: Workload) -> Mapping[str, str]:
+        """Results."""
+        return {name: column.meaning for name, column in self.columns.items()}
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """None but those that have the page of a figure."""
         return {}
 
     def varied_key(self, path: str) -> str:
@@ -211,6 +222,20 @@ class TrainingWorkload(_Usual):
 
         _without("training", {"--rate": bool(rate)}, "--ranks 64..4096")
         return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak, best=best), weak, best)
+
+    @property
+    def quantities(self) -> Mapping[str, str]:
+        """Results, and lines of the memory of a rank."""
+        from costmodel.estimate.training.memory.breakdown import LINES
+
+        return {**super().quantities, **dict.fromkeys(LINES, "")}
+
+    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
+        """One figure alone."""
+        from costmodel.explore.explain.explain import explain
+
+        held = _trained(answer)
+        return explain(held.inputs, held.plan, quantity)
 
     def missing(self, result: str) -> str:
         """The input to set for an unknown result."""
@@ -356,9 +381,35 @@ class ServingWorkload(_Usual):
         _without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
         return rate_sizes(self, rate, best=best)
 
+    @property
+    def quantities(self) -> Mapping[str, str]:
+        """Results, and lines of the memory of an accelerator."""
+        from costmodel.explore.serving.explain_serving import LINES
+
+        return {**super().quantities, **LINES}
+
+    @property
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Those of all answers about a service."""
+        from costmodel.explore.labelled_figures import OF_SERVICES
+
+        return OF_SERVICES
+
+    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
+        """One figure alone."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+        from costmodel.explore.serving.explain_serving import explain
+
+        assert isinstance(answer, ServingAnswer)
+        return explain(answer.inputs, quantity)
+
     def missing(self, result: str) -> str:
-        """The price, of a cost, and a limit, of a share of requests in time."""
+        """The price, of a cost, a limit, of a share of requests in time, and a longer answer, of a time per token."""
+        from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
         from costmodel.estimate.serving.requests_in_time import IN_TIME
+
+        if result in BETWEEN_TOKENS and self.case.scenario.workload.single_token:
+            return "set a longer workload.output: an answer is one token, and none follows it"
 
         if result in IN_TIME:
             return "requests are in time by a limit, for example --set limits.ttft_p99.at_most=1s"
@@ -468,8 +519,18 @@ class RlWorkload(_Usual):
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
         return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak), weak, best)
 
+    def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
+        """One of all that are traced."""
+        from costmodel.estimate.rl.predict_rl import RlAnswer
+        from costmodel.explore.rl.explain_rl import explain
+
+        assert isinstance(answer, RlAnswer)
+        return explain(answer, quantity)
+
     def missing(self, result: str) -> str:
-        """The section about the whole run, of its results, and the price, of a cost."""
+        """The section about the whole run, or how many iterations it has, of its results, and the price, of a cost."""
+        if self.case.scenario.workload.iterations is None and result in RUN_RESULTS and result in RL_RESULTS:
+            return "set workload.iterations, e.g. 1000"
         if self.case.scenario.run is None and result in RUN_RESULTS and result not in RL_RESULTS:
             return "set run, e.g. {} for all that is usual"
         return _missing_price(self.case, result)

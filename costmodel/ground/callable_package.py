@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from types import ModuleType
 from typing import Any
 
 
 class CallablePackage(ModuleType):
     """A package that answers as the library's function of its name does."""
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """What `help` shows: the question, as the function that answers it has it."""
+        asked = import_module("costmodel.library").function(self.__name__.rpartition(".")[2])
+        first, _, rest = (asked.__doc__ or "").partition("\n")
+        return f"{first}\n\n{asked.__name__}{signature(asked)}\n{rest}"
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """The answer."""

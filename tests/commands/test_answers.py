@@ -8,6 +8,8 @@ import re
 import shlex
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ ANSWERS = {
     "memory of a model": (("memory", "llama-3-70b"), "70,553,706,496 parameters", "costmodel/model-memory/v1"),
     "comm": (("comm", NAME), "reduce-scatter", "costmodel/result/v1"),
     "search": (("search", NAME, "--top", "3"), "why not", "costmodel/search/v2"),
-    "explain a figure": (("explain", NAME, "dp_exposed"), "source: ", "costmodel/explanation/v1"),
+    "explain a figure": (("explain", NAME, "dp_exposed"), "source: ", "costmodel/explanation/v2"),
     "explain a word": (("explain", "busbw"), "busbw", "costmodel/page/v1"),
     "explain an equation": (("explain", "ring_time"), "gives", "costmodel/page/v1"),
     "explain a code": (("explain", "L002"), "layers", "costmodel/page/v1"),
@@ -415,8 +417,6 @@ def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
     [
         (("explain", "buswb"), "'buswb' is not known", "busbw"),
         (("explain", NAME, "step_tim"), "'step_tim' is not known", "step_time"),
-        (("explain", NAME, "L001"), "'L001' is a word, not a figure of a plan", "costmodel explain L001"),
-        (("explain", NAME, "ring_time"), "'ring_time' is a word", "costmodel explain ring_time"),
         (("explain", NAME), f"'{NAME}' is a scenario; name a figure of it", f"costmodel explain {NAME} step_time"),
         (("explain", SERVED), f"'{SERVED}' is a scenario; name a figure of it", f"costmodel explain {SERVED} tpot"),
         (("explain", SERVED, "plan"), "search ranks those of a service", f"costmodel search {SERVED}"),
@@ -430,6 +430,11 @@ def test_words_that_are_not_known(args: tuple[str, ...], sentence: str, hint: st
     assert found.code in ("C003", "C030", "D009")
     assert sentence in found.sentence
     assert hint in found.help
+
+
+@pytest.mark.parametrize("word", ["L001", "ring_time"])
+def test_a_word_that_is_no_figure_of_a_plan_has_its_page(word: str, run: Any) -> None:
+    assert run("explain", NAME, word) == run("explain", word)
 
 
 def test_a_scenario_without_a_plan(run: Any, faults: Faults, scenario: str) -> None:
@@ -509,3 +514,12 @@ def test_documents_of_one_s_own_are_marked_for_programs(run: Any, tmp_path: Path
         file.write("# measured here\n")
     printed = json.loads(run("estimate", NAME, "--json", cwd=tmp_path).out)["documents"]
     assert [item["name"] for item in printed if item["own"]] == ["scenarios/stacks/megatron-core.yaml"]
+
+
+def test_explaining_a_figure_of_training_loads_no_other_workload() -> None:
+    code = "import sys; from costmodel.commands.start import main\ntry: main()\nfinally: print(*sys.modules)"
+    words = [sys.executable, "-c", code, "explain", "quickstart", "step_time"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    others = ("documents.schemas.serving", "documents.schemas.rl", "estimate.serving", "estimate.rl", "evidence")
+    assert "costmodel.estimate.training" in loaded
+    assert [name for name in loaded if name.startswith(tuple(f"costmodel.{room}" for room in others))] == []

@@ -41,8 +41,32 @@ REFUSED = {  # with the reason
     ("diagnose", RL): "an iteration is no single step",
     ("export", RL): "no format has both plans",
 }
-WITHOUT_ROWS = ("explain", "export")  # a tree, a document
-WITHOUT_PAGE = ("explain", "export", "diagnose")
+WITHOUT_ROWS = ("export",)  # a document
+WITHOUT_PAGE = ("export", "diagnose")
+
+
+FLAGS: dict[str, dict[str, Any]] = {
+    TRAINING: {"model": "llama-3-8b", "gpu": "h100", "gpus": 32},
+    SERVING: {"model": "llama-3.1-70b", "gpu": "h100", "gpus": 16, "rate": "4"},
+    RL: {"model": "qwen-2.5-7b", "gpu": "h100", "gpus": 64, "rl": "grpo"},
+}
+LONG = ("report", "search", "scale", "export")  # their pages, spaces and files have tests of their own
+
+
+@pytest.mark.parametrize("form", ["mapping", "flags"])
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("question", [each for each in ASKED if each not in LONG])
+def test_every_question_takes_the_keys_of_a_scenario_or_flags(question: str, name: str, form: str) -> None:
+    """Both are answered as the name of a scenario is, in a notebook and as rows."""
+    ask, keys = getattr(costmodel, question), costmodel.estimate(name).figures["scenario"]["document"]
+    scenario, flags = ((), FLAGS[name]) if form == "flags" else ((keys,), {})
+    if (question, name) in REFUSED:
+        with pytest.raises(costmodel.CostModelError, match=REFUSED[question, name]):
+            ask(*scenario, **ASKED[question][name], **flags)
+        return
+    found: Result = ask(*scenario, **ASKED[question][name], **flags)
+    assert len(found.frame()) > 0
+    assert found._repr_html_().startswith("<pre")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -64,6 +88,6 @@ def test_every_question_of_every_workload(question: str, name: str) -> None:
         assert len(str(found.form("jsonl")).splitlines()) == len(found.frame())
         assert len(rows) >= len(found.frame()) > 0
         assert bytes(found.form("xlsx"))[:2] == b"PK"  # type: ignore[arg-type]
-    assert "|" in str(found.form("markdown")) or question in (*WITHOUT_ROWS, "check", "solve")
+    assert "|" in str(found.form("markdown")) or question in (*WITHOUT_ROWS, "explain", "check", "solve")
     if question not in WITHOUT_PAGE:
         assert str(found.form("html")).startswith("<!DOCTYPE html>")

@@ -136,10 +136,10 @@ def test_a_fault_of_the_first_look_ends_the_watch(tmp_path: Path) -> None:
 
 FEWER = {"serve-llama-3.1-70b": ("--safe", "off")}  # by expected figures, which take a fraction of the time
 SECTIONS = {
-    "serve-llama-3.1-70b": ("Limits", "Where the memory goes", "The best plans", "What if the load changes",
-                            "Replicas for other rates", "What moves the time per token"),
-    "quickstart": ("Where the memory goes", "The best plans", "What moves the time of a step"),
-    "grpo-qwen-2.5-7b-64": ("Where the memory goes", "The best plans", "What moves the time of an iteration"),
+    "serve-llama-3.1-70b": ("Where the memory goes", "Limits", "The best plans", "What if the load changes",
+                            "Replicas for other rates", "What moves tpot"),
+    "quickstart": ("Where the memory goes", "The best plans", "What moves step\\_time"),
+    "grpo-qwen-2.5-7b-64": ("Where the memory goes", "The best plans", "What moves iteration\\_time"),
 }  # fmt: skip
 
 

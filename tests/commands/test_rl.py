@@ -109,7 +109,7 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
         (["estimate", NAME, "--set", "workload.algorithm=a3c"], "a3c"),
         (["estimate", NAME, "--set", "cluster={groups: [{node: dgx-h100, nodes: 8}]}"], "nodes of one kind"),
         (["check", NAME, "--exact"], "is about a baseline"),
-        (["explain", NAME, "step_time"], "'step_time' is not known"),
+        (["explain", NAME, "step_tme"], "'step_tme' is not known"),
         (["explain", NAME, "goodput"], "is not known"),
         (["search", NAME, "--pareto", "generation"], "is not two results"),
         (["search", NAME, "--set", "search.cp=[2]", "--over", "cluster.nodes=8,2.5"], "a whole number is expected"),
@@ -129,21 +129,27 @@ def test_a_plan_that_does_not_fit_leaves_with_one(run: Any) -> None:
     assert (ran.code, "T001" in ran.out) == (1, True)
 
 
+def _root(run: Any, figure: str, *words: str) -> list[dict[str, Any]]:
+    """A figure that is explained, and those that it was made of."""
+    figures = json_of(run, "explain", NAME, figure, *words)["figures"]
+    return [figures[0], *(figures[place] for place in figures[0]["inputs"])]
+
+
 def test_every_figure_leads_back_to_what_it_was_made_of(run: Any) -> None:
     """The trees of an iteration hold the numbers of the answer, down to lines of documents."""
     (plan,) = json_of(run, "estimate", NAME)["plans"]
-    tree = json_of(run, "explain", NAME, "iteration_time")
-    assert tree["value"] == plan["iteration_time_s"]
-    assert tree["value"] == pytest.approx(sum(part["value"] for part in tree["inputs"]))
-    assert [part["name"] for part in tree["inputs"]] == ["generation", "old_log_probabilities", "reference_time",
+    root, *parts = _root(run, "iteration_time")
+    assert root["value"] == plan["iteration_time_s"]
+    assert root["value"] == pytest.approx(sum(part["value"] for part in parts))
+    assert [part["name"] for part in parts] == ["generation", "old_log_probabilities", "reference_time",
                                                           "update_time", "switch", "weight_sync"]  # fmt: skip
-    peak = json_of(run, "explain", NAME, "memory_peak")
+    peak, *parts = _root(run, "memory_peak")
     assert peak["value"] == plan["memory_peak_bytes"]
-    assert sum(part["value"] for part in peak["inputs"]) == pytest.approx(peak["value"])
+    assert sum(part["value"] for part in parts) == pytest.approx(peak["value"])
     lines = run("explain", NAME, "weight_sync", "--depth", "9").out
     assert "link_time" in lines
     assert "scenarios/stacks/verl.yaml" in lines
-    failing = json_of(run, "explain", NAME, "goodput", "--set", "run={}")
+    failing, *_ = _root(run, "goodput", "--set", "run={}")
     assert failing["value"] == json_of(run, "run", NAME)["plans"][0]["goodput"]
 
 

@@ -290,8 +290,8 @@ def test_explain_traces_results_to_the_documents(run: Any) -> None:
     ran = run("explain", NAME, "tpot")
     assert "mean_step_time" in ran.out
     assert "workload.prompt.mean" in ran.out
-    tree = json_of(run, "explain", NAME, "kv_bytes_per_token")
-    assert tree["value"] == 327_680
+    root = json_of(run, "explain", NAME, "kv_bytes_per_token")["figures"][0]
+    assert root["value"] == 327_680
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ IN_BACKWARD = (
     *("stack=torchtune", "plan={zero: 3, micro_batch: 1, recompute: full}", "workload.global_batch=64"),
     "workload.optimizer.in_backward=true",
 )
+SHARDED = "stack=transformers-deepspeed", "plan={zero: 3, micro_batch: 1, recompute: full}"
+EAGER = "stack=fsdp2", "stack.compile=none", "plan={tp: 8, zero: 3, micro_batch: 1, recompute: selective}"
+BRIEF = "stack.trainer=transformers-deepspeed", "workload.prompt=16", "workload.response={mean: 32, limit: 64}"
 HOSTED = "stack=openrlhf", "plan.cp=1", "plan.offload=[optimizer]"
 PODS = "cluster.pod=1", "cluster.oversubscription=40"
 SPOT = (
@@ -90,6 +93,12 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (TRAINED, "cluster.node=gaudi2-8", "plan={tp: 8, pp: 4, zero: 1}"),
         ("quickstart", "cluster.node=pcie-l40s-8"),
         ("quickstart", "cluster.node.accelerators=4"),
+        ("quickstart", *SHARDED, "workload.sequence=64"),
+        ("quickstart", *SHARDED, "workload.sequence=64", "plan.zero=2"),
+        ("quickstart", *SHARDED, "model=qwen-3-30b-a3b"),
+        ("quickstart", *EAGER),
+        ("quickstart", "cluster.node=hgx-mi300x", *EAGER),
+        ("quickstart", "model=glm-4.5-air", "plan={tp: 2, ep: 4, etp: 2}"),
     ],
     "serving": [
         (SERVICE, "limits={}"),
@@ -123,6 +132,11 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (LEARNT, "model=qwen-3-30b-a3b"),
         (LEARNT, "workload.staleness=0.5", "workload.rollouts=partial", "workload.environment={time: 2 s, turns: 4}"),
         (LEARNT, "cluster.node.accelerators=4"),
+        (LEARNT, *BRIEF, "plan={zero: 2, micro_batch: 1, recompute: full}"),
+        (LEARNT, *BRIEF, "model=llama-3.1-70b", "plan={zero: 3, recompute: full, rollout: {tp: 8}}"),
+        (LEARNT, "model=glm-4.5-air", "stack.trainer=megatron-core", "plan={tp: 2, ep: 4, etp: 2}"),
+        (LEARNT, "stack.trainer=fsdp2", "stack.trainer.compile=none", "plan={tp: 2, zero: 3, micro_batch: 1}"),
+        (LEARNT, "cluster.node=hgx-mi300x", "stack.trainer=fsdp2", "plan={tp: 2, zero: 3, micro_batch: 1}"),
     ],
 }
 
@@ -186,6 +200,8 @@ VALUES: dict[str, tuple[str, ...]] = {  # of keys whose schema gives no other va
     "limits.run_time.at_least": ("1000 days",),
     "limits.energy_per_token.at_most": ("1e-6 J",),
     "low_precision.recipes": ("[mxfp8]",),
+    **dict.fromkeys((f"layouts.{axis}" for axis in ("tp", "pp", "cp", "ep", "etp")), ("null",)),
+    "elsewhere.slower": ("{NVIDIA: 2}", "{AMD: 2}"),
     "stack.full_precision": ("[tf32]",),
     "trainer.full_precision": ("[tf32]",),
     "sites.overlap": ("0",),
@@ -208,6 +224,7 @@ DESCRIPTIVE = {  # by the end of the path, keys that describe a document, and th
     "accelerator.vendor": "whose part it is: software of other vendors refuses it",
     "accelerator.family": "the generation: formats that need one refuse others",
     "accelerator.year": "when it appeared",
+    "offload.together": "what a measured run means that names one of both",
     "accelerator.memory.kind": "the technology, whose rate is memory.bandwidth",
     **dict.fromkeys(("offer.node", "offer.low", "offer.high"), _BESIDE),
     **dict.fromkeys(("price.sold", "price.region", "price.date"), "of which offer the price is"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costmodel.documents.reader.hub_names import is_hub_name, last_part
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS
 
 # Types by words of a name; the first that stands in it counts.
 _WORDS = (

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Any
 
@@ -83,6 +85,13 @@ def load_text(text: str, shown: str, assignments: Iterable[str] = ()) -> LoadedS
     reader.trees[shown] = reader.origin["scenario", shown] = tree
     asked = FlagQuestion(remarks=overruled(assignments))
     return replace(any_from(reader, tree, shown, assignments), name="-", assignments=assignments, asked=asked)
+
+
+def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ()) -> LoadedScenario:
+    """The same for a mapping with the keys of a scenario file, which its contents name where it has no title."""
+    digest = hashlib.sha256(json.dumps(written, default=str).encode()).hexdigest()[:6]
+    titled = {"schema": "costmodel/scenario/v1", "title": f"scenario {digest}", **written}
+    return load_text(json.dumps(titled, default=str, indent=1), "<mapping>", assignments)
 
 
 def case_from(

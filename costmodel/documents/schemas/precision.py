@@ -15,6 +15,11 @@ WeightType = Literal[
 ]  # of an engine
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts
+# Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
+_BLOCKS = ("deepseek-v3", "deepseek-v3.2", "deepseek-v4-flash", "deepseek-v4-pro", "kimi-k2", "minimax-m2")
+_NARROW_EXPERTS = ("deepseek-v4-flash", "deepseek-v4-pro", "gpt-oss-120b", "gpt-oss-20b")
+STORED: dict[str, WeightType] = dict.fromkeys(_BLOCKS, "fp8-block")
+STORED_EXPERTS: dict[str, WeightType] = dict.fromkeys(_NARROW_EXPERTS, "mxfp4")
 
 
 @record

@@ -97,8 +97,8 @@ def burst_first_token_time(
 ) -> Number:
     """Mean time to the first token in a benchmark that starts all its users at once and keeps their number.
 
-    h + v c + (½ + a) D + t_p + t_p ρ (c + 1) / 2: half a step, the steps that carry the prompt, its own time, and the
-    start, when half of all prompts are ahead, spread over 1/ρ rounds
+    h + v c + (g + a) D + t_p + t_p ρ (c − 1) / 2: half a step of others, the steps that carry the prompt, its own
+    time, and the start, when half of all other prompts are ahead, spread over 1/ρ rounds
 
     host h [s]: fixed time of the front end · host_each v [s]: of the front end for each request in flight
     users c: users · step D [s]: a step without prompts · steps a: steps that carry a prompt
@@ -109,11 +109,12 @@ def burst_first_token_time(
     Pitfall: it is another quantity than that of a steady stream of requests: never set one beside the other. A prompt a
         little over the budget takes two steps, but not twice its time
     Monotone: increasing in host, host_each, users, step, steps, prompt_time, burst_share
-    >>> round(burst_first_token_time(0.0, 0.0, 64.0, 0.016, 1.0, 0.125, 0.1), 3)
-    0.555
+    >>> round(float(burst_first_token_time(0.0, 0.0, 64.0, 0.016, 1.0, 0.125, 0.1)), 3)
+    0.543
     """
-    start = prompt_time * burst_share * (users + 1) / 2
-    return host + host_each * users + (0.5 + steps) * step + prompt_time + start
+    missed = np.clip(users - 1, 0.0, 1.0) / 2
+    start = prompt_time * burst_share * np.maximum(users - 1, 0.0) / 2
+    return host + host_each * users + (missed + steps) * step + prompt_time + start
 
 
 @equation

@@ -357,6 +357,22 @@ def prompts_of_a_step_with_any(prompts: Number) -> Number:
 
 
 @equation
+def polling_steps(poll: Number) -> Number:
+    """Steps of decoding that a request waits, on average, until an engine looks for new ones.
+
+    (p − 1) / 2
+
+    poll p: steps between two looks → steps
+    Source: sglang; exact
+    Holds: requests that come at any time, beside half of the running step; an engine without requests looks at once
+    Monotone: increasing in poll
+    >>> [polling_steps(poll) for poll in (1.0, 30.0)]
+    [0.0, 14.5]
+    """
+    return (poll - 1.0) / 2.0
+
+
+@equation
 def prompts_gathered(prompts: Number, groups: Number, wait_steps: Number) -> Number:
     """Prompts that begin in one step, where the engine waits until every attention group has one.
 
@@ -458,3 +474,52 @@ def eager_launch_time(layers: Number, launches: Number, launch: Number) -> Numbe
     1.344
     """
     return layers * launches * launch
+
+
+@equation
+def prompt_launch_time(
+    layers: Number,
+    layer_launch: Number,
+    expert_layers: Number,
+    expert_launch: Number,
+    latent_layers: Number,
+    latent_launch: Number,
+) -> Number:
+    """Time the host needs to launch a step with prompts, whose number of rows no graph was captured for.
+
+    L h + L_e h_e + L_r h_r
+
+    layers L · layer_launch h [s]: launches of a layer · expert_layers: of these with experts, L_e
+    expert_launch h_e [s]: of routing, sorting and experts beside them · latent_layers: with latent attention, L_r
+    latent_launch h_r [s]: of its projections, norms and copies beside them
+    → time [s]
+    Source: count; serving-fit
+    Holds: in host_bound_time with the device's time of the step. Graphs are captured for sequences that decode, one row
+        each; prompts are launched by Python
+    Pitfall: of a prompt of some hundred tokens this is most of its time to the first token, and other users' decoding
+        waits as long
+    Monotone: increasing in layers, layer_launch, expert_layers, expert_launch, latent_layers, latent_launch
+    >>> round(float(prompt_launch_time(61.0, 0.6e-3, 58.0, 1.2e-3, 61.0, 0.3e-3)) * 1e3, 1)
+    124.5
+    """
+    return layers * layer_launch + expert_layers * expert_launch + latent_layers * latent_launch
+
+
+@equation
+def varying_prompt_time(prompt: Number, prompt_token_time: Number, filled_time: Number, mixed_share: Number) -> Number:
+    """Time that a prompt adds to steps, as far as it varies between requests.
+
+    s √(γ_f² + (1 − m) max(γ² − γ_f², 0)): what a step with prompts takes at least does not vary where all have some
+
+    prompt s: tokens of the prompt that are computed, on average · prompt_token_time γ [s]: time each prompt token adds
+    filled_time γ_f [s]: the same where prompts fill steps · mixed_share m
+    → time [s]
+    Source: composition
+    Holds: prompts that come at random; m of all steps have some, whose number varies by m (1 − m)
+    Monotone: increasing in prompt, prompt_token_time; decreasing in mixed_share
+    >>> [round(float(varying_prompt_time(500.0, 2.4e-4, 2e-5, m)), 3) for m in (0.0, 0.5, 1.0)]
+    [0.12, 0.085, 0.01]
+    """
+    launched = np.maximum(prompt_token_time**2 - filled_time**2, 0.0)
+    time: Number = prompt * np.sqrt(filled_time**2 + (1 - mixed_share) * launched)
+    return time

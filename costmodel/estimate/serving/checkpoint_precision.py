@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.precision import RECIPES, CacheType, Recipe
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.documents.schemas.precision import RECIPES, STORED, STORED_EXPERTS, CacheType, Recipe
 from costmodel.estimate.serving.element_types import stored_types
 from costmodel.estimate.shared.assumptions import AssumptionLog
 

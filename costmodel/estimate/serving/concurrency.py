@@ -137,9 +137,11 @@ def first_token_time(
     """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
     load, (front, sequence) = inputs.load, fronts
     steps = steps_with_prompt(load, point.own_room, 0.0)
-    prompt = load.computed * point.gamma
-    ahead = first * share(point.together, point.gamma)
-    return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, prompt, ahead)
+    with term("own prompt"):
+        own = np.maximum(point.rides, 1.0) * (point.mixed - point.decode)  # with others in its steps
+    prompt = load.computed * point.filled
+    ahead = first * share(prompt, own)
+    return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, own, ahead)
 
 
 MISSED = 0.5  # of a step of others: a request comes at any time of it
@@ -177,14 +179,16 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
         arriving = others * load.computed
     missed = _missed(users)
     mean, step = _step(load, point, answered), _step(load, point, others, prompts=False)
+    with term("own prompt"):
+        own = load.computed * share(point.alone, point.filled)  # in tokens of steps that prompts fill
     with term("of others"):
         beside = mixed_step_time(step, 0.0, 0.0, point.gamma, arriving)
         parts = (load.computed, passed.room, passed.line, passed.ridden, arriving)
-        tokens = load.computed + tokens_beside(*parts, in_parts=not load.whole)
+        tokens = own + tokens_beside(*parts, in_parts=not load.whole)
         steps = passed.line + passed.ridden
     with term("other stages"):
         passing = load.computed * (point.whole - point.gamma)  # while each of them serves others
-    first = loop_first_token_time(missed, beside, steps, step, point.beta, point.gamma, tokens) + passing
+    first = loop_first_token_time(missed, beside, steps, step, point.beta, point.filled, tokens) + passing
     later = _later(load)
     with term("own sequence"):
         least = beside + point.beta
@@ -192,7 +196,7 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
     first = crowded_first_token_time(first, share(users, answered), mean, later, token)
     with term("alone"):
         ridden = steps_with_prompt(load, passed.own_room, 0.0)
-        alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.gamma, load.computed) + passing
+        alone = loop_first_token_time(missed, step, ridden, step, point.beta, point.filled, own) + passing
     with term("behind others"):
         service = prompt_service_time(load.computed, point.filled, step, passed.room)
         variance = loop_first_token_variance(first, alone, service, users, load.prompt_spread)

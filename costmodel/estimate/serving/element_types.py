@@ -10,8 +10,7 @@ from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.efficiency import MatmulFit
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.precision import RECIPES, Precision, Recipe, WeightType
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.documents.schemas.precision import RECIPES, STORED, STORED_EXPERTS, Precision, Recipe, WeightType
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.serving.engine_step import mixed_weight_bytes, scaled_element_bytes
 from costmodel.estimate.model.residual_streams import MIXING

@@ -35,7 +35,7 @@ from costmodel.estimate.serving.element_types import WIDE
 from costmodel.estimate.serving.engine_memory import vocab_rows
 from costmodel.estimate.serving.engine_placement import engine_group
 from costmodel.estimate.serving.expert_step import expert_exchange, expert_layer, halved
-from costmodel.estimate.serving.launches import eager_launches, launch_wait
+from costmodel.estimate.serving.launches import launch_wait, launches_of
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.step_batch import Batch, busiest_group
@@ -94,6 +94,9 @@ def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepT
 
 
 def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
+    if batch.prompted and not inputs.engine.mixed:
+        alone = replace(batch, tokens=0.0, prompts=0.0)
+        return _step_time(inputs, layout, alone) + prompts_alone(inputs, layout, batch.tokens)
     own = busiest_group(inputs, layout, batch)
     total = rows_time(inputs, layout, batch.rows, own.rows, prompts=batch.prompted)
     total = total + decode_time(inputs, layout, own.decodes, batch.context)
@@ -102,7 +105,8 @@ def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Step
     total = total + head_time(inputs, layout, own.drawn)
     if layout.shares_context:
         total = total + context_time(inputs, layout, own.queries)
-    total = with_host(inputs, layout, overlapped(inputs, layout, total), host_time(inputs, batch.decodes))
+    host = host_time(inputs, batch.decodes)
+    total = with_host(inputs, layout, overlapped(inputs, layout, total), host, prompts=batch.prompted)
     return total if inputs.draft is None else total + _drafted(inputs.draft, layout, batch)
 
 
@@ -116,9 +120,12 @@ def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> St
     return replace(step, ep=np.where(both, shown, step.ep))
 
 
-def with_host(inputs: ServingInputs, layout: PlanColumns, device: StepTime, host: StepTime) -> StepTime:
+def with_host(
+    inputs: ServingInputs, layout: PlanColumns, device: StepTime, host: StepTime, *, prompts: bool
+) -> StepTime:
     """A step with what the host adds, and with the wait for launches where no graph is replayed."""
-    launches = eager_launches(inputs, layout)
+    every = launches_of(inputs, layout)
+    launches = every.prompts if prompts else every.decode
     if launches is not None:
         device = device + StepTime(host=launch_wait(device.total, launches))
     return device + host
@@ -135,13 +142,22 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
 
 def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
     """Time of a step that carries tokens of prompts alone."""
+    return layout.longer(prompts_alone(inputs, layout, tokens).total)
+
+
+def prompts_alone(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
+    """The same by what it is spent on."""
     batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
     own = busiest_group(inputs, layout, batch)
     beside = rows_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
     device = overlapped(inputs, layout, beside + head_time(inputs, layout, own.prompts))
     with term("host"):
         spent = StepTime(host=inputs.engine.step_host)
-    return layout.longer(with_host(inputs, layout, device, spent).total)
+    total = with_host(inputs, layout, device, spent, prompts=True)
+    if inputs.draft is None:
+        return total
+    with term("draft"):
+        return total + StepTime(draft=prompts_alone(inputs.draft, layout, tokens).total)
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:

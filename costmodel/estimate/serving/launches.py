@@ -5,26 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.equations.kernels.roofline import host_bound_time
-from costmodel.equations.serving.engine_step import eager_launch_time
+from costmodel.equations.serving.engine_step import eager_launch_time, prompt_launch_time
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.serving.expert_step import halved
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
+from costmodel.ground.record import record
 
 
-def eager_launches(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
-    """Time the host needs to launch the kernels of a step; None where captured graphs are replayed.
+@record
+class Launches:
+    """Host time to launch the kernels of a step; None where it replays a captured graph."""
 
-    Two halves of a batch are launched one after the other.
-    """
-    launch = inputs.engine.launch
-    if inputs.engine.graphs or launch is None:
-        return None
+    decode: Number | None = None  # of a step without prompts
+    prompts: Number | None = None  # of one with
+
+
+def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
+    """What the host launches; two halves of a batch one after the other."""
+    engine, launch, kinds = inputs.engine, inputs.engine.launch, inputs.model.layers
+    if launch is None or (engine.graphs and launch.prompts is None):
+        return Launches()
+    both = halved(inputs, layout)
     with term("launches"):
-        once = eager_launch_time(layer_count(inputs.model), launch.operations, launch.operation)
-        both = halved(inputs, layout)
-        return once if both is None else np.where(both, 2.0, 1.0) * once
+        times = 1.0 if both is None else np.where(both, 2.0, 1.0)
+        layers, each = layer_count(inputs.model), launch.prompts
+        eager = times * eager_launch_time(layers, launch.operations, launch.operation)
+        if each is None:
+            return Launches(eager, eager)
+        mixed = sum(kind.count for kind in kinds if kind.experts is not None)
+        latent = sum(kind.count for kind in kinds if kind.latent is not None)
+        prompts = times * prompt_launch_time(layers, each.layer, mixed, each.experts, latent, each.latent)
+        return Launches(None, prompts) if engine.graphs else Launches(eager, np.maximum(prompts, eager))
 
 
 def launch_wait(device: Number, launches: Number) -> Number:

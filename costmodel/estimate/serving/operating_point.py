@@ -14,7 +14,11 @@ import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.engine_step import pipelined_prompt_share, prompts_of_a_step_with_any
+from costmodel.equations.serving.engine_step import (
+    pipelined_prompt_share,
+    polling_steps,
+    prompts_of_a_step_with_any,
+)
 from costmodel.equations.serving.first_token import prompt_room
 from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
 from costmodel.estimate.serving.engine_step import StepTime, step_time
@@ -219,7 +223,22 @@ def operating_point(
         if layout.staged:
             filling = pipelined_prompt_share(layout.pp, 1.0) * filling
     found = replace(found, filling=filling)
-    return found if groups is None else _of_groups(inputs, layout, groups, steps, found, carried)
+    if groups is not None:
+        return _of_groups(inputs, layout, groups, steps, found, carried)
+    lone = _lone(inputs, layout, steps, found, np.minimum(load.computed, carried))
+    found = replace(found, beside=lone, lone=lone)
+    if inputs.engine.poll > 1:
+        with term("until a look for requests"):
+            waits = polling_steps(inputs.engine.poll) * np.clip(concurrency - 1.0, 0.0, 1.0) * decode
+            found = replace(found, gathering=waits, beside=share(carried, load.computed) * gamma)
+    return found
+
+
+def _lone(inputs: ServingInputs, layout: PlanColumns, steps: Steps, point: OperatingPoint, piece: Number) -> Number:
+    """Time that a prompt token adds to a step with no other prompt, of which it carries so many tokens."""
+    with term("alone"):
+        whole = (steps.mixed(micro_batch(layout, point.concurrency), piece) - point.decode) / piece
+        return of_a_token(inputs, layout, point.concurrency, piece, whole)
 
 
 def _of_groups(
@@ -231,18 +250,13 @@ def _of_groups(
     carried: Number,
 ) -> OperatingPoint:
     """The same of plans with several attention groups, whose steps with prompts carry so many tokens of them."""
-    micro = micro_batch(layout, point.concurrency)
-    with term("alone"):
-        piece = np.minimum(groups.piece, carried)
-        whole = (steps.mixed(micro, piece) - point.decode) / piece
-        lone = of_a_token(inputs, layout, point.concurrency, piece, whole)
+    piece = np.minimum(groups.piece, carried)
+    lone = _lone(inputs, layout, steps, point, piece)
     with term("beside those of other groups"):
-        beside = np.where(groups.count > 1, share(carried, piece), 1.0) * point.gamma
+        beside = np.where(groups.count > 1, share(carried, piece) * point.gamma, lone)
     with term("for prompts of other groups"):
         waits = groups.waited(_pieces(inputs, groups, point.concurrency), point.concurrency) * point.decode
-    return replace(
-        point, groups=groups.count, beside=beside, lone=np.where(groups.count > 1, lone, point.gamma), gathering=waits
-    )
+    return replace(point, groups=groups.count, beside=beside, lone=lone, gathering=waits)
 
 
 def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups | None, concurrency: Number) -> Number:
@@ -252,7 +266,10 @@ def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups
     """
     with term("prompts"):
         prompts = share(concurrency, inputs.load.steps)
-        whole = np.maximum(prompts, 1.0) * inputs.load.computed
+        together = np.maximum(prompts, 1.0)
+        if inputs.engine.poll > 1:
+            together = prompts_of_a_step_with_any(inputs.engine.poll * prompts)
+        whole = together * inputs.load.computed
         if layout.staged:
             own = prompts_of_a_step_with_any(prompts / layout.pp)
             whole = np.where(layout.pp > 1, own * inputs.load.computed, whole)

@@ -146,7 +146,7 @@ def _first_token(
         elsewhere = point.whole - gamma  # while each of them serves others
         passing = prompt * elsewhere
     with term("later prompts"):
-        later = later * gamma
+        later = later * point.filled  # they share what the step with this one takes at least
     ttft = wait + own_prompt_time(steps, step, point.own, prompt, 0.0) + later + passing
     variance = first_token_variance(queued, wait, later, gate, service, spread)
     with term("alone"):

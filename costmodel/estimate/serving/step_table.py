@@ -25,7 +25,7 @@ from costmodel.estimate.serving.engine_step import (
     rows_time,
 )
 from costmodel.estimate.serving.expert_step import dispatches, halved
-from costmodel.estimate.serving.launches import eager_launches, launch_wait
+from costmodel.estimate.serving.launches import Launches, launch_wait, launches_of
 from costmodel.estimate.serving.operating_point import context_of
 from costmodel.estimate.serving.plan_columns import PlanColumns, longer
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct
@@ -86,14 +86,15 @@ class StepTable:
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
     shared: Curves | None = None  # what latent attention exchanges for queries of sequences that decode
-    launches: Number | None = None  # of a step that replays no graph
+    launches: Launches = Launches()
+    mixed_steps: bool = True  # sequences that decode share the steps of prompts
     time_factor: Number | None = None  # on its times, for the ends of bands
 
     def _queries(self, decodes: Number) -> Number:
         return decodes if self.verified == 1 else self.verified * decodes
 
-    def _with_host(self, device: Number, decodes: Number) -> Number:
-        launched = device if self.launches is None else device + launch_wait(device, self.launches)
+    def _with_host(self, device: Number, decodes: Number, launches: Number | None) -> Number:
+        launched = device if launches is None else device + launch_wait(device, launches)
         return launched + self.host.at(decodes)
 
     def decode(self, decodes: Number) -> Number:
@@ -110,10 +111,22 @@ class StepTable:
         time: Number = self.drawn.at(queries, own) + self.decoding.at(busiest)
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
-        time = self._with_host(time, decodes)
+        time = self._with_host(time, decodes, self.launches.decode)
         return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
 
+    def _alone(self, tokens: Number) -> Number:
+        """A step of prompts alone."""
+        part = tokens if self.groups is None else self.groups.tokens(tokens)
+        beside = self.prompts.at(part) + self.head.at(share(part, self.computed))
+        time: Number = self.prompted.at(tokens, part) + beside
+        if self.halves is not None:
+            time = time - self.halves[1].hidden(tokens, part, beside)
+        time = self._with_host(time, 0.0, self.launches.prompts)
+        return time if self.draft is None else time + self.draft._alone(tokens)
+
     def _mixed(self, decodes: Number, tokens: Number) -> Number:
+        if not self.mixed_steps:
+            return self._decode(decodes) + self._alone(tokens)
         busiest, part = (
             (decodes, tokens) if self.groups is None else (self.groups.sequences(decodes), self.groups.tokens(tokens))
         )
@@ -124,7 +137,7 @@ class StepTable:
             time = time + self.shared.at(own)
         if self.halves is not None:
             time = time - self.halves[1].hidden(queries + tokens, own + part, beside)
-        time = self._with_host(time, decodes)
+        time = self._with_host(time, decodes, self.launches.prompts)
         if self.draft is None:
             return time
         later = (self.verified - 2.0) * self.draft.decode(decodes)
@@ -206,7 +219,8 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         groups=groups,
         halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,
-        launches=eager_launches(inputs, layout),
+        launches=launches_of(inputs, layout),
+        mixed_steps=inputs.engine.mixed,
         draft=None if inputs.draft is None else step_table(inputs.draft, replace(layout, time_factor=None)),
         time_factor=layout.time_factor,
     )

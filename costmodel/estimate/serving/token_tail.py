@@ -8,6 +8,7 @@ import numpy as np
 
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
+from costmodel.equations.serving.engine_step import varying_prompt_time
 from costmodel.equations.serving.service_level import (
     crowd_deviation,
     lognormal_percentile,
@@ -42,7 +43,8 @@ def token_p99(
     token = load.accepted * state.tpot
     with term("of a request"):
         arriving = arrive_at_random(inputs)
-        variance = _of_arrivals(load, point, state) if arriving else _of_loop(load, point, state)
+        each = _of_prompt(load, layout, point)
+        variance = _of_arrivals(load, state, each) if arriving else _of_loop(load, state, each)
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
     if arriving:
         far = percentile_of_sum(token, far - token, _of_crowd(load, layout, point, steps, state))
@@ -80,16 +82,27 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
         return np.maximum((1.0 - mixed) * without + mixed * beside - point.beta, 0.0)
 
 
-def _of_arrivals(load: Load, point: OperatingPoint, state: SteadyState) -> Number:
-    token, work = load.accepted * state.tpot, load.computed * point.gamma
-    busy = engine_utilisation(state.rate, work)
+def _of_prompt(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number:
+    """Time that a prompt adds to steps, as far as it varies: what steps with prompts take at least does not where all
+    steps have some.
+    """
+    with term("steps with prompts"):
+        mixed = np.minimum(share(point.concurrency, load.steps) * point.rides / layout.pp, 1.0)
+    with term("of a prompt"):
+        whole = load.computed * point.gamma
+    varying = varying_prompt_time(load.computed, point.gamma, point.filled, mixed)
+    return np.where(layout.dp_attention > 1, whole, varying)
+
+
+def _of_arrivals(load: Load, state: SteadyState, work: Number) -> Number:
+    token, busy = load.accepted * state.tpot, engine_utilisation(state.rate, work)
     spreads = load.prompt_spread, load.output_spread
     return met_prompts_variance(state.rate, token, work, load.steps, *spreads, busy)
 
 
-def _of_loop(load: Load, point: OperatingPoint, state: SteadyState) -> Number:
+def _of_loop(load: Load, state: SteadyState, work: Number) -> Number:
     """Of as many requests all the time: equal ones all meet as much."""
-    token, work = load.accepted * state.tpot, load.computed * point.gamma
+    token = load.accepted * state.tpot
     spreads = load.prompt_spread, load.output_spread
     unlike = met_prompts_variance(state.rate, token, work, load.steps, *spreads, 0.0)
     with term("all alike"):

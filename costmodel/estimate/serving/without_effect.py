@@ -59,7 +59,11 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
     if engine.executor != "ray":
         yield "stack.executors", "stack.executor is not ray"
     if engine.graphs:
-        yield "stack.launch", "stack.graphs is true"
+        yield from ((f"stack.launch.{name}", "stack.graphs is true") for name in ("operation", "operations"))
+    if not inputs.model.has_experts:
+        yield "stack.launch.prompts.experts", "the model has no experts"
+    if not any(kind.latent for kind in inputs.model.layers):
+        yield "stack.launch.prompts.latent", "the model has no latent attention"
     if engine.host_cache is not None and not engine.host_cache.kept:
         yield "stack.host_cache", "neither size nor ratio is stated"
     alone = all(np.all(layout.ranks == 1) for layout in columns)

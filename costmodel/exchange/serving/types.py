@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.precision import RECIPES
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.documents.schemas.precision import RECIPES, STORED, STORED_EXPERTS
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.rows import choice

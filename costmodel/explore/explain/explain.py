@@ -11,14 +11,12 @@ from costmodel.documents.reader.library import Provenance, provenance
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.estimate.evaluate.error_band import banded
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate, missing_input
+from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, evaluate
 from costmodel.estimate.evaluate.predict import plan_block
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.memory.breakdown import LINES
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import Combined, Equation, Leaf, Named, Origin, Step, leaf, origin_of, trace
-from costmodel.ground.errors import Place, fail
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
@@ -73,11 +71,6 @@ def quantities() -> list[str]:
 
 def explain(inputs: TrainingInputs, plan: Plan, quantity: str) -> ExplainedFigure:
     """The tree of one figure of one plan, from the calls that were really made."""
-    if quantity not in quantities():
-        raise unknown(quantity, quantities())
-    wanted = missing_input(inputs, quantity)
-    if wanted:
-        raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), wanted)
     return explained_figure(inputs, traced_evaluation(inputs, plan), quantity)
 
 

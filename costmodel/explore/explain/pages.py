@@ -14,6 +14,7 @@ from costmodel.documents.keys.field_aliases import Meant, meant_by
 from costmodel.documents.keys.key_list import all_keys
 from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import key_of
+from costmodel.documents.keys.suggestions import alike
 from costmodel.documents.reader.answered_questions import AnsweredQuestion, question_of, questions
 from costmodel.documents.reader.find_documents import title_of
 from costmodel.documents.reader.folders import FOLDER_OF, has, names
@@ -43,10 +44,9 @@ from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
-from costmodel.explore.explain.unknown_word import unknown, with_pages
 from costmodel.explore.labels import LABELS, fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
-from costmodel.ground.errors import FAULT_CODES, CostModelError
+from costmodel.ground.errors import FAULT_CODES, CostModelError, fail
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ SECTIONS = (
 )
 
 _INPUT = "a word of the vocabulary"
+_ALIKE, _ALIKE_OF_QUESTION = 0.65, 0.85
 _MOST = 5  # keys that a page lists
 _RULES = {**SERVING_REFUSALS, **RL_REFUSALS, **REFUSALS, **REMARKS, **REASONS}
 _RESULTS = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
@@ -124,7 +125,7 @@ def page_or_nearest(words: str) -> Page:
     except CostModelError as error:
         found = nearest_pages(words, _texts())
         if not is_sure(found):
-            raise with_pages(error, found) from None
+            raise _with_pages(error, found) from None
         return replace(page(found[0].word), nearest_to=words, others=tuple(found[1:]))
 
 
@@ -264,7 +265,7 @@ def _key_elsewhere(path: str) -> Page:
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
         return Page(path, "a word of other tools", "\n".join(filter(None, (_ours(meant), meant.note))))
-    raise unknown(path, [*all_words(), *LABELS])
+    raise _unknown(path, [*all_words(), *LABELS])
 
 
 def _named_alike(word: str) -> str:
@@ -376,3 +377,20 @@ def _titles(source: str) -> tuple[tuple[str, str], ...]:
     known = bibliography()
     keys = [part.split()[0] for part in source.split(";") if part.strip()]
     return tuple((key, str(known[key]["title"])) for key in keys if key in known)
+
+
+def _unknown(word: str, known: list[str]) -> CostModelError:
+    """A fault for a word that cannot be explained, with the nearest that can; of a question more letters must agree."""
+    close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
+    hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
+    return fail("C003", f"'{word}' is not known", None, hint)
+
+
+def _with_pages(error: CostModelError, found: list[Found]) -> CostModelError:
+    """The same fault; its hint names the pages that have words of the question too."""
+    if not found:
+        return error
+    (fault,) = error.faults
+    named = " or ".join(page.word for page in found)
+    spelt = fault.hint if fault.hint.startswith("did you mean") else ""
+    return CostModelError(replace(fault, hint=f"{spelt} pages about it: {named}".strip()))

@@ -1,9 +1,9 @@
-"""Everything a whole report about a training scenario shows."""
+"""What a whole report about a training scenario has beside its plan."""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 from costmodel.documents.keys.overrides import listed
@@ -11,10 +11,10 @@ from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import accelerator_of, names, read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.evidence.validate.compared_figures import Compared
 from costmodel.evidence.validate.validate import compared
 from costmodel.explore.compare.select_plan import planned
-from costmodel.explore.page.plan_facts import PlanFacts, plan_facts
 from costmodel.explore.page.reachable_plans import reachable
 from costmodel.explore.search.search import TrainingSearch, search, with_remedies
 from costmodel.explore.search.training_space import Ranked
@@ -25,34 +25,48 @@ from costmodel.ground.record import record
 
 FRONT = "memory_peak,step_time"
 TOP = 50
-Notify = Callable[[str], None]
 
 
 @record
 class ReportFacts:
-    """A plan, the search around it, what moves it, plans to choose among, and measured runs on its accelerator."""
+    """The search around a training plan, what moves it, plans to choose among, and measured runs on its accelerator.
 
-    plan: PlanFacts
-    found: TrainingSearch | None
-    sensitive: Sensitivity | None
-    choices: list[Ranked]
-    measured: list[Compared]
+    asked: the scenario as it was asked about, which may state no plan. answer: about its plan, or the best
+    """
 
+    asked: ResolvedScenario
+    answer: Answer
 
-def silent(words: str) -> None:
-    """Prints no progress."""
+    @functools.cached_property
+    def found(self) -> TrainingSearch | None:
+        """The search; none where the space is empty or the objective is not known."""
+        try:
+            return with_remedies(search(self.asked, TOP, pareto=FRONT))
+        except CostModelError:
+            if self.asked.scenario.plan is None:
+                raise
+            return None
 
+    @functools.cached_property
+    def sensitive(self) -> Sensitivity | None:
+        """What moves the time of a step."""
+        if self.answer.refused:
+            return None
+        try:
+            found = sensitivity(workload_of(self.answer.inputs.case))
+        except CostModelError:
+            return None
+        return replace(found, asked=workload_of(self.asked))
 
-def report_facts(case: ResolvedScenario, notify: Notify = silent) -> ReportFacts:
-    """A report about a scenario; one without a plan is about the best of its search."""
-    notify("the page: search")
-    found = _found(case)
-    facts = plan_facts(with_plan(case))
-    notify("the page: sensitivity")
-    sensitive = None if facts.answer.refused else _sensitive(facts.answer.inputs.case, case)
-    choices = reachable(case) if found is not None and found.best else []
-    notify("the page: measured runs")
-    return ReportFacts(facts, found, sensitive, choices, runs_on(case.accelerator.name))
+    @functools.cached_property
+    def choices(self) -> list[Ranked]:
+        """Plans to choose among; none where no plan of the search fits."""
+        return reachable(self.asked) if self.found is not None and self.found.best else []
+
+    @property
+    def measured(self) -> list[Compared]:
+        """Measured runs on its accelerator."""
+        return runs_on(self.asked.accelerator.name)
 
 
 def with_plan(case: ResolvedScenario) -> ResolvedScenario:
@@ -60,25 +74,6 @@ def with_plan(case: ResolvedScenario) -> ResolvedScenario:
     if case.scenario.plan is not None:
         return case
     return replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))
-
-
-def _found(case: ResolvedScenario) -> TrainingSearch | None:
-    """The search of a scenario; none where the space is empty or the objective is not known."""
-    try:
-        return with_remedies(search(case, TOP, pareto=FRONT))
-    except CostModelError:
-        if case.scenario.plan is None:
-            raise
-        return None
-
-
-def _sensitive(planned_case: ResolvedScenario, asked: ResolvedScenario) -> Sensitivity | None:
-    """What moves the step time of a plan; its scenario is the one that was asked about."""
-    try:
-        found = sensitivity(workload_of(planned_case))
-    except CostModelError:
-        return None
-    return replace(found, asked=workload_of(asked))
 
 
 def runs_on(accelerator: str) -> list[Compared]:

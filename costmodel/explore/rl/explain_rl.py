@@ -10,16 +10,13 @@ import numpy as np
 
 from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.documents.schemas.results import TRAINING_COLUMNS as STEP
-from costmodel.documents.schemas.rl.rl_results import OF_RUN
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
 from costmodel.estimate.rl.predict_rl import RlAnswer, evaluate
 from costmodel.estimate.rl.rl_memory import LATE, MemoryPart
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.explore.explain.explain import Book, ExplainedFigure, ledger_nodes, traced_evaluation, trees_of
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import origin_of, trace
-from costmodel.ground.errors import fail
 
 _OF_TRAINER = {"policy weights": ("weights",), "policy optimizer": ("optimizer",), "policy gradients": ("gradients",),
                "activations and buffers": tuple(name for name in LATE if name != "gradients"),
@@ -29,14 +26,8 @@ _OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache"
 
 def explain(answer: RlAnswer, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan."""
-    if quantity not in {*answer.costs, *OF_RUN}:
-        raise unknown(quantity, list(answer.costs))
-    found = explain_all(answer).get(quantity)
-    if found is None:
-        place = answer.inputs.case.place("workload")
-        hint = "set workload.iterations for a run, assume.price for costs, run: {} for failures"
-        raise fail("C004", f"{quantity} is not known", place, hint)
-    return found
+    unit = RL_COLUMNS[quantity].unit
+    return explain_all(answer).get(quantity) or ExplainedFigure(quantity, answer.costs[quantity], unit)
 
 
 def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
-from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
-from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded, end_factors
@@ -22,9 +20,7 @@ from costmodel.estimate.serving.predict_serving import answer, filled, halves_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.results import Costs
 from costmodel.explore.explain.explain import Book, ExplainedFigure, tree_of, trees_of
-from costmodel.explore.explain.unknown_word import unknown
 from costmodel.ground.equation import leaf, origin_of, term, trace
-from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import Figure
 
 # What the memory of the most loaded accelerator goes to, beside the pool that is a result.
@@ -36,20 +32,8 @@ LINES: dict[str, str] = {
 }
 
 
-def quantities() -> list[str]:
-    """Everything an explanation of serving can start from."""
-    return [*SERVING_COLUMNS, *LINES]
-
-
 def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
     """The tree of one figure of the scenario's own plan, from the calls that were really made."""
-    if quantity not in quantities():
-        raise unknown(quantity, quantities())
-    if quantity.startswith(("cost_", "rent_")) and np.isnan(float(price_per_accelerator(inputs.case))):
-        raise fail("C004", f"{quantity} is not known", Place(inputs.case.file), "set assume.price, e.g. 2.50 USD/GPU/h")
-    if quantity in BETWEEN_TOKENS and inputs.case.scenario.workload.single_token:
-        sentence = f"{quantity} is not known: an answer is one token, and none follows it"
-        raise fail("C004", sentence, inputs.case.place("workload.output"), "a longer workload.output has it")
     inputs = answer(inputs, own_plan(inputs), bands=False).inputs
     with trace():
         found = _evaluated(asking_chance(inputs))

@@ -14,7 +14,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import trace_of_transfer
 from costmodel.ground.units import percent, show, show_time, significant, time_unit
 from costmodel.report.answers.plan_answer import plan_answer, plan_rows
-from costmodel.report.answers.plan_view import PlanTraffic, PlanView, SentMessage
+from costmodel.report.answers.plan_parts import PlanTraffic, SentMessage
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,

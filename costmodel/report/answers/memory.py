@@ -7,7 +7,8 @@ from typing import Any
 
 from costmodel.ground.units import gib, percent, show_memory
 from costmodel.report.answers.plan_answer import all_assumed, plan_answer, plan_rows
-from costmodel.report.answers.plan_view import LedgerSum, MemoryLedger, PlanView
+from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, made_of, traced
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.workload import PlanAnswer
-from costmodel.report.answers.plan_view import PlanView, TimePart
+from costmodel.report.answers.plan_parts import TimePart
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -145,6 +147,15 @@ def parts_section(
         rows.append([part.words, part.time, *([part.band] if banded else []), drawn, part.share])
     ahead, table = [styled(f"  {in_terminal}", HEAD)], Table(columns, rows, headed=False, indent="    ")
     return Section(key, on_page, lead, figures, ahead, table, beneath, folded=bool(figures), face=face)
+
+
+def bands_section(view: PlanView, lead: str) -> list[Section]:
+    """How far real runs lie from a prediction: the band of every result that has one."""
+    costs = view.answer.costs
+    named = [name for name in costs if math.isfinite(costs.get(f"{name}_low", math.nan))]
+    rows = [[name, *(result_cell(view, f"{name}{end}") for end in ("_low", "", "_high"))] for name in named]
+    table = Table([Column("result", "l"), *map(Column, ("P10", "predicted", "P90"))], rows)
+    return [Section("measured", "How far to trust it", lead, table=table, face="page")] if named else []
 
 
 def estimate(view: PlanView, *, verbose: bool = False) -> AnswerDocument:

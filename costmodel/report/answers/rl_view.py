@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ from costmodel.documents.schemas.results import RL_COLUMNS, ResultColumn, machin
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.record import record
-from costmodel.ground.units import gib, show_time
-from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.ground.units import gib, percent, show_time
+from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, result_cell
 from costmodel.report.document import Draw, Headline, Section, chance_verdict
 from costmodel.report.terminal.rl import rl_estimate
 from costmodel.report.terminal.rl.rl_formatting import NAMES, result
@@ -24,8 +24,8 @@ from costmodel.report.terminal.style.theme import styled
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.rl_facts import RlFacts
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.rl.rl_tree import RlDrawing
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
 _ROLES = {
     "generation": "third",
@@ -63,13 +63,6 @@ class RlView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[RlDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.rl.rl_tree import RlDrawing
-
-        return RlDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
@@ -138,6 +131,35 @@ class RlView:
         from costmodel.report.terminal.rl.rl_run import rl_run
 
         return None if self.answer.run is None else rl_run(self.answer)
+
+    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+        """The splits of its accelerators, what moves its iteration, and errors of published iterations."""
+        from costmodel.report.answers.around_plan import around
+        from costmodel.report.answers.search_rl import RlWords
+
+        notify("search")
+        found = self.facts.found
+        notify("sensitivity")
+        spread = self.case.stack.spread
+        generation, update = percent(float(spread.generation)), percent(float(spread.update))
+        lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
+        lead += "deviations. The lengths of answers decide: state those of your own log."
+        words = None if found is None else RlWords(found)
+        return around(words, self.facts.sensitive, bands_section(self, lead), _rank_words(self))
+
+
+def _rank_words(view: RlView) -> str:
+    """What another split would gain."""
+    from costmodel.explore.kept_answers import both_words
+
+    found = view.facts.found
+    if found is None or not found.works:
+        return ""
+    best = found.best[0]
+    ratio = view.answer.costs["iteration_time"] / best.costs["iteration_time"]
+    if ratio <= 1.0005:
+        return " No split of the accelerators that was tried is faster."
+    return f" The best plan that was tried is {ratio:.2f} × as fast ({both_words(found.answer_of(best))})."
 
 
 def _phases_figure(answer: RlAnswer) -> Draw:

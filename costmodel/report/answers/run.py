@@ -15,7 +15,8 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import percent, show_time
 from costmodel.report.answers.plan_answer import parts_section, plan_answer
-from costmodel.report.answers.plan_view import PlanRun, PlanView, TimePart
+from costmodel.report.answers.plan_parts import PlanRun, TimePart
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
     AnswerDocument,
     Cell,

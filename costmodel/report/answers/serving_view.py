@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +12,24 @@ from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.record import record
-from costmodel.ground.units import gib, show_time, time_unit
-from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.ground.units import gib, percent, show_time, time_unit
+from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, result_cell
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
 from costmodel.report.terminal.serving import serving_estimate
-from costmodel.report.terminal.serving.serving_formatting import TERMS, result
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, result
+from costmodel.report.terminal.style.layout import CellTable, Line
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.serving_facts import ServingFacts
     from costmodel.explore.serving.cache_levers import CacheLever
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.serving.serving_tree import ServingDrawing
+    from costmodel.report.answers.around_plan import Texts
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
+_OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
 _BANDS = "of kernels by the errors of their fits, of prompts by those of engines"
 
 
@@ -58,13 +61,6 @@ class ServingView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[ServingDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.serving.serving_tree import ServingDrawing
-
-        return ServingDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
@@ -143,6 +139,81 @@ class ServingView:
 
     def whole_run(self) -> PlanRun | None:
         """None: a service has no end."""
+
+    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+        """Replicas for other rates, its search, what moves its time per token, and errors of its engine."""
+        from costmodel.report.answers.around_plan import around
+        from costmodel.report.answers.scaled_sizes import sizes
+        from costmodel.report.answers.search_service import ServiceWords
+
+        notify("sizes")
+        facts = self.facts
+        ahead = [] if facts.sizes is None else [sizes(facts.sizes)]
+        notify("search")
+        words, brief = (None if found is None else ServiceWords(found) for found in (facts.found, facts.ranked))
+        notify("sensitivity")
+        engine = self.answer.inputs.engine
+        time = engine.spread.experts if self.case.model.has_experts else engine.spread.tpot
+        lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time "
+        lead += f"per token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
+        return around(
+            words,
+            facts.sensitive,
+            bands_section(self, lead),
+            _rank_words(facts),
+            brief=brief,
+            ahead=ahead,
+            first=_limits(facts),
+            further=_other_loads(facts),
+        )
+
+
+def _rank_words(facts: ServingFacts) -> str:
+    """Where the plan stands among all, and what the best would gain."""
+    from costmodel.report.answers.search import ordinal
+
+    found, name = facts.found, "rate_within_slo_per_s"
+    if found is None or not found.best or not found.works or not found.your_rank:
+        return ""
+    own, best = facts.answer.costs[name], found.best[0]
+    if found.your_rank == 1 or not own or best.costs[name] <= 1.0005 * own:
+        return " No plan of the search answers more within the limits."
+    plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
+    return (
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.fit:,} plans: the best answers "
+        f"{best.costs[name] / own:.2f} × as much ({plan})."
+    )
+
+
+def _limits(facts: ServingFacts) -> Texts:
+    """Each limit of the scenario, the result that it is on, and whether the plan keeps it."""
+    costs = facts.answer.costs
+    columns = dict.fromkeys(limit.column for limit in stated_limits(facts.case.scenario.limits))
+    rows = [
+        (name, result(name, costs[name]), band(costs, name), limits_on(facts.answer, name))
+        for name in columns
+        if name in costs
+    ]
+    table = CellTable(("result", "value", "P10 – P90", "limit"), rows, "krll")
+    return [("Limits", lambda: [table])] if rows else []
+
+
+def _other_loads(facts: ServingFacts) -> Texts:
+    """The same plan under lighter and heavier load, and replicas for other rates."""
+    from costmodel.explore.search.ranges import Axis
+    from costmodel.explore.vary.sweep import Swept
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.answers.scaled_sizes import scale
+    from costmodel.report.answers.sweep import sweep
+    from costmodel.report.terminal.style.document_lines import document_lines
+
+    def loads() -> list[Line]:
+        axis = Axis(facts.loads[0].settings[0].partition("=")[0], tuple(trial.written[0] for trial in facts.loads))
+        return document_lines(sweep(Swept(workload_of(facts.case), (axis,), _OF_LOADS, tuple(facts.loads))))
+
+    sizes = facts.sizes
+    others = [("What if the load changes", loads)] if facts.loads else []
+    return [*others, *([] if sizes is None else [("Replicas for other rates", lambda: document_lines(scale(sizes)))])]
 
 
 def _token_figure(answer: ServingAnswer) -> Draw:

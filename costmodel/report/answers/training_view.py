@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
     from costmodel.explore.page.operations import Operation
     from costmodel.explore.page.plan_facts import PlanFacts
-    from costmodel.report.answers.plan_view import MemoryLedger, PlanRun, PlanTraffic
-    from costmodel.report.terminal.documents.tree import TreeDrawing
+    from costmodel.explore.page.report_facts import ReportFacts
+    from costmodel.explore.search.search import TrainingSearch
+    from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
+    from costmodel.report.answers.plan_view import PlanBeside
 
 LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", "kernels": "kernels below peak"}
 
@@ -44,6 +46,7 @@ class TrainingView:
     """A training plan with what answers about it show."""
 
     answer: ExplainedAnswer
+    asked: ResolvedScenario | None = None  # as it was asked about, where that states no plan
 
     @property
     def case(self) -> ResolvedScenario:
@@ -66,13 +69,6 @@ class TrainingView:
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
         return self.facts.nodes
-
-    @property
-    def drawing(self) -> type[TreeDrawing]:
-        """How a trace is written."""
-        from costmodel.report.terminal.documents.tree import TreeDrawing
-
-        return TreeDrawing
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
@@ -161,6 +157,54 @@ class TrainingView:
         from costmodel.report.terminal.plan.training_run import training_run
 
         return None if self.answer.evaluation.run is None else training_run(self.answer)
+
+    @functools.cached_property
+    def around(self) -> ReportFacts:
+        """What a report computes beside it."""
+        from costmodel.explore.page.report_facts import ReportFacts
+
+        return ReportFacts(self.asked or self.case, self.answer)
+
+    def beside(self, notify: Callable[[str], None]) -> PlanBeside:
+        """Its search with plans to choose among, what moves its step, and measured runs on its accelerator."""
+        from costmodel.explore.page.ranked_nodes import RankedFacts
+        from costmodel.report.answers.around_plan import around as beside_plan
+        from costmodel.report.answers.measured_runs import measured_section
+        from costmodel.report.answers.search_training import TrainingWords
+        from costmodel.report.page.plan_choices import choices_data
+
+        notify("search")
+        around, found = self.around, self.around.found
+        notify("sensitivity")
+        sensitive = around.sensitive
+        notify("measured runs")
+        evidence = [measured_section(around.measured, self.case.accelerator)]
+        if found is None:
+            return beside_plan(None, sensitive, evidence)
+        nodes = RankedFacts(found).nodes if found.best else {}
+        choices = choices_data(found, around.choices) if around.choices else None
+        return beside_plan(
+            TrainingWords(found), sensitive, evidence, _rank_words(self, found), nodes=nodes, choices=choices
+        )
+
+
+def _rank_words(view: TrainingView, found: TrainingSearch) -> str:
+    """Where the plan stands among all, and what the best would gain."""
+    from costmodel.estimate.shared.plan_batch import one_row
+    from costmodel.explore.kept_answers import brief_words
+    from costmodel.report.answers.search import ordinal
+
+    if not found.best or found.yours is None or found.your_rank is None:
+        return ""
+    best = found.best[0]
+    ratio = view.answer.costs["step_time"] / best.costs["step_time"]
+    if found.your_rank == 1 or ratio <= 1.0005:
+        return " No plan of the search is better."
+    risky = ", but its memory may not suffice" if "N023" in best.remarked else ""
+    return (
+        f" It ranks {ordinal(found.your_rank)} of {found.tally.safe:,} plans: the best is {ratio:.2f} × as fast{risky} "
+        f"({brief_words(one_row(best.structure, **best.sizes))})."
+    )
 
 
 _CAPTION = "The ideal, what is lost to kernels, then every term of the step as costmodel estimate has them"

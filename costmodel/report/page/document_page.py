@@ -55,9 +55,11 @@ def section_part(section: Section, traces: Traces) -> Part:
 def section_data(section: Section, case: LoadedScenario | None, traces: Traces) -> dict[str, Any]:
     """What the script of a page has of the rows of its table: all of them, or the commands that explain them."""
     table = table_of(section)
-    if table is None or not _has_data(table) or case is None:
+    if table is not None and table.data is not None:
+        return {_rows_of(section.key): table.data(traces)}
+    if table is None or not table.settings or case is None:
         return {}
-    return {_rows_of(section.key): table.data(traces) if table.data is not None else row_commands(case, table.settings)}
+    return {_rows_of(section.key): row_commands(case, table.settings)}
 
 
 def _has_data(table: Table) -> bool:

@@ -10,7 +10,8 @@ from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
 from costmodel.report.answers.plan_answer import result_cell, standing
-from costmodel.report.answers.plan_view import PlanRun, PlanView
+from costmodel.report.answers.plan_parts import PlanRun
+from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.answers.run import run_headlines, run_sections, run_words
 from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.content import HtmlPage, PageTable, Part
@@ -40,7 +41,7 @@ def plan_page(
     about = [*plain_words(words.titled(answer, False))]
     held, conclusion = inputs_part(case, answer.assumed), words.conclusion(answer)
     if answer.refused:
-        return HtmlPage(title(case), about, conclusion, "bad", [], [held], [*findings(view)], commands)
+        return HtmlPage(title(case), about, conclusion, "bad", [], [held, *behind], [*findings(view)], commands)
     traces = traces or traces_of(view)
     sections = [*plan_sections(view, run)]
     parts = [*(section_part(each, traces) for each in sections), *beside, results_part(view, traces), held, *behind]
@@ -63,7 +64,7 @@ def plan_sections(view: PlanView, run: PlanRun | None = None) -> Iterator[Sectio
 
 def traces_of(view: PlanView) -> Traces:
     """The traces of a valid plan."""
-    return Traces(view.nodes, view.drawing)
+    return Traces(view.nodes)
 
 
 def known_run(view: PlanView) -> PlanRun | None:

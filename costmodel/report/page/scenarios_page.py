@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +22,6 @@ from costmodel.report.page.document_page import section_part
 from costmodel.report.page.figures import Bars, FigureEntry, amounts
 from costmodel.report.page.plan_page import findings
 from costmodel.report.page.trace import PrefixedTraces, Traces, opened
-from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import CellTable, Line
@@ -31,12 +30,11 @@ from costmodel.report.workload_words import words_of
 
 def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPage:
     """Several scenarios side by side, then each with its own figures."""
-    roots, drawings = dict[str, ExplainedFigure](), dict[int, Callable[[ExplainedFigure], TreeDrawing]]()
+    roots = dict[str, ExplainedFigure]()
     for place, view in enumerate(views):
         own = {} if view.answer.refused else view.nodes
         roots |= {f"{place}.{name}": node for name, node in own.items()}
-        drawings |= {id(node): view.drawing for node in own.values()}
-    traces = Traces(roots, lambda node: drawings[id(node)](node))
+    traces = Traces(roots)
     own_traces = [PrefixedTraces(traces, f"{place}.") for place in range(len(views))]
     parts = [_side_by_side([each for each in zip(views, own_traces, strict=True) if each[0].case.kind == kind], kind)
              for kind in _kinds(views)]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,11 +10,8 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.exchange.writing.scenario_text import scenario_text
-from costmodel.report.answers.plan_answer import result_cell
-from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import Verdict
 from costmodel.report.page.content import PageTable, Part
-from costmodel.report.page.trace import Traces, opened
 from costmodel.report.terminal.style.head import price_lines, title
 
 SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
@@ -30,18 +26,6 @@ def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
     tables.append(PageTable(("document", "digest", ""), documents, "lll", "Documents"))
     price = "; ".join(line.plain for line in price_lines(subject_of(case).price))
     return Part("inputs", "Assumed, and sources", f"Price: {price}.", tables=tables)
-
-
-def bands_part(view: PlanView, lead: str, traces: Traces) -> Part:
-    """How far real runs lie from a prediction: the band of every result that has one."""
-    costs = view.answer.costs
-    names = [name for name in costs if f"{name}_low" in costs and math.isfinite(costs[f"{name}_low"])]
-    rows = [
-        (name, *(opened(result_cell(view, each), traces) for each in (f"{name}_low", name, f"{name}_high")))
-        for name in names
-    ]
-    heads = ("result", "P10", "predicted", "P90")
-    return Part("measured", "How far to trust it", lead, tables=[PageTable(heads, rows, "lrrr")])
 
 
 def scenario_part(case: LoadedScenario) -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,15 @@ from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.report.document import Cell
 from costmodel.report.terminal.documents.tree import TreeDrawing, joining
 
-Draw = Callable[[ExplainedFigure], TreeDrawing]
-
 
 class Traces:
     """Nodes after those that they are made of; nodes and texts that several share are held once."""
 
-    def __init__(self, roots: Mapping[str, ExplainedFigure], draw: Draw = TreeDrawing) -> None:
+    def __init__(self, roots: Mapping[str, ExplainedFigure]) -> None:
         self._nodes: dict[tuple[Any, ...], int] = {}
         self._places: dict[int, int] = {}
         self._texts: dict[str | tuple[str, str, str], int] = {}
-        self._roots = {name: self._add(node, draw(node)) for name, node in roots.items() if _is_known(node)}
+        self._roots = {name: self._add(node, TreeDrawing(node)) for name, node in roots.items() if _is_known(node)}
 
     def of(self, name: str) -> int | None:
         """The place of the trace of a figure, if it has one."""

@@ -36,6 +36,8 @@ class Engine:
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
     slots: float = math.inf  # requests that it holds at most
+    launch_time: float = 0.0  # that the prompts of a step add to it at least
+    poll: int = 1  # steps between two looks for requests
     chunked: bool = True  # whether a step takes a part of a prompt; else prompts wait for a step that holds all of them
 
 
@@ -169,7 +171,8 @@ class _Run:
             while self.arrived < len(arrivals) and arrivals[self.arrived] <= self.clock:
                 waiting.append(self.arrived)
                 self.arrived += 1
-            if waiting and len(ends) < slots:
+            looks = not ends or self.step % self.engine.poll == 0
+            if waiting and looks and len(ends) < slots:
                 self._mixed_step()
             elif ends:
                 self._decode_steps()
@@ -199,6 +202,8 @@ class _Run:
         """All steps alike up to the next arrival or the next end."""
         time = self.engine.base_time + self.engine.sequence_time * len(self.ends)
         steps = self.ends[0][0] - self.step
+        if self.engine.poll > 1:
+            steps = min(steps, self.engine.poll - self.step % self.engine.poll)
         if self.arrived < len(self.arrivals) and len(self.ends) < self.engine.slots:
             steps = min(steps, max(1, math.ceil((self.arrivals[self.arrived] - self.clock) / time)))
         self._advance(time, steps)
@@ -219,7 +224,8 @@ class _Run:
             carried += chunk
             if not left[request]:
                 finished.append(waiting.popleft())
-        time = engine.base_time + engine.sequence_time * running + engine.prompt_token_time * carried
+        added = max(engine.prompt_token_time * carried, engine.launch_time)
+        time = engine.base_time + engine.sequence_time * running + added
         self._advance(time, 1)
         for request in finished:
             self.first[request] = self.clock

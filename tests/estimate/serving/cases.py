@@ -13,6 +13,9 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 
 SHIPPED = "serve-llama-3.1-70b"
+UNLAUNCHED = (  # the device's part of prompts alone
+    "stack.launch.prompts.layer=0 us", "stack.launch.prompts.experts=0 us", "stack.launch.prompts.latent=0 us",
+)  # fmt: skip
 
 
 def case(*assignments: str) -> ServingCase:

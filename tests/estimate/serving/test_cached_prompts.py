@@ -10,6 +10,8 @@ from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import predict
 
+from .cases import UNLAUNCHED
+
 NAME = "serve-llama-3.1-70b"
 
 
@@ -31,8 +33,8 @@ def test_a_cached_token_costs_its_attention() -> None:
 
 
 def test_a_cached_token_costs_more_before_more_that_follow() -> None:
-    few = costs("workload.prompt=2048", "workload.shared_prefix=1536")["cost_per_mcached"]
-    many = costs("workload.prompt=3584", "workload.shared_prefix=1536")["cost_per_mcached"]
+    few = costs(*UNLAUNCHED, "workload.prompt=2048", "workload.shared_prefix=1536")["cost_per_mcached"]
+    many = costs(*UNLAUNCHED, "workload.prompt=3584", "workload.shared_prefix=1536")["cost_per_mcached"]
     assert many == pytest.approx(few * 2048 / 512, rel=0.25)
 
 

@@ -11,7 +11,7 @@ from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.ground.errors import CostModelError
-from estimate.serving.cases import inputs, one
+from estimate.serving.cases import UNLAUNCHED, inputs, one
 
 NAME = "serve-llama-3.1-70b"
 
@@ -60,6 +60,6 @@ def test_a_pipeline_of_8_multiplies_throughput_not_speed() -> None:
     assert 64 / weights == pytest.approx(1284, rel=0.02)
     load = "workload={kind: serving, prompt: 16, output: 512, concurrency: 64, precision: bf16}"
     plans = ("plan={tp: 1, pp: 8, replicas: 1}", "plan={tp: 8, replicas: 1}")
-    deep, wide = (costs(load, plan, "cluster.nodes=1", "limits={}") for plan in plans)
+    deep, wide = (costs(load, plan, "cluster.nodes=1", "limits={}", *UNLAUNCHED) for plan in plans)
     assert deep["tpot"] > 4 * wide["tpot"]
     assert deep["matmul"] == pytest.approx(weights)

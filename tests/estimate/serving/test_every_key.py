@@ -31,6 +31,9 @@ CASES = {
     "images": ["model=qwen-3-vl-32b", "plan={tp: 4}", "limits={}", "workload.images={count: 1, tokens: 90}"],
     "adapters": ["workload.adapters={count: 4, rank: 16}", "limits={}"],
     "launches": ["stack.graphs=false", "limits={}"],
+    "short": ["workload={kind: serving, prompt: 90, output: 300, rate: 2 /s}", "limits={}"],
+    "routed": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 8}", "limits={}"],
+    "looks": ["stack=sglang", "limits={}"],
     "ray": ["stack.executor=ray", "limits={}"],
     "rule": ["stack=sglang", "limits={}", *(f"stack.thumb_rule.{key}" for key in RULE)],
     "narrow": ["workload.weights=int4-g128", "limits={}"],
@@ -89,6 +92,9 @@ VALUES = {
     "images": {"workload.images.count": "2", "workload.images.tokens": "200"},
     "adapters": {"workload.adapters.count": "9", "workload.adapters.rank": "64"},
     "launches": {"stack.launch.operation": "90 us", "stack.launch.operations": "90"},
+    "short": {"stack.launch.prompts.layer": "9 ms", "stack.mixed": "false", "stack.poll": "30"},
+    "routed": {"stack.launch.prompts.experts": "9 ms", "stack.launch.prompts.latent": "9 ms"},
+    "looks": {"stack.host.look": "9 ms"},
     "ray": {"stack.executors.ray": "9 ms"},
     "rule": {
         **{f"stack.thumb_rule.{key}": to for key, to in {

@@ -8,7 +8,7 @@ from equations.serving.engine_simulation import Engine, serve_after_loads
 
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.ground.errors import CostModelError
-from estimate.serving.cases import costs, inputs, one, predicted
+from estimate.serving.cases import UNLAUNCHED, costs, inputs, one, predicted
 
 CHAT = ("workload.turns=4", "workload.prompt=500", "assume.routing=cache-aware", "limits={}")
 LATE = (*CHAT, "workload.think_time=600 s")  # the device keeps a conversation for 5 minutes
@@ -33,7 +33,7 @@ def test_a_turn_finds_its_conversation_on_the_device_then_on_the_host_then_nowhe
 
 def test_the_load_of_a_turn_is_its_bytes_over_the_link() -> None:
     """1,504 tokens of 40,960 B over 55.1 GB/s: 1.12 ms; of a quarter of requests nothing, and the wait is short."""
-    late, never = costs(*LATE, HOST), costs(*LATE)
+    late, never = costs(*LATE, HOST, *UNLAUNCHED), costs(*LATE, *UNLAUNCHED)
     assert late["host_load_exposed"] == pytest.approx(1504 * 40_960 / 55.1e9, rel=0.01)
     assert late["host_link_utilisation"] == pytest.approx(4 * 1504 * 40_960 / 55.1e9)
     assert late["ttft"] + 0.03 < never["ttft"]

@@ -100,7 +100,7 @@ def test_without_limits_it_never_pays(prefill: int, decode: int) -> None:
 
 
 def test_it_pays_where_a_gap_or_a_time_per_token_binds() -> None:
-    for limit in ("worst_gap: {at_most: 40 ms}", "tpot: {at_most: 13 ms}"):
+    for limit in ("worst_gap: {at_most: 60 ms}", "tpot: {at_most: 13 ms}"):
         found = costs("cluster.nodes=8", apart(2, 1), f"limits={{{limit}, ttft_p99: {{at_most: 2 s}}}}")
         assert 1.2 < found["disaggregation_gain"] < 5
         lopsided = costs("cluster.nodes=8", apart(6, 1), f"limits={{{limit}, ttft_p99: {{at_most: 2 s}}}}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.estimate.serving.launches import eager_launches
+from costmodel.estimate.serving.launches import launches_of
 from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.step_table import step_table
@@ -44,7 +44,7 @@ def test_an_8b_waits_for_its_launches_where_the_device_has_less_to_do() -> None:
 
 def test_launches_of_16_layers_at_6_us_take_1_34_ms() -> None:
     found = inputs("model=llama-3.2-1b", EAGER, "stack.launch.operation=6 us")
-    assert eager_launches(found, PlanColumns(*(np.ones(1) for _ in range(6)))) == pytest.approx(1.344e-3)
+    assert launches_of(found, PlanColumns(*(np.ones(1) for _ in range(6)))).decode == pytest.approx(1.344e-3)
     free = on_one("llama-3.2-1b", EAGER, "stack.launch.operation=0 us")
     assert free["tpot"] == on_one("llama-3.2-1b")["tpot"]
 
@@ -58,6 +58,6 @@ def test_eager_steps_are_never_faster_and_the_table_gives_them(layout: PlanColum
             (exact.decode(decodes), before.decode(decodes)),
             (exact.mixed(decodes, carried), before.mixed(decodes, carried)),
         )
-        assert all(one(slow) > one(fast) for slow, fast in pairs)
+        assert all(one(slow) >= one(fast) for slow, fast in pairs)
         assert one(table.decode(decodes)) == pytest.approx(one(pairs[0][0]), rel=2e-3)
         assert one(table.mixed(decodes, carried)) == pytest.approx(one(pairs[1][0]), rel=2e-3)

@@ -18,7 +18,7 @@ from costmodel.estimate.serving.steady_state import replica_rate
 from costmodel.estimate.serving.step_table import step_table
 from costmodel.ground.errors import CostModelError
 
-from .cases import SHIPPED, costs, inputs, one, predicted
+from .cases import SHIPPED, UNLAUNCHED, costs, inputs, one, predicted
 from .linear_engine import state_of
 
 
@@ -73,7 +73,7 @@ def test_a_closed_loop_is_an_open_one_but_for_its_own_prompt(prompt: int, budget
 
     def under(load: str) -> ServingAnswer:
         workload = f"workload={{kind: serving, prompt: {prompt}, output: 512, precision: bf16, {load}}}"
-        return predicted(workload, f"stack.budget={budget}", "plan.replicas=1", "limits={}")
+        return predicted(workload, f"stack.budget={budget}", "plan.replicas=1", "limits={}", *UNLAUNCHED)
 
     for users in (1, 4, 16):
         closed = under(f"concurrency: {users}")

@@ -11,7 +11,7 @@ from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.step_batch import Batch, step_budget
 from costmodel.estimate.serving.step_table import step_table
 
-from .cases import costs, inputs, one
+from .cases import UNLAUNCHED, costs, inputs, one
 
 V3 = ("model=deepseek-v3", "cluster.node=dgx-h200", "cluster.nodes=1", "workload.precision=fp8-block")
 ONE_USER = (*V3, "workload={kind: serving, prompt: 2048, output: 512, concurrency: 1, precision: fp8-block}")
@@ -26,7 +26,9 @@ def layout(groups: float, budget: float = 8192.0) -> PlanColumns:
 
 @pytest.mark.parametrize("prompt", [2048, 16384])
 def test_a_prompt_alone_takes_longer_on_one_group_than_cut_over_all_ranks(prompt: int) -> None:
-    whole, apart = (costs(*ONE_USER, f"workload.prompt={prompt}", plan) for plan in ("plan={tp: 8}", APART))
+    whole, apart = (
+        costs(*ONE_USER, *UNLAUNCHED, f"workload.prompt={prompt}", plan) for plan in ("plan={tp: 8}", APART)
+    )
     assert apart["ttft"] > 1.5 * whole["ttft"]
     assert apart["tpot"] > whole["tpot"]
 

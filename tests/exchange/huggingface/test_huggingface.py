@@ -12,7 +12,7 @@ from each import each
 from verify.make import reference
 
 from costmodel.documents.reader.library import read as shipped
-from costmodel.documents.schemas.serving.serving_workload import STORED, STORED_EXPERTS
+from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS
 from costmodel.estimate.model.shards import model_active_parameters, vision_parameters
 from costmodel.exchange.imported import Imported
 from costmodel.ground.errors import CostModelError

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from each import each
@@ -30,10 +29,10 @@ from costmodel.explore.explain.explain import (
     quantities,
     traced_evaluation,
 )
-from costmodel.ground.errors import CostModelError
 from costmodel.ground.units import gib, show, show_time
-from costmodel.report.terminal.documents import tree
-from costmodel.report.terminal.style.formatting import TIME_TERMS
+from costmodel.report.answers.explain import figure_rows
+from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 
 SCENARIOS: dict[str, tuple[str, ...]] = {
     "llama-3-70b-512": ("run={}",),
@@ -80,8 +79,7 @@ def every_figure(name: str) -> dict[str, ExplainedFigure]:
 
 def drawn(root: ExplainedFigure, depth: int) -> list[str]:
     """The lines of a tree, below the head."""
-    lines = [line.plain for line in tree.tree(load("llama-3-70b-512"), root, depth)]
-    return lines[lines.index("") + 1 :]
+    return [line.plain for line in TreeDrawing(root).lines(depth, result(root.name, root.value, root.unit, 4))]
 
 
 def nodes(*roots: ExplainedFigure) -> Iterator[ExplainedFigure]:
@@ -362,27 +360,17 @@ def test_each_group_of_branches_ends_once() -> None:
     ]
 
 
-def test_json_is_the_same_tree() -> None:
-    root, written_before = explained("llama-3-70b-512", "optimizer"), set()
+def test_json_is_the_same_tree_with_each_figure_once() -> None:
+    root = explained("llama-3-70b-512", "optimizer")
+    rows, (place,) = figure_rows([root])
+    assert len(rows) == len([*nodes(root)])
 
-    def check(node: ExplainedFigure, written: dict[str, Any]) -> None:
-        assert written["value"] == node.value
-        assert written["unit"] == node.unit
-        if written.get("shown"):
-            assert id(node) in written_before
-            return
-        written_before.add(id(node))
-        for inner, below in zip(node.beneath, written.get("inputs", []), strict=True):
+    def check(node: ExplainedFigure, place: int) -> None:
+        assert (rows[place]["name"], rows[place]["value"], rows[place]["unit"]) == (node.name, node.value, node.unit)
+        for inner, below in zip(node.beneath, rows[place]["inputs"], strict=True):
             check(inner, below)
 
-    check(root, tree.as_json(root))
-
-
-def test_an_unknown_quantity_is_answered_with_the_nearest() -> None:
-    with pytest.raises(CostModelError) as caught:
-        explain(asked("llama-3-70b-512"), own_plan(asked("llama-3-70b-512")), "step_tme")
-    assert caught.value.faults[0].code == "C003"
-    assert "step_time" in caught.value.faults[0].hint
+    check(root, place)
 
 
 def test_the_parts_of_the_busiest_rank_are_named() -> None:

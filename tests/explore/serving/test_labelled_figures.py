@@ -11,8 +11,9 @@ import pytest
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.explore.labelled_figures import LabelledFigures, labelled
 from costmodel.explore.serving.explain_serving import explain_all, traced_evaluation
-from costmodel.explore.serving.labelled_figures import labelled
+from costmodel.explore.workloads import workload_of
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.serving.serving_formatting import result
 
@@ -48,6 +49,10 @@ def _answer(setting: str) -> ServingAnswer:
     return predict(serving(load_any(SERVED, settings)))
 
 
+def _labelled(answer: ServingAnswer, label: str) -> LabelledFigures:
+    return labelled(workload_of(answer.inputs.case), answer, label)
+
+
 @pytest.mark.parametrize("setting", ASKED)
 def test_every_printed_label_is_explained_in_the_scenario(setting: str, run: Any) -> None:
     labels = {each for command in ASKED[setting] for each in labels_of(run, f"{command.format(SERVED)} {setting}")}
@@ -55,7 +60,7 @@ def test_every_printed_label_is_explained_in_the_scenario(setting: str, run: Any
     answer, unexplained = _answer(setting), set()
     for label in labels | {label.upper() for label in labels}:
         try:
-            meant = labelled(answer, label)
+            meant = _labelled(answer, label)
             assert meant.figures or (meant.page and (meant.page.text.strip() or meant.page.formulas))
         except (CostModelError, AssertionError):
             unexplained.add(label)
@@ -75,7 +80,7 @@ def test_a_printed_figure_is_the_one_that_its_label_explains(setting: str, run: 
     traced = explain_all(answer.inputs, traced_evaluation(answer.inputs))
     missed = {}
     for label, value in pairs:
-        shown = [result(name, traced[name].value, 4) for name in labelled(answer, label).figures if name in traced]
+        shown = [result(name, traced[name].value, 4) for name in _labelled(answer, label).figures if name in traced]
         known = [number for words in shown for number in _numbers(words)[:1]]
         if not any(abs(stated - number) <= 0.006 * stated for stated in _numbers(value)[:1] for number in known):
             missed[label] = (value, shown)

@@ -20,8 +20,8 @@ from costmodel.explore.page.report_facts import runs_on
 from costmodel.explore.vary.knob import Knob
 from costmodel.explore.vary.sensitivity import Sensitivity
 from costmodel.ground.units import show_time
+from costmodel.report.answers.measured_runs import measured_section
 from costmodel.report.page.content import HtmlPage
-from costmodel.report.page.evidence_part import measured_part
 from costmodel.report.page.render import page_html
 from costmodel.report.page.scale import Scale, ticks
 from costmodel.report.terminal.serving.serving_formatting import result
@@ -192,7 +192,7 @@ def test_a_command_explains_a_figure_of_another_plan(
     """The command that the page gives prints the number that stands there."""
     held = Reader(pages[name]).packed[rows]
     words = shlex.split(f"explain {held['scenario']} {figure} {held['settings'][place]} --json --depth 1")
-    value = json.loads(run(*words).out)["value"]
+    value = json.loads(run(*words).out)["figures"][0]["value"]
     assert value == pytest.approx(_cell(pages[name], rows, figure, place), rel=2e-3)
     if "columns" in held:
         (known,) = (each["values"][place] for each in held["columns"] if each.get("figure") == figure)
@@ -207,7 +207,7 @@ def test_a_figure_of_a_side_opens_its_command(name: str, figure: str, run: Any, 
     assert len(found) == (1 if name == "check" else 2)
     for text, line in found:
         command = shlex.split(line.removesuffix(" prints how it was made"))
-        value = json.loads(run(*command[1:], "--json", "--depth", "1").out)["value"]
+        value = json.loads(run(*command[1:], "--json", "--depth", "1").out)["figures"][0]["value"]
         shown = (
             show_time(value) if figure == "step_time" else result(figure, value) if figure == "tpot" else percent(value)
         )
@@ -221,8 +221,8 @@ def test_a_change_opens_the_figure_turned_and_its_command(run: Any) -> None:
     turned = next(node for node in nodes if node[0].startswith("ttft with cluster.accelerator.peak.bf16"))
     change = next(node for node in nodes if node[4] and nodes[node[4][0]] == turned)
     assert texts[change[2]] == ["= ", " / ", " − 1"]
-    value = json.loads(run(*shlex.split(texts[turned[2]])[1:], "--json").out)["value"]
-    own = json.loads(run("explain", SERVES, "ttft", "--json").out)["value"]
+    value = json.loads(run(*shlex.split(texts[turned[2]])[1:], "--json").out)["figures"][0]["value"]
+    own = json.loads(run("explain", SERVES, "ttft", "--json").out)["figures"][0]["value"]
     assert result("ttft", value) == turned[1]
     assert float(change[1].removesuffix(" %").replace("−", "-")) == pytest.approx((value / own - 1) * 100, abs=0.06)
     assert "hardware/accelerators/h100-sxm.yaml" in texts[nodes[turned[4][0]][3]]
@@ -261,7 +261,7 @@ def test_the_plans_of_a_search_are_those_of_the_json(run: Any, pages: dict[str, 
 
 def test_traces_open_equation_inputs_and_source(run: Any, pages: dict[str, str]) -> None:
     trace = Reader(pages["estimate"]).packed["trace"]
-    tree = json.loads(run("explain", "llama-3-70b-512", "optimizer", "--json").out)
+    tree = json.loads(run("explain", "llama-3-70b-512", "optimizer", "--json").out)["figures"][0]
     node = next(node for node in trace["nodes"] if node[0].startswith("optimizer") and node[4])
     how = trace["texts"][node[2]]
     assert tree["equation"] in how
@@ -365,7 +365,7 @@ def test_letters_that_turn_or_hide_text_are_replaced() -> None:
 def test_the_runs_on_an_accelerator_are_those_that_list_shows(name: str) -> None:
     """One number of runs and one median: on the page of a plan, in `list accelerators` and in docs/accuracy."""
     accelerator, figures = read("accelerator", name), runs_on(name)
-    stated, part = accelerator.held_against, measured_part(figures, accelerator)
+    stated, part = accelerator.held_against, measured_section(figures, accelerator)
     errors = [abs(figure.error) for figure in figures if figure.error is not None]
     assert not errors or (len(errors), statistics.median(errors)) == (
         stated.runs,

@@ -76,7 +76,16 @@ class EngineHost(Sourced):
     """What a step takes beside the device's own operations."""
 
     step: Seconds = Field(description="Each step: scheduling, sampling, launching what is in no graph")
+    look: Seconds = Field(default=0.0, description="Each look for new requests, of which poll states how often")
     sequence: Seconds = Field(default=0.0, description="For each sequence of it")
+
+
+class EnginePromptLaunch(Sourced):
+    """Host time of a step with prompts, for whose number of rows no graph is captured."""
+
+    layer: Seconds = Field(description="Host time to launch the kernels of a layer")
+    experts: Seconds = Field(description="The same of what a layer with experts has beyond these")
+    latent: Seconds = Field(default=0.0, description="The same of latent attention")
 
 
 class EngineLaunch(Sourced):
@@ -84,6 +93,9 @@ class EngineLaunch(Sourced):
 
     operation: Seconds = Field(description="Host time to launch one kernel")
     operations: Positive = Field(description="Kernels of a layer")
+    prompts: EnginePromptLaunch | None = Field(
+        default=None, description="Steps with prompts; left out, the host keeps ahead of the device in these"
+    )
 
 
 class EngineExecutors(Sourced):
@@ -208,6 +220,12 @@ class Engine(Document):
         description="Whether a prompt may be computed in parts, over several steps; otherwise a step takes whole "
         "prompts only, and one that does not fit beside the sequences of a step waits, with all behind it",
     )
+    mixed: bool = Field(
+        default=True,
+        description="Whether sequences that decode share the steps of prompts; otherwise they stop while prompts have "
+        "steps of their own",
+    )
+    poll: Count = Field(default=1.0, description="Steps of decoding between two looks for new requests")
     prompt_wait: Count | None = Field(
         default=None,
         description="Steps that prompts wait at most until every attention group has one; left out, they do not wait",
@@ -269,9 +287,10 @@ class Engine(Document):
 
     @property
     def step_host(self) -> float:
-        """Host time of each step, with what the executor adds."""
+        """Host time of each step, with its looks for requests and what the executor adds."""
         added = self.executors.ray if self.executor == "ray" and self.executors is not None else None
-        return self.host.step if added is None else self.host.step + added
+        own = self.host.step + self.host.look / self.poll if self.host.look else self.host.step
+        return own if added is None else own + added
 
     def picked(self, memory: float, family: str) -> EngineDefaults:
         """What it picks on a device; the last of its list where none fits."""

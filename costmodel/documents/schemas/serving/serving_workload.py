@@ -20,11 +20,6 @@ Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean
 
 LOADS = ("rate", "concurrency", "users", "requests")
-# Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.
-_BLOCKS = ("deepseek-v3", "deepseek-v3.2", "deepseek-v4-flash", "deepseek-v4-pro", "kimi-k2", "minimax-m2")
-_NARROW_EXPERTS = ("deepseek-v4-flash", "deepseek-v4-pro", "gpt-oss-120b", "gpt-oss-20b")
-STORED: dict[str, WeightType] = dict.fromkeys(_BLOCKS, "fp8-block")
-STORED_EXPERTS: dict[str, WeightType] = dict.fromkeys(_NARROW_EXPERTS, "mxfp4")
 
 
 class Lengths(Document):

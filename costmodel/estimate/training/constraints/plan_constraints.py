@@ -130,7 +130,8 @@ def _not_whole(kind: Layers, block: Block) -> Mask:
 
 def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
     """Rows with a cp_type that the stack does not support."""
-    return (block.cp > 1) & (block.structure.cp_type not in inputs.stack.context_parallel)
+    stack = inputs.stack
+    return (block.cp > 1) & (not stack.has("cp") or block.structure.cp_type not in stack.context_parallel)
 
 
 def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:

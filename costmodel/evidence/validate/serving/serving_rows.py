@@ -25,9 +25,12 @@ RULES = {
     "cache_type": "fp8 of checkpoints in 8 or 4 bits on Blackwell, as recipes have it there; else bf16",
     "traffic": "burst: benchmarks start all their requests at once",
     "prompt_wait": "60 steps with attention DP on TensorRT-LLM, as recipes have it there (enable_balance)",
+    "poll": "30 steps of SGLang on Blackwell in rows of InferenceX, 10 under 16 users, as its scripts have it",
     "length_share": "1, lengths are those stated",
 }
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
+
+_POLL, _POLL_OF_FEW, _MANY = 30.0, 10.0, 16.0  # steps: scheduler-recv-interval of InferenceX on Blackwell
 
 
 @record
@@ -78,7 +81,8 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
         "plan": {},
     }
     learned = model.positions == "learned"
-    return ServingRow(row, scenario, layout, users, learned, filled, _launched(engine, layout[3], filled))
+    launched = _launched(row, engine, (family, layout[3], users), filled)
+    return ServingRow(row, scenario, layout, users, learned, filled, launched)
 
 
 def readable(row: CsvRow) -> None:
@@ -135,12 +139,17 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
     return filled.setdefault("engine", engine if held is None else held.stack)
 
 
-def _launched(engine: str, groups: float, filled: dict[str, str]) -> dict[str, float]:
-    """What benchmarks set of an engine: recipes of TensorRT-LLM let prompts wait for those of other groups."""
-    if not engine.startswith("trt-llm") or groups == 1:
-        return {}
-    filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
-    return {"prompt_wait": _PROMPT_WAIT}
+def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: dict[str, str]) -> dict[str, float]:
+    """What benchmarks set of an engine, by the family of the part, groups of attention, and users."""
+    family, groups, users = load
+    if engine.startswith("trt-llm") and groups > 1:
+        filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
+        return {"prompt_wait": _PROMPT_WAIT}
+    if engine == "sglang" and family.startswith("blackwell") and groups == 1 and "InferenceX" in row.text("source"):
+        poll = _POLL if users >= _MANY else _POLL_OF_FEW
+        filled["poll"] = f"{poll:g} steps"
+        return {"poll": poll}
+    return {}
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:

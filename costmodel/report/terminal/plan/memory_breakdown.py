@@ -22,7 +22,7 @@ from costmodel.estimate.training.training_inputs import ELEMENT_BYTES
 from costmodel.explore.structure_words import choice_words, tuning_notes
 from costmodel.ground.units import counted, gib, percent, show_memory
 from costmodel.report.answers.memory import room_words
-from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger
+from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Value
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND

@@ -12,7 +12,7 @@ from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.ground.units import gib, percent, show, show_time, significant
-from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import traced
 from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words

@@ -14,7 +14,7 @@ from costmodel.estimate.run.whole_run import COVERED, RunFigures, shares, spares
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.failed_node import replicas_lost, whole_replicas
 from costmodel.ground.units import counted, percent, show, show_time, significant
-from costmodel.report.answers.plan_view import PlanRun, RunChange, RunFigure
+from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import between, result
 from costmodel.report.terminal.style.head import price_lines

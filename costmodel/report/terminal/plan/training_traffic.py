@@ -10,7 +10,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import sent_transfers
 from costmodel.ground.counts import number_of
 from costmodel.ground.plan_sizes import EXCHANGING
-from costmodel.report.answers.plan_view import GroupWait, PlanTraffic, SentMessage
+from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
 from costmodel.report.terminal.plan.effect_lines import blank
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import DIM, styled

@@ -10,7 +10,7 @@ from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, percent, rounded_dollars, rounded_percent, show_time, significant
-from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between

@@ -10,7 +10,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.results import number
 from costmodel.ground.units import counted, percent, show, show_time
-from costmodel.report.answers.plan_view import PlanRun, RunFigure
+from costmodel.report.answers.plan_parts import PlanRun, RunFigure
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.rl.rl_formatting import result
 from costmodel.report.terminal.style.formatting import ENDS, between

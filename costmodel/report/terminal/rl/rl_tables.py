@@ -12,7 +12,7 @@ from costmodel.estimate.shared.results import number
 from costmodel.explore.communication import is_sent
 from costmodel.ground.units import show, show_time
 from costmodel.report.answers.memory import room_words
-from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger, PlanTraffic, SentMessage
+from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Section, Table, traced
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled

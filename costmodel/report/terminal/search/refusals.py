@@ -283,7 +283,8 @@ def _replicas(inputs: TrainingInputs, block: Block) -> str:
 
 
 def _no_context(inputs: TrainingInputs, block: Block) -> str:
-    offered, cp = inputs.stack.context_parallel, counted(_size(block, "cp"))
+    offered = inputs.stack.context_parallel if inputs.stack.has("cp") else []
+    cp = counted(_size(block, "cp"))
     has = f"{listed(offered)} alone" if offered else f"no context parallelism{_elsewhere(inputs, 'cp')}"
     return f"cp {cp} by {block.structure.cp_type}, and {inputs.stack.name} has {has}"
 

@@ -8,7 +8,7 @@ from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.explore.kept_answers import one
 from costmodel.ground.units import show, show_time, significant
-from costmodel.report.answers.plan_view import GroupWait, PlanTraffic, SentMessage
+from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import styled
 

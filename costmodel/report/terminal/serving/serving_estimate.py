@@ -19,7 +19,7 @@ from costmodel.estimate.serving.service_limits import service_limits
 from costmodel.explore.kept_answers import layout_words, one
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import gib, percent, rounded_dollars, show, show_time, significant
-from costmodel.report.answers.plan_view import TimePart
+from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.serving.fleet_words import unpaid_words
 from costmodel.report.terminal.serving.serving_formatting import (

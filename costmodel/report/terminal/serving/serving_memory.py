@@ -15,7 +15,7 @@ from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
 from costmodel.ground.units import gib, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
-from costmodel.report.answers.plan_view import LedgerLine, LedgerSum, MemoryLedger
+from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.memory_breakdown import cache_rows
 from costmodel.report.terminal.style.formatting import listed

@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from costmodel.documents.schemas.results import TRAINING_COLUMNS
+from costmodel.documents.schemas.results import COLUMNS, TRAINING_COLUMNS, column_of
 from costmodel.ground.parsing import parse
 from costmodel.ground.units import percent, show, show_memory, significant
 
@@ -44,8 +44,8 @@ def signed(value: float) -> str:
 
 def is_held(name: str) -> bool:
     """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
-    if name in TRAINING_COLUMNS:
-        return name.startswith(("memory_", "host_")) and TRAINING_COLUMNS[name].unit in ("B", "1")
+    if any(name in columns for columns in COLUMNS.values()):
+        return name.startswith(("memory_", "host_", "cache_", "kv_")) and column_of(name).unit in ("B", "1")
     return not name.endswith("volume")
 
 

@@ -1,4 +1,4 @@
-"""What the labels of answers about a serving plan mean there: figures to trace, values of keys, or a page.
+"""What the labels of answers about a plan mean there: figures to trace, values of keys, or a page.
 
 `explain SCENARIO LABEL` takes every label as it is printed. One that answers use for several figures has all of them.
 """
@@ -6,18 +6,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from costmodel.documents.keys.overrides import full
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.evaluate.limit_checks import TOO_LARGE
 from costmodel.explore.compare.input_paths import leaves
-from costmodel.explore.explain.pages import Page, page
 from costmodel.explore.labels import meaning_of
-from costmodel.explore.serving.explain_serving import quantities
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
-# By labels in small letters. One that is the name of a result, or has the page of one, need not be here.
-_FIGURES: dict[str, tuple[str, ...]] = {
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.explore.explain.explain import ExplainedFigure
+    from costmodel.explore.explain.pages import Page
+    from costmodel.explore.workload import PlanAnswer, Workload
+
+# Of services, by labels in small letters. One that is the name of a result, or has the page of one, need not be here.
+OF_SERVICES: dict[str, tuple[str, ...]] = {
     "p99": ("ttft_p99", "tpot_p99"),
     "p90": ("tpot_high",),
     "tpot p90": ("tpot_high",),
@@ -67,34 +73,56 @@ class LabelledFigures:
     values: tuple[tuple[str, str, str], ...] = ()
 
 
-def labelled(answer: ServingAnswer, label: str) -> LabelledFigures:
+def labelled(asked: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
     """What a label means in an answer; a fault for words that nothing explains."""
-    figures = figures_of(label)
-    known = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
+    figures = figures_of(label, asked.quantities, asked.labels)
     if figures:
-        return LabelledFigures(label, known or figures[:1])
+        with_value = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
+        return LabelledFigures(label, with_value or figures[:1])
+    from costmodel.explore.explain.pages import page
+
     path = label.casefold() if "." in label else label  # keys are written in small letters
-    return LabelledFigures(label, (), page(path), tuple(_values(answer, path.casefold())))
+    return LabelledFigures(label, (), page(path), tuple(_values(asked.case, answer, path.casefold())))
 
 
-def figures_of(label: str) -> tuple[str, ...]:
-    """The figures that a label names.
+def has_none(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
+    """Whether a plan has none of these figures, because it does not fit."""
+    return not TOO_LARGE.isdisjoint(answer.broken) and all(_is_unknown(asked, answer, name) for name in names)
 
-    >>> figures_of("In flight"), figures_of("first token"), figures_of("link")
-    (('concurrency',), ('ttft',), ())
+
+def explained(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
+    """The trees of figures of a plan; a fault where one is not known and stating a key would mend that."""
+    for name in names:
+        wanted = asked.missing(name) if _is_unknown(asked, answer, name) else ""
+        if wanted:
+            raise fail("C004", f"{name} is not known", Place(asked.case.file), wanted)
+    return [asked.explain(answer, name) for name in names]
+
+
+def _is_unknown(asked: Workload, answer: PlanAnswer, name: str) -> bool:
+    """Whether a figure is a result without a value."""
+    return name in asked.columns and math.isnan(answer.costs.get(name, math.nan))
+
+
+def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The figures that a label names, of those that can be traced; named: some by labels that are not their names.
+
+    >>> known = ("concurrency", "ttft")
+    >>> [figures_of(each, known, OF_SERVICES) for each in ("In flight", "first token", "link")]
+    [('concurrency',), ('ttft',), ()]
     """
-    plain, known = label.casefold().strip(), quantities()
+    plain = label.casefold().strip()
     if plain in known:
         return (plain,)
-    if plain in _FIGURES:
-        return _FIGURES[plain]
+    if plain in named:
+        return named[plain]
     see = (meaning_of(plain) or ("", ""))[1]
     return next(((name,) for name in (plain.replace(" ", "_"), see) if name in known), ())
 
 
-def _values(answer: ServingAnswer, label: str) -> Iterator[tuple[str, str, str]]:
+def _values(case: LoadedScenario, answer: PlanAnswer, label: str) -> Iterator[tuple[str, str, str]]:
     """The key that has a label as its path or, in the plan, as its name; with its value and where that is from."""
-    written = leaves(answer.inputs.case)
+    written = leaves(case)
     fitted = [path for path in written if path.endswith(f".efficiency.{label.removeprefix(_OF_FITS)}")]
     for path in (full(label), f"plan.{label}", *(fitted if label.startswith(_OF_FITS) else ())):
         found = written.get(path)

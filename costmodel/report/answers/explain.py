@@ -1,0 +1,117 @@
+"""How figures of a plan were computed: each as a tree of equations, inputs and sources, in every form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from costmodel.documents.schemas.results import is_money
+from costmodel.estimate.evaluate.limit_checks import ENDLESS, TOO_LARGE
+from costmodel.explore.explain.explain import ExplainedFigure
+from costmodel.explore.workloads import workload_of
+from costmodel.report.answers.plan_answer import standing
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.documents.tree import TreeDrawing
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import BAD, styled
+from costmodel.report.workload_words import plan_fields, plan_head, words_of
+
+
+def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], depth: int) -> AnswerDocument:
+    """Each figure that a label names: its meaning, its equation, and its inputs down to a depth."""
+    case, answer = view.case, view.answer
+    about = plan_head(workload_of(case), answer, priced=any(is_money(node.name) for node in nodes))
+    trees = [Section(node.name, node.name, ahead=_tree(view, label, node, depth), face="terminal") for node in nodes]
+    rows: list[list[Cell]] = [
+        [node.name, traced(_result(view, node), node.value, node.name), _meant(view, node.name, node)] for node in nodes
+    ]
+    lead = "A figure opens its equation, its inputs and their sources."
+    table = Table([Column("result", "k"), Column("value"), Column("meaning", "l")], rows)
+    on_page = Section("figures", "How it was computed", lead, table=table, face="page")
+    conclusion = f"{'; '.join(f'{node.name} is {_result(view, node)}' for node in nodes)}."
+    return AnswerDocument(
+        case,
+        title(case),
+        about,
+        conclusion,
+        standing(case, answer),
+        [on_page, *trees],
+        nodes=lambda: {node.name: node for node in nodes},
+        problems=_against(view),
+    )
+
+
+def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int) -> list[Line]:
+    """A figure, and what it was made of down to a depth."""
+    return [*TreeDrawing(node).lines(depth, _result(view, node), _meant(view, label, node))]
+
+
+def _against(view: PlanView) -> list[Line]:
+    """Why a plan does not run, or never ends."""
+    words, reasons = words_of(view.case.kind), workload_of(view.case).reasons
+    codes = (code for code in view.answer.broken if code in TOO_LARGE or code == ENDLESS)
+    return [styled(f"  ✗ {code} {reasons[code].title}: {words.reason(view.answer, code)}", BAD) for code in codes]
+
+
+def _result(view: PlanView, node: ExplainedFigure) -> str:
+    """A figure as other answers have it."""
+    if node.name in view.columns:
+        return words_of(view.case.kind).result_to(node.name, node.value, 4)
+    return TreeDrawing(node).value(node)
+
+
+def _meant(view: PlanView, label: str, node: ExplainedFigure) -> str:
+    """What a figure is, in words, behind the label by which it was asked for."""
+    meaning = workload_of(view.case).quantities.get(node.name, "")
+    asked = "" if label.casefold().replace(" ", "_") == node.name else f"{label}: "
+    return f"{asked}{meaning}{'; this plan has none' if math.isnan(node.value) else ''}" if meaning else ""
+
+
+def explanation_json(view: PlanView, label: str, nodes: Sequence[ExplainedFigure]) -> dict[str, Any]:
+    """The same as plain values; asked: the places of the figures that the label names."""
+    rows, asked = figure_rows(nodes)
+    held = workload_of(view.case)
+    figures = [{**row, "meaning": held.quantities.get(row["quantity"] or row["name"])} for row in rows]
+    stated = {"label": label, "asked": asked, "figures": figures}
+    return {**head("costmodel/explanation/v2"), **plan_fields(held, view.answer), **stated}
+
+
+def figure_rows(roots: Sequence[ExplainedFigure]) -> tuple[list[dict[str, Any]], list[int]]:
+    """Each figure of trees once, with the places of those that it was made of; and the places of the roots."""
+    rows, places = list[dict[str, Any]](), dict[int, int]()
+
+    def place(node: ExplainedFigure) -> int:
+        if id(node) not in places:
+            places[id(node)] = len(rows)
+            rows.append(row := _row(node))
+            row["inputs"] = [place(inner) for inner in node.beneath]
+        return places[id(node)]
+
+    return rows, [place(root) for root in roots]
+
+
+def _row(node: ExplainedFigure) -> dict[str, Any]:
+    """A figure alone: its value, its equation or operation, and where it is written."""
+    contract = None if node.equation is None else node.equation.contract
+    written = node.written
+    source = contract.source if contract is not None else written.source if written is not None else None
+    return {
+        "name": node.name,
+        "value": known(node.value),
+        "unit": node.unit,
+        "quantity": node.quantity or None,
+        "labels": list(node.labels),
+        "equation": None if node.equation is None else node.equation.name,
+        "formula": None if contract is None else contract.formula,
+        "choices": [f"{name}={value}" for name, value in node.choices.items()],
+        "operation": node.operation or None,
+        "source": source or None,
+        "place": None if written is None else str(written.place),
+        "title": None if written is None else written.title or None,
+        "check": None if written is None else written.check,
+    }

@@ -1,0 +1,198 @@
+"""What answers about one plan are made of: parts of its time, its memory by line, what it sends, and its run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from costmodel.equations.network.collectives import bus_bandwidth
+from costmodel.estimate.shared.results import number
+from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.estimate.machine.process_groups import Transfer
+    from costmodel.report.document import Cell, Section
+    from costmodel.report.terminal.style.layout import Line
+
+
+@record
+class TimePart:
+    """A part: its words, how long it is beside the others, its time and its share of the whole as people read them."""
+
+    words: str
+    value: float
+    time: Cell
+    share: Cell
+    band: str = ""
+
+
+@record
+class LedgerLine:
+    """A line of a ledger: its name, the bytes of each holder, what they are, and the colour that they are drawn in."""
+
+    name: str
+    held: Sequence[float]
+    note: str = ""
+    role: str = "buffers"
+    words: str = ""  # where they are not its name
+
+
+@record
+class LedgerSum:
+    """The sum of the first lines of a ledger; total: the result that it is of the fullest holder, if it is one."""
+
+    name: str
+    lines: int
+    note: str = ""
+    total: str = ""
+
+
+@record
+class MemoryLedger:
+    """What each holder has, of what it may use.
+
+    where: what the holders are. holders: names of stages or phases. room: whether it suffices, in a line. beneath:
+    further lines; further: those that are shown on demand. plain: further plain values
+    """
+
+    where: str
+    holders: Sequence[str]
+    lines: Sequence[LedgerLine]
+    sums: Sequence[LedgerSum]
+    usable: float
+    limit: str
+    room: Line
+    beneath: Sequence[Line] = ()
+    further: Sequence[Line] = ()
+    plain: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert all(len(line.held) == len(self.holders) for line in self.lines)
+
+    def of(self, holder: int, lines: int | None = None) -> float:
+        """What the first lines of a holder come to, or all of them."""
+        return sum(line.held[holder] for line in self.lines[:lines])
+
+    @property
+    def fullest(self) -> int:
+        """The holder that has most."""
+        return max(range(len(self.holders)), key=self.of)
+
+    def trace(self, holder: int, name: str) -> str:
+        """What the trace of a line of a holder is called."""
+        return f"{self.holders[holder]}.{name}_bytes" if len(self.holders) > 1 else f"{name}_bytes"
+
+
+@record
+class SentMessage:
+    """A collective: when it is sent, over which link, its bus bandwidth, and that which it would have alone.
+
+    rate: where its bus bandwidth is not that of its operation
+    """
+
+    of: str
+    transfer: Transfer
+    link: str
+    algorithms: Sequence[str] = ()
+    rate: float | None = None
+    alone: float | None = None
+
+    @property
+    def busbw(self) -> float:
+        """The bandwidth of a link, as nccl-tests counts it."""
+        if self.rate is not None:
+            return self.rate
+        size, ranks, time = (number(each) for each in (self.transfer.message, self.ranks, self.transfer.time))
+        return number(bus_bandwidth(size, ranks, time, operation=self.transfer.operation))
+
+    @property
+    def ranks(self) -> Any:
+        """Ranks of its group."""
+        return self.transfer.group.ranks
+
+
+@record
+class GroupWait:
+    """What the collectives of a group take in all, and the part of it that is waited for.
+
+    name: of the results that it is of. sent: bytes and places of its collectives, where it is stated how many
+    """
+
+    name: str
+    exposed: float
+    words: str = ""
+    volume: float = math.nan
+    sent: Sequence[tuple[int, SentMessage]] = ()
+    note: str = ""
+
+    @property
+    def total(self) -> float:
+        """Seconds of all its collectives, hidden ones too."""
+        return sum(number(each.transfer.total_time) for _, each in self.sent) if self.sent else math.nan
+
+
+@record
+class PlanTraffic:
+    """All that a plan sends.
+
+    where: what the table is of. whole: the result that groups wait in, its value and its words. plain: further plain
+    values
+    """
+
+    where: str
+    sent: Sequence[SentMessage]
+    groups: Sequence[GroupWait]
+    whole: tuple[str, float, str]
+    ahead: Sequence[Section] = ()
+    beneath: Sequence[Line] = ()
+    plain: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def longest(self) -> str:
+        """The result of the group that is waited for longest; empty where none is."""
+        most = max(self.waits, key=lambda group: group.exposed, default=None)
+        return f"{most.name}_exposed" if most is not None and most.exposed > 0 else ""
+
+    @property
+    def waits(self) -> list[GroupWait]:
+        """The groups that send anything."""
+        return [group for group in self.groups if group.exposed > 0 or group.volume > 0]
+
+
+@record
+class RunFigure:
+    """A result of the run: its words, its column, how people read it, and its band, or what to set to know it."""
+
+    words: str
+    name: str
+    text: str
+    band: str
+
+
+@record
+class RunChange:
+    """A change that raises the goodput: its words, the goodput, and what to set."""
+
+    words: str
+    goodput: float
+    settings: Sequence[str]
+
+
+@record
+class PlanRun:
+    """A run around the steps of a plan.
+
+    price: what its cost counts with. shares: of the wall time, by part. steps: which of them count. facts: what
+    interrupts it, by words. largest: the part that most of the rest goes into. plain: as plain values
+    """
+
+    figures: Sequence[RunFigure]
+    shares: Mapping[str, float]
+    steps: str
+    facts: Sequence[tuple[str, str]]
+    price: Sequence[Line] = ()
+    helping: Sequence[RunChange] = ()
+    largest: str = ""
+    plain: Mapping[str, Any] = field(default_factory=dict)

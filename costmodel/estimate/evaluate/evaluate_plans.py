@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP
 from costmodel.equations.run.economics import (
     communication_efficiency,
@@ -68,13 +69,14 @@ def verdict(memory_share: float) -> str:
 
 
 def fits_at_p90(costs: Mapping[str, float]) -> bool:
-    """Whether the P90 of the peak memory is within the usable memory.
+    """Whether the P90 of the peak memory is within the usable memory, and so is what offload takes of the host.
 
     >>> fits_at_p90({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 81.0})
     False
     """
     usable = share(costs["memory_peak"], costs["memory_share"])
-    return costs["memory_peak_high"] <= float(usable)
+    on_host = costs.get("host_memory", 0.0) > 0 and costs.get("fit_chance", 1.0) < SAFE
+    return costs["memory_peak_high"] <= float(usable) and not on_host
 
 
 def over_peak(costs: Costs) -> Mask:

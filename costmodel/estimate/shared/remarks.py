@@ -70,8 +70,8 @@ REMARKS = {
     ),
     "N023": Reason(
         "at risk",
-        "May run out of memory: the predicted peak is within usable memory, but its P90 is not. Searches prefer other "
-        "plans; --safe 90% refuses this one.",
+        "May run out of memory: the predicted peak is within usable memory, but its P90 is not, or that of the host. "
+        "Searches prefer other plans; --safe 90% refuses this one.",
     ),
     "N024": Reason(
         "plan and search disagree",

@@ -119,3 +119,16 @@ def test_what_was_assumed_of_the_link_is_said_where_it_is_used() -> None:
     paths = {assumed.path for assumed in ask(inputs(plan={"offload": ["optimizer"]}), offload=["optimizer"]).assumed}
     assert {"assume.host_share", "assume.host_update"} <= paths
     assert "assume.host_share" not in {assumed.path for assumed in ask(inputs()).assumed}
+
+
+def test_a_host_has_a_chance_as_the_device_has() -> None:
+    """The chance to fit falls with the room of the host, and is at risk before it is too small."""
+    chances, words = [], []
+    for room in (4000, 800, 600):
+        node = written_out("node", "dgx-a100", memory={"capacity": f"{room} GB"}, name="mine")
+        asked = inputs("llama-33b", node=node, sequence=2048, global_batch=8, stack="transformers-deepspeed")
+        given = ask(asked, zero=3, micro_batch=1, recompute="full", offload=["optimizer", "parameters"])
+        chances.append(given.evaluation.costs.row()["fit_chance"])
+        words.append(("N023" in given.remarked, "M003" in given.broken))
+    assert chances[0] > 0.99 > 0.9 > chances[1] > 0.5 > chances[2]
+    assert words == [(False, False), (True, False), (True, True)]

@@ -75,12 +75,13 @@ def _host(answer: Answer) -> list[Text]:
     if not costs["host_memory"]:
         return []
     where = answer.evaluation.block.structure.offload_to
+    tool = "cpu, as free shows" if where == "cpu" else where
     share, held = percent(costs["host_share"]), "what it has"
     if where == "cpu" and answer.inputs.case.node.memory is None:
         held = f"{gib(answer.inputs.host.capacity)} GiB (assumed)"
     low, high = (float(np.max(end)) for end in host_band(answer.inputs, costs["host_memory"]))
     band = f"; {BAND} {gib(low)} – {gib(high)} GiB"
-    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({where}), {share} of {held}{band}")]
+    return [styled(f"  on the host  {gib(costs['host_memory'])} GiB of a node ({tool}), {share} of {held}{band}")]
 
 
 def _pages(answer: Answer) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENDLESS = "R007"
 TOO_LARGE = frozenset({"M001", "M003", "R002"})  # for the machine; all other codes are of limits that the scenario sets
+NOT_SAFE = "M004"  # a plan without the chance to fit that a search prefers
 
 
 def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:

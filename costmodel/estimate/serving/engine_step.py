@@ -5,6 +5,7 @@ Of a pipeline the sequences of a step are those of one micro-batch, of which the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import fields, replace
 
@@ -58,11 +59,11 @@ class StepTime:
     dcp: Number = 0.0
 
     def __add__(self, other: StepTime) -> StepTime:
-        return StepTime(*(getattr(self, name) + getattr(other, name) for name in STEP_TERMS))
+        return StepTime(*map(operator.add, _terms(self), _terms(other)))
 
     def times(self, count: Number) -> StepTime:
         """So many of them."""
-        return StepTime(*(count * getattr(self, name) for name in STEP_TERMS))
+        return StepTime(*(count * time for time in _terms(self)))
 
     @property
     def compute(self) -> Number:
@@ -82,6 +83,7 @@ class StepTime:
 
 
 STEP_TERMS = tuple(field.name for field in fields(StepTime))
+_terms = operator.attrgetter(*STEP_TERMS)
 
 
 def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:

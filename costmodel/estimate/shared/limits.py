@@ -47,7 +47,8 @@ class Limit:
 
 def stated_limits(limits: Document) -> Iterator[Limit]:
     """Every limit of a scenario."""
-    for key in (name for name in type(limits).model_fields if name in limits.model_fields_set):
+    stated = limits.model_fields_set
+    for key in (name for name in type(limits).model_fields if name in stated):
         bound, column = getattr(limits, key), "memory_share" if key == "memory" else key
         for kind in KINDS:
             value = getattr(bound, kind)

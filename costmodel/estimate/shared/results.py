@@ -24,8 +24,9 @@ def number(value: Number) -> float:
 
 def _at(value: Any, index: int) -> float:
     """One plan's value of a column; a shared value is stored once."""
-    column = value if isinstance(value, Factored) else np.atleast_1d(value)
-    return float(column[index if len(column) > 1 else 0])
+    if isinstance(value, Factored) or (isinstance(value, np.ndarray) and value.ndim):
+        return float(value[index if len(value) > 1 else 0])
+    return float(value)
 
 
 @record

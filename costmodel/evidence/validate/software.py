@@ -39,7 +39,7 @@ BY_MAKER = {
     ("megatron-deepspeed", "Intel"): "megatron-deepspeed-gaudi",
 }
 # Stacks that torch.compile runs otherwise, and the stack that has it; fsdp1 and fsdp2 differ by the traffic alone.
-COMPILED = {"ddp": "ddp-compiled"}
+COMPILED = {"ddp": "nanochat"}
 # Words of features and notes, and the leaf of the stack they set.
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
@@ -83,7 +83,7 @@ def _standing_for(filling: Filling) -> str:
 
 
 def compiled(said: str) -> bool:
-    """Whether a row states that its kernels are compiled."""
+    """Whether the words of a row state that its kernels are compiled."""
     return "compile" in said and not _UNCOMPILED.search(said)
 
 

@@ -19,6 +19,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
@@ -36,7 +37,6 @@ from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
-NOT_SAFE = "M004"
 PARTS = 8  # of the accelerators; engines get one of them to all but one
 WORK = 1 << 18  # of the plans of a split
 _PAIRS = 12  # of plans that are tried together

@@ -16,7 +16,7 @@ from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.results import TRAINING_COLUMNS
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, missing_input
-from costmodel.estimate.evaluate.limit_checks import unacceptable
+from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, unacceptable
 from costmodel.estimate.evaluate.predict import Answer, answer
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.shared.plan_batch import Block, one_row
@@ -32,7 +32,7 @@ from costmodel.explore.search.remedies import what_would_be_valid, what_would_wo
 from costmodel.explore.search.search_space import candidates, grids
 from costmodel.explore.search.stream import SearchOptions
 from costmodel.explore.search.tally import NO_VARIANT
-from costmodel.explore.search.training_space import NOT_SAFE, Ranked, TrainingSpace, TrainingTally
+from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.plan_sizes import SIZES

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, TRAINING_COLUMNS, ResultColumn, machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import evaluate
-from costmodel.estimate.evaluate.limit_checks import TOO_LARGE, unacceptable
+from costmodel.estimate.evaluate.limit_checks import NOT_SAFE, TOO_LARGE, unacceptable
 from costmodel.estimate.shared.masks import Mask
 from costmodel.estimate.shared.plan_batch import Block, Structure
 from costmodel.estimate.shared.results import Costs
@@ -26,7 +26,6 @@ from costmodel.explore.search.tally import Tally
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
-NOT_SAFE = "M004"
 CANDIDATES_A_PIECE = 1 << 22
 _MOST_KEPT = 31 << 20  # bytes; glibc takes no larger size
 

@@ -63,7 +63,7 @@ def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: st
 
 @pytest.mark.parametrize(
     ("features", "stack"),
-    [("torch.compile", "ddp-compiled"), ("without torch.compile", "ddp"), ("bf16", "ddp"), (EMPTY, "ddp")],
+    [("torch.compile", "nanochat"), ("without torch.compile", "ddp"), ("bf16", "ddp"), (EMPTY, "ddp")],
 )
 def test_compiled_data_parallel_is_a_stack_of_its_own(row: Any, features: str, stack: str) -> None:
     cells = {"framework": "PyTorch DDP (nanochat)", "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}

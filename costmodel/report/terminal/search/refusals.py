@@ -12,6 +12,7 @@ from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.stack import Axis
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.evaluate.evaluate_plans import missing_input
+from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.model.shards import layer_count
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -28,7 +29,6 @@ from costmodel.estimate.training.parallelism.pipeline.schedule_rules import (
     is_later,
 )
 from costmodel.estimate.training.training_inputs import TrainingInputs
-from costmodel.explore.search.training_space import NOT_SAFE
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time
 from costmodel.report.terminal.search.run_refusals import PLAN_SENTENCES, RUN_SENTENCES

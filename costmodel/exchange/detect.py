@@ -44,6 +44,11 @@ _STARTS = re.compile(
 # Engines and files that are not read, by what stands in their commands, with what to write in their place.
 _INSTEAD = "write the same model and degrees as a command of vLLM, SGLang or TensorRT-LLM"
 _FLAGS = "or costmodel estimate --model NAME --gpu h100 --stack vllm --concurrency 8"
+_OF_SWIFT = (
+    "write its options as keys: costmodel estimate --model NAME --gpu a100 --gpus 16 --set stack=megatron-core --set "
+    "plan.tp=… --set plan.ep=… --set plan.micro_batch=… --set workload.global_batch=… --set workload.sequence=… for "
+    "--tensor_model_parallel_size, --expert_model_parallel_size, --micro_batch_size, --global_batch_size, --max_length"
+)
 _NOT_READ: tuple[tuple[str, str, str], ...] = (
     (r"\blmdeploy[ \t]+(?:serve|chat)\b|\bopenmmlab/lmdeploy\b", "LMDeploy", _INSTEAD),
     (r"\btext-generation-(?:launcher|inference)\b", "Text Generation Inference", _INSTEAD),
@@ -51,6 +56,8 @@ _NOT_READ: tuple[tuple[str, str, str], ...] = (
     (r"\bollama[ \t]+(?:run|serve|pull)\b|\bollama/ollama\b", "Ollama", _INSTEAD),
     (r"\bmlc_llm[ \t]+serve\b", "MLC LLM", _INSTEAD),
     (r"\bmlx_lm(?:\.server|\.generate)?\b", "MLX", _INSTEAD),
+    (r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _OF_SWIFT),
+    (r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _OF_SWIFT),
     (r"\btritonserver\b", "Triton Inference Server", _INSTEAD),
     (r"\bktransformers\b", "KTransformers", _INSTEAD),
     (r"\baphrodite[ \t]+run\b", "Aphrodite Engine", _INSTEAD),
@@ -68,6 +75,8 @@ def _refuse_others(text: str, file: str) -> None:
         if found is not None:
             line = head.count("\n", 0, found.start()) + 1
             place = Place(file, line, found.start() - (head.rfind("\n", 0, found.start()) + 1) + 1)
+            if instead is _OF_SWIFT:
+                raise fail("X003", f"{name} is not read: the shape of its model is in a checkpoint", place, instead)
             raise fail("X003", f"{name} is not read: no document describes this engine", place, f"{instead}, {_FLAGS}")
 
 

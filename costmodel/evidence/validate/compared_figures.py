@@ -103,6 +103,8 @@ def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, st
     }
     named["gpu"] = named["gpu"] or named["accelerator"]
     named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
+    part = named["accelerator"]
+    named["maker"] = shelf.document("accelerator", part).vendor if part and shelf.has("accelerator", part) else ""
     named["source_family"] = row.text("source_family") or row.text("source")
     named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
     named["framework"] = row.text("framework") or row.text("engine")

@@ -172,7 +172,7 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
         stated["pipelined_zero"] = stated["zero"]
     offered = {name: getattr(stack, name) for name in stated}
     more = {name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])}
-    return stack.model_copy(update=more)
+    return stack.model_copy(update={**more, "layouts": None})  # what ran has the axes that it ran with
 
 
 def _set(stack: Stack, group: str, leaf: str, value: Any) -> Stack:

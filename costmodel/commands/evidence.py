@@ -49,6 +49,23 @@ class Grouping(StrEnum):
     LAYER_KIND = "layer_kind"
 
 
+class StepTerm(StrEnum):
+    """Terms of a training step, as results name them."""
+
+    MATMUL = "matmul"
+    ATTENTION = "attention"
+    MEMORY_BOUND = "memory_bound"
+    LAUNCH = "launch"
+    TP = "tp"
+    PP = "pp"
+    DP = "dp"
+    CP = "cp"
+    EP = "ep"
+    BUBBLE = "bubble"
+    OFFLOAD = "offload"
+    OPTIMIZER = "optimizer"
+
+
 TablesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -79,6 +96,14 @@ WhereOption = Annotated[
         show_default=False,
     ),
 ]
+WithoutOption = Annotated[
+    list[StepTerm] | None,
+    typer.Option(
+        "--without",
+        help="Predict steps without a term; may be repeated. No constant is fitted again",
+        show_default=False,
+    ),
+]
 
 
 @answering_in(*PAGE)
@@ -88,6 +113,7 @@ def validate(
     by: ByOption = None,
     worst: WorstOption = 0,
     where: WhereOption = None,
+    without: WithoutOption = None,
 ) -> Reply:
     """Compare predictions with measurements: published runs, within the tolerance of their table, or your own runs.
 
@@ -110,6 +136,8 @@ def validate(
     --quantity regret groups runs of the same model, batch and cluster with at least five measured layouts. It picks the
     layout with the fastest prediction, and prints how much slower it ran than the fastest measured layout.
 
+    --without launch shows what a term of the step is worth: the errors of predictions that leave it out.
+
     Exit code 1 when an error exceeds its tolerance, or no row is modelled; CSV files have no tolerance.
 
     Next: costmodel show korthikanti-2022
@@ -122,8 +150,9 @@ def validate(
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
     asked = cast("Quantity | None", named)
     named_once(tables or [])
-    alone = not (tables or quantity or by or where or worst)
-    found = validated(tables, quantity=asked, where=chosen_values(where or []), count=_count_rows)
+    alone = not (tables or quantity or by or where or worst or without)
+    chosen, left = chosen_values(where or []), [term.value for term in without or ()]
+    found = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, by, worst)
     board = scoreboard(found, left_out=alone)

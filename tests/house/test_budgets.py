@@ -22,7 +22,7 @@ BUDGETS = {
     "estimate": 7_700,
     "estimate/serving": 8_350,  # launches of prompts, steps of their own, and bands of what no run had
     "estimate/training": 7_750,
-    "evidence": 7_250,
+    "evidence": 7_300,
     "exchange": 5_100,
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,

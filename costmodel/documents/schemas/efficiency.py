@@ -160,6 +160,15 @@ class MeasuredMixers(SourcedFit):
     )
 
 
+class MeasuredEngines(SourcedFit):
+    """Which engines the fitted benchmarks of services had, and how much slower they may be on parts of other makers."""
+
+    runs: dict[str, dict[str, Measurements]] = Field(description="By engine, by maker of the accelerators")
+    slower: Positive = Field(
+        description="Of a step's time over its prediction on a maker without runs: scale of a half-normal's logarithm"
+    )
+
+
 class UnevenRouting(SourcedFit):
     """How much longer steps of mixtures of experts take that route tokens as they come, not evenly."""
 
@@ -285,6 +294,9 @@ class Efficiency(Document):
         default=None, description="Where a scenario states no imbalance; of unmeasured.yaml alone"
     )
     mixers: MeasuredMixers | None = Field(default=None, description="Layers of measured runs; of unmeasured.yaml alone")
+    engines: MeasuredEngines | None = Field(
+        default=None, description="Engines of measured services; of unmeasured.yaml alone"
+    )
     collectives: dict[str, CollectiveFit] = Field(
         default_factory=dict, description="By operation, inside the scale-up domain"
     )

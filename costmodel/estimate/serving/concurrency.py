@@ -138,7 +138,8 @@ def first_token_time(
     load, (front, sequence) = inputs.load, fronts
     steps = steps_with_prompt(load, point.own_room, 0.0)
     with term("own prompt"):
-        own = np.maximum(point.rides, 1.0) * (point.mixed - point.decode)  # with others in its steps
+        together = np.maximum(point.rides, 1.0) * (point.mixed - point.decode)  # with others in its steps
+        own = np.maximum(together, load.computed * point.alone)
     prompt = load.computed * point.filled
     ahead = first * share(prompt, own)
     return burst_first_token_time(front, sequence, point.concurrency, point.decode, steps, own, ahead)

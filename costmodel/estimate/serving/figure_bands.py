@@ -55,8 +55,8 @@ def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
 
 def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
     """Factors on all times at the tenth and at the ninetieth percentile of their error."""
-    spread = spreads(inputs).token
-    return tenth_percentile(1.0, spread), ninetieth_percentile(1.0, spread)
+    spread = spreads(inputs)
+    return tenth_percentile(1.0, spread.token), ninetieth_percentile(1.0, spread.later)
 
 
 def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:

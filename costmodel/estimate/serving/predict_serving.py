@@ -27,6 +27,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
+from costmodel.estimate.serving.serving_band import runs_nowhere_near
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
@@ -290,7 +291,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     idle = () if refused else tuple(without_effect(inputs, columns, costs))
-    found = (*idle, *outside_assumptions(beyond), *assumed, *inputs.assumed, *assumed_headroom(inputs))
+    counting = (*_never_measured(inputs), *outside_assumptions(beyond))
+    found = (*idle, *counting, *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
     if not refused and narrow_cache_without_gain(inputs, evaluation.layout):
@@ -308,8 +310,16 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 
+def _never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
+    """A line for an engine without benchmarks on accelerators of this maker."""
+    if runs_nowhere_near(inputs):
+        yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
+
+
 def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
+    if runs_nowhere_near(inputs):
+        yield "N056"
     if never_fitted(inputs):
         yield "N005"
     if inputs.experts is None and inputs.case.scenario.assume.experts.imbalance is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.uncertainty import combined_error, residual_spread
+from costmodel.equations.run.uncertainty import combined_error, residual_spread, slower_spread
 from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.serving.serving_inputs import ServingInputs, never_fitted
 from costmodel.ground.equation import Number, term
@@ -38,6 +38,7 @@ class ServingSpreads:
     """Spreads of predictions: of step times, of the first token, what of that is beside its steps, pool, and power."""
 
     token: Number
+    later: Number  # of step times towards longer ones
     first: Number
     first_beside_steps: Number
     pool: Number
@@ -55,7 +56,20 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
         token, first = (combined_error(each, inputs.beyond) for each in (token, first))
     if inputs.beyond_first:
         first = combined_error(first, inputs.beyond_first)
-    return ServingSpreads(token, first, remaining_error(first, token), spread.pool, _of_power(inputs))
+    beside, slower = remaining_error(first, token), inputs.case.common.engines
+    later = token
+    if slower is not None and runs_nowhere_near(inputs):
+        with term("never measured"):
+            later = slower_spread(token, 1.0, slower.slower)
+    return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))
+
+
+def runs_nowhere_near(inputs: ServingInputs) -> bool:
+    """Whether no fitted benchmark of the engine, or of the one it is like, ran on accelerators of this maker."""
+    measured, engine = inputs.case.common.engines, inputs.engine
+    assert measured is not None, "unmeasured.yaml states which engines were measured"
+    runs = measured.runs.get(engine.name, measured.runs.get(engine.like or "", {}))
+    return inputs.case.accelerator.vendor not in runs
 
 
 def is_unmeasured(inputs: ServingInputs) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, replace
 
 from costmodel.documents.reader.cached_reader import CachedReader, accelerator_named
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -42,6 +43,15 @@ class Compared:
     filled: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     subject: CsvRow | LoadedScenario | None = field(default=None, repr=False, compare=False)
+    parts: Mapping[str, float] = field(default_factory=dict, repr=False)  # of a predicted time, the share of each term
+
+    def without(self, terms: Collection[str]) -> Compared:
+        """The same, predicted without these terms of a step, to which nothing is fitted again."""
+        left = 1.0 - sum(self.parts.get(name, 0.0) for name in terms)
+        scale = left if self.quantity == "step_time" else 1.0 / left if left > 0 else math.inf
+        scaled = (None if value is None else value * scale for value in (self.predicted, self.low, self.high))
+        predicted, low, high = scaled
+        return replace(self, predicted=predicted, low=low, high=high)
 
     @property
     def error(self) -> float | None:
@@ -103,6 +113,8 @@ def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, st
     }
     named["gpu"] = named["gpu"] or named["accelerator"]
     named["accelerator"] = named["accelerator"] or accelerator_named(named["gpu"], shelf=shelf)
+    part = named["accelerator"]
+    named["maker"] = shelf.document("accelerator", part).vendor if part and shelf.has("accelerator", part) else ""
     named["source_family"] = row.text("source_family") or row.text("source")
     named["arch"] = row.text("arch") or ("moe" if row.number("n_experts") else "dense")
     named["framework"] = row.text("framework") or row.text("engine")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
 
 from costmodel.documents.schemas.scenario import FlopConvention
-from costmodel.equations.run.economics import run_time, tokens_per_step, work_time
+from costmodel.equations.run.economics import run_time, share, tokens_per_step, work_time
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation
 from costmodel.estimate.shared.memoize import memoized
 from costmodel.estimate.shared.plan_batch import Block, Rows
@@ -25,6 +25,7 @@ from costmodel.evidence.validate.recompute_cells import states_recompute
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.exchange.tables.run_table import MEMORIES, TIMES
+from costmodel.ground.equation import Number
 from costmodel.ground.record import record
 
 ServingQuantity = Literal["tpot", "ttft", "throughput", "cache"]
@@ -50,6 +51,7 @@ class ComparedFigure:
     high: float | None = None
     called_fit: bool | None = None
     fit_chance: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)  # of a predicted time, the share of each term
 
 
 def quantity_of(columns: Sequence[str]) -> Quantity:
@@ -100,12 +102,20 @@ def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
     """The measured and the predicted figure of the row."""
     if quantity == "time":
         time, low, high = (model.figure(f"step_time{end}") for end in ("", "_low", "_high"))
-        found = ComparedFigure("step_time", step_time(row, model), time, low, high)
+        parts = shares_of_step({name: model.of_row(value) for name, value in model.evaluation.step.terms.items()})
+        found = ComparedFigure("step_time", step_time(row, model), time, low, high, parts=parts)
     else:
         found = _memory(row, model)
     if not (math.isfinite(found.predicted) and math.isfinite(found.measured)):
         raise CannotModel("V006", "cells too large to compute with")
     return found
+
+
+def shares_of_step(terms: Mapping[str, Number]) -> dict[str, float]:
+    """The share of a step that each of its terms takes, of one plan."""
+    times = {name: number(time) for name, time in terms.items()}
+    whole = sum(times.values())
+    return {name: number(share(time, whole)) for name, time in times.items()}
 
 
 def step_time(row: CsvRow, model: Modelled) -> float:

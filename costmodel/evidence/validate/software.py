@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.precision import Narrow
-from costmodel.documents.schemas.stack import Stack
+from costmodel.documents.schemas.stack import AXES, Stack
 from costmodel.evidence.validate.imputation import LAST_UNFUSED, Filling
 from costmodel.evidence.validate.spelling import recompute_of, schedule_of, ulysses
 from costmodel.ground.units import Figure
@@ -171,8 +171,15 @@ def _offering(stack: Stack, filling: Filling, shelf: CachedReader) -> Stack:
     if stack.pipelined_zero:
         stated["pipelined_zero"] = stated["zero"]
     offered = {name: getattr(stack, name) for name in stated}
-    more = {name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])}
-    return stack.model_copy(update={**more, "layouts": None})  # what ran has the axes that it ran with
+    more: dict[str, Any] = {
+        name: [*offered[name], one] for name, one in stated.items() if one not in ("", *offered[name])
+    }
+    if stack.layouts is not None:
+        lacked: dict[str, str] = {
+            axis: "a run had it" for axis in AXES if (row.number(axis) or 1.0) > 1 and not stack.has(axis)
+        }
+        more["layouts"] = stack.layouts.model_copy(update=lacked)
+    return stack.model_copy(update=more)
 
 
 def _set(stack: Stack, group: str, leaf: str, value: Any) -> Stack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -37,6 +37,7 @@ from costmodel.evidence.validate.outcomes import (
     measured,
     memory_total,
     quantity_of,
+    shares_of_step,
     stated,
 )
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
@@ -55,6 +56,7 @@ DOCUMENTED: dict[Quantity, tuple[str, ...]] = {  # results of measured documents
     "throughput": ("output_tokens_per_s",),
     "cache": ("cache_pool_tokens",),
 }
+OF_STEPS = ("step_time", "flop_rate")  # results with the terms of a step
 TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and logs of engines
 
 
@@ -77,8 +79,10 @@ def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") ->
                 none = Compared(run.name, name, value, None, tolerance, groups=groups, subject=case)
                 yield replace(none, refused=found.code, why=found.why)
                 continue
-            ours, low, high = found[name]
-            yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case)
+            ends, parts = found
+            ours, low, high = ends[name]
+            parts = parts if name in OF_STEPS else {}
+            yield Compared(run.name, name, value, ours, tolerance, low, high, groups=groups, subject=case, parts=parts)
 
 
 def _states(table: MeasuredTable, quantity: Quantity) -> bool:
@@ -87,8 +91,8 @@ def _states(table: MeasuredTable, quantity: Quantity) -> bool:
     return bool(stated & set(DOCUMENTED.get(quantity, ())))
 
 
-def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | CannotModel:
-    """The results of a run with their P10 and P90, or why there are none."""
+def _predicted(case: LoadedScenario, names: Iterable[str]) -> tuple[dict[str, Ends], Mapping[str, float]] | CannotModel:
+    """The results of a run with their P10 and P90, and of a step the share of each term; or why there are none."""
     if isinstance(case, RlCase):
         from costmodel.estimate.rl import predict_rl
 
@@ -96,16 +100,18 @@ def _predicted(case: LoadedScenario, names: Iterable[str]) -> dict[str, Ends] | 
         costs = iteration.costs
         if iteration.refused:
             return invalid(iteration.refused[0])
-        return {name: (costs[name], costs[f"{name}_low"], costs[f"{name}_high"]) for name in names}
+        return {name: (costs[name], costs[f"{name}_low"], costs[f"{name}_high"]) for name in names}, {}
     if not isinstance(case, ResolvedScenario):
         from costmodel.evidence.validate.serving.compare_rows import predicted_figures
 
-        return predicted_figures(case, names)
+        served = predicted_figures(case, names)
+        return served if isinstance(served, CannotModel) else (served, {})
     found = predict(case)
     if found.refused:
         return invalid(found.refused[0])
     totals = {name: memory_total(found.inputs, found.evaluation, name) for name in names if name in TOTALS}
-    return {name: totals[name] if name in totals else _with_ends(found, name) for name in names}
+    ends: dict[str, Ends] = {name: totals[name] if name in totals else _with_ends(found, name) for name in names}
+    return ends, shares_of_step(found.evaluation.step.terms)
 
 
 def _with_ends(found: Answer, name: str) -> tuple[float, float, float]:
@@ -179,6 +185,7 @@ def _compared(
         filled=filled,
         groups=groups,
         subject=row,
+        parts=figure.parts,
     )
 
 
@@ -187,10 +194,12 @@ def validated(
     *,
     quantity: Quantity | None = None,
     where: Where | None = None,
+    without: Collection[str] = (),
     count: RowCount = uncounted,
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions.
 
+    without: terms of a training step that predictions leave out
     count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
@@ -203,7 +212,13 @@ def validated(
     found = [_validated(table, quantity, where, shelf, count) for table in asked]
     if where and not any(part.figures for part in found):
         raise nothing_chosen(where, asked, shelf)
-    return found
+    if not without:
+        return found
+    if not any(figure.parts for part in found for figure in part.figures):
+        raise fail(
+            "C005", "only times of training steps have terms to leave out", Place("command line"), "--quantity time"
+        )
+    return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in found]
 
 
 def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:

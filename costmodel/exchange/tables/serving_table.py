@@ -47,7 +47,7 @@ COLUMNS: dict[str, Column] = {
     "total_gib": Column("number", "of a start-up log: memory of the device as CUDA reports it, GiB"),
     "u": Column("number", "of a start-up log: the share of memory that the engine may take"),
     "max_model_len": Column("count", "of a start-up log: tokens of the longest request"),
-    "max_num_batched_tokens": Column("count", "of a start-up log: tokens of a step at most"),
+    "max_num_batched_tokens": Column("count", "tokens of a step at most; else by the engine"),
     "max_num_seqs": Column("count", "of a start-up log: sequences of a step at most"),
     "weight_bytes_per_param": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8, mx of mxfp4 experts"),
     "kv_bytes": Column("text", "of a start-up log: 2 in 16 bits, 1 in fp8"),
@@ -64,6 +64,7 @@ ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("osl", "output_len", "output_tokens", "answer_tokens"), ("output", 1.0)),
     **dict.fromkeys(("accelerator", "device"), ("gpu", 1.0)),
     "max_concurrency": ("concurrency", 1.0),
+    **dict.fromkeys(("max_num_tokens", "chunked_prefill_size"), ("max_num_batched_tokens", 1.0)),
     "framework": ("engine", 1.0),
     "tp_size": ("tp", 1.0),
 }

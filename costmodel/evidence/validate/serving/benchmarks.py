@@ -13,9 +13,10 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.serving_scenario import ServingCase, serving_case_of
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
-from costmodel.equations.run.uncertainty import TENTH
+from costmodel.equations.run.uncertainty import TENTH, combined_error
 from costmodel.estimate.serving.benchmark import Benchmark, benchmark
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.evidence.validate.serving.serving_rows import ServingRow
 from costmodel.evidence.validate.skip_reasons import CannotModel
@@ -83,19 +84,21 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     if np.any((prompt != load.prompt) | (output != load.output)):
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
     found = benchmark(replace(inputs, load=load), layout, users, burst=burst)
-    spread = inputs.engine.spread
-    token = spread.experts if inputs.model.has_experts else spread.tpot
-    widths = {"ttft": spread.ttft, "tpot": token, "tokens_per_s_per_gpu": token}
+    width = spreads(inputs)
+    token, later, first = (float(np.asarray(each)) for each in (width.token, width.later, width.first))
+    late = float(combined_error(later, width.first_beside_steps))
+    widths = {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
     return [_row(found, widths, index) for index in range(len(rows))]
 
 
-def _row(found: Benchmark, widths: Mapping[str, float], index: int) -> Predicted:
+def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:
     if code := found.refused[index]:
         return CannotModel("V007", code)
     state = found.state
     columns = {"ttft": state.ttft, "tpot": state.tpot, "tokens_per_s_per_gpu": found.tokens_per_gpu}
     figures = {name: float(np.asarray(values)[index]) for name, values in columns.items()}
-    for name, width in widths.items():
-        far = math.exp(TENTH * width)
-        figures |= {f"{name}_low": figures[name] / far, f"{name}_high": figures[name] * far, f"{name}_spread": width}
+    for name, spread in widths.items():
+        low, high = (math.exp(sign * TENTH * each) for sign, each in zip((-1, 1), spread, strict=True))
+        figures |= {f"{name}_low": figures[name] * low, f"{name}_high": figures[name] * high}
+        figures[f"{name}_spread"] = min(spread)
     return figures | {"floor": float(found.floor[index])}

@@ -142,14 +142,15 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
 def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: dict[str, str]) -> dict[str, float]:
     """What benchmarks set of an engine, by the family of the part, groups of attention, and users."""
     family, groups, users = load
+    budget = row.number("max_num_batched_tokens")
+    found = {"budget": budget} if budget else {}
     if engine.startswith("trt-llm") and groups > 1:
         filled["prompt_wait"] = f"{_PROMPT_WAIT:g} steps"
-        return {"prompt_wait": _PROMPT_WAIT}
+        found["prompt_wait"] = _PROMPT_WAIT
     if engine == "sglang" and family.startswith("blackwell") and groups == 1 and "InferenceX" in row.text("source"):
-        poll = _POLL if users >= _MANY else _POLL_OF_FEW
-        filled["poll"] = f"{poll:g} steps"
-        return {"poll": poll}
-    return {}
+        found["poll"] = _POLL if users >= _MANY else _POLL_OF_FEW
+        filled["poll"] = f"{found['poll']:g} steps"
+    return found
 
 
 def _traffic(row: CsvRow, filled: dict[str, str]) -> str:

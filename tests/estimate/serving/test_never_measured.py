@@ -1,0 +1,42 @@
+"""Engines without benchmarks on a maker's accelerators have a wider band towards longer times, which is named."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from costmodel.documents.reader.library import UNMEASURED, read
+from costmodel.equations.run.uncertainty import TENTH, TWENTIETH
+from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.serving_band import spreads
+
+from .cases import predicted
+
+LOOP = "workload={kind: serving, prompt: 500, output: 500, concurrency: 16}"
+AMD = ("cluster={node: hgx-mi300x, nodes: 1}", LOOP, "plan.tp=8", "limits={}")
+
+
+def ends(found: ServingAnswer, name: str) -> tuple[float, float]:
+    """How far P10 and P90 lie from the figure, in logarithms."""
+    costs = found.costs
+    return math.log(costs[name] / costs[f"{name}_low"]), math.log(costs[f"{name}_high"] / costs[name])
+
+
+def test_an_engine_with_runs_has_a_band_as_wide_above_as_below() -> None:
+    found = predicted(LOOP, "plan.replicas=1", "limits={}")
+    assert spreads(found.inputs).later == spreads(found.inputs).token
+    assert "N056" not in found.remarked
+    assert "N056" not in predicted("stack={like: sglang}", "limits={}").remarked  # as the engine that it is like
+
+
+def test_one_without_is_slower_in_one_of_ten_by_the_half_normal() -> None:
+    found = predicted("stack=sglang", *AMD)
+    low, high = ends(found, "tpot")
+    slower = read("efficiency", UNMEASURED).engines.slower
+    assert high**2 - low**2 == pytest.approx((TWENTIETH * slower) ** 2, rel=1e-3)
+    assert low == pytest.approx(TENTH * float(spreads(found.inputs).token), rel=1e-3)
+    first_low, first_high = ends(found, "ttft")
+    assert first_high > first_low
+    assert "N056" in found.remarked
+    assert any(line.value == "never measured on AMD" for line in found.assumed)

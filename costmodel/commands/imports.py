@@ -148,9 +148,9 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None) -> Reply:
     """A log as a row of a table of measured runs."""
     from costmodel.explore.import_runs import import_run
-    from costmodel.report.terminal.documents import imported_runs as report
+    from costmodel.report.terminal.documents import imports as report
 
     if len(files) != 1:
         raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
     found = import_run(files[0], config, beside, warm_up)
-    return Reply(lambda: report.summary(found), lambda: report.as_json(found), "runs")
+    return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs")

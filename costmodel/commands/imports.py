@@ -41,6 +41,15 @@ NodeOption = Annotated[
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", min=1, help="Number of nodes; default: as the files state", show_default=False)
 ]
+GpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus",
+        min=1,
+        help="Number of accelerators, also fewer than a node has; default: as the files state",
+        show_default=False,
+    ),
+]
 GpuOption = Annotated[
     str,
     typer.Option(
@@ -84,6 +93,7 @@ def import_file(
     gpu: GpuOption = "",
     node: NodeOption = "",
     nodes: NodesOption = None,
+    gpus: GpusOption = None,
     vocab: VocabOption = None,
     assignments: GivenOption = None,
     kind: KindOption = ImportedKind.DOCUMENT,
@@ -119,7 +129,7 @@ def import_file(
 
     flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
     load = {name: text for name, text in flags.items() if text is not None}
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load)
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus)
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:

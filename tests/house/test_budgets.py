@@ -22,12 +22,12 @@ BUDGETS = {
     "estimate": 7_700,
     "estimate/serving": 8_350,  # launches of prompts, steps of their own, and bands of what no run had
     "estimate/training": 7_750,
-    "evidence": 7_300,
-    "exchange": 5_100,
+    "evidence": 7_350,
+    "exchange": 5_250,
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/serving": 2_700,
-    "exchange/training": 3_500,
+    "exchange/training": 3_650,
     "explore": 15_150,  # one search for every workload: its space, tally, variants and folder
     "explore/serving": 3_550,
     "ground": 1_950,

@@ -13,7 +13,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.evidence.validate.compared_figures import Compared
-from costmodel.evidence.validate.validate import compared
+from costmodel.evidence.validate.validate import OF_STEPS, compared
 from costmodel.explore.compare.select_plan import planned
 from costmodel.explore.page.reachable_plans import reachable
 from costmodel.explore.search.search import TrainingSearch, search, with_remedies
@@ -82,7 +82,7 @@ def runs_on(accelerator: str) -> list[Compared]:
     found = [
         figure for table in tables if _may_be_on(accelerator, table) for figure in compared(table, "time", accelerator)
     ]
-    modelled = [figure for figure in found if figure.error is not None]
+    modelled = [figure for figure in found if figure.error is not None and figure.quantity in OF_STEPS]
     return sorted(modelled, key=lambda figure: figure.quantity != "step_time")
 
 

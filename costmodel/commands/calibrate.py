@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from costmodel.commands import completion
+from costmodel.commands import completion, pages
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
-from costmodel.commands.shared import VerboseOption, answering
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -75,7 +76,7 @@ AfreshOption = Annotated[
 ]
 
 
-@answering
+@answering_in(*PAGE)
 def calibrate(
     files: FilesArgument,
     write: WriteOption = False,
@@ -131,10 +132,12 @@ def calibrate(
     found = calibrated(files, node)
     decisions = decide(found, replace=replace)
     texts = _written(lambda: updated_document(decisions, source)) if write else {}
-    return Reply(
+    return pages.lined(
+        "Constants from measured kernels",
+        f"{sum(each.written for each in decisions)} of {number_of(len(decisions), 'fit')} are better than now.",
         lambda: calibration.calibration(found, decisions, list(texts), verbose),
         lambda: calibration.calibration_json(found, decisions, list(texts)),
-        rows="fits",
+        "fits",
     )
 
 
@@ -162,11 +165,13 @@ def _runs(
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = _written(lambda: texts(found)) if write else {}
-    return Reply(
+    return pages.lined(
+        "Constants from measured runs",
+        found.why or "The fit describes the runs.",
         lambda: step_times.sharpening(found, documents),
         lambda: step_times.sharpening_json(found, documents),
+        "constants",
         yes=not (write and found.why),
-        rows="constants",
     )
 
 
@@ -185,9 +190,11 @@ def _serving(
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
     documents = _written(lambda: engine_texts(found)) if write else {}
-    return Reply(
+    return pages.lined(
+        "Constants from benchmarks of engines",
+        found.why or "The fit describes the benchmarks.",
         lambda: engine_calibration.refinement(found, documents),
         lambda: engine_calibration.refinement_json(found, documents),
+        "constants",
         yes=not (write and found.why),
-        rows="constants",
     )

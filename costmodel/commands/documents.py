@@ -178,13 +178,13 @@ def list_documents(
 def _formats(prefix: str) -> Reply:
     """Formats of other tools, or the options of one."""
     from costmodel.explore.launch_formats import launch_formats
-    from costmodel.report.terminal.documents import launch_format_list as report
+    from costmodel.report.terminal.documents import documents as report
 
     found = launch_formats(prefix)
     if not found:
         known = ", ".join(entry.name for entry in launch_formats())
         raise fail("C003", f"'{prefix}' begins no name of a format", None, f"known: {known}")
-    return Reply(lambda: report.listed(found), lambda: report.as_json(found), "formats")
+    return Reply(lambda: report.formats(found), lambda: report.formats_json(found), "formats")
 
 
 def _keys(prefix: str) -> Reply:

@@ -161,10 +161,9 @@ def pipeline(
     from costmodel.explore.explain.pipelines import named, pipelines
     from costmodel.report.answers import pipeline as report
     from costmodel.report.answers.training_view import TrainingView
-    from costmodel.report.chrome_trace import trace_text
 
     found = pipelines(question.case("pipeline"), named(schedule))
     yes = not (found.own.refused or found.own.broken)
-    forms = {**pages.plan_forms(TrainingView(found.own), "pipeline"), "trace": lambda: trace_text(found)}
+    forms = {**pages.plan_forms(TrainingView(found.own), "pipeline"), "trace": lambda: report.trace_text(found)}
     document, result = partial(report.pipeline, found), partial(report.pipeline_json, found)
     return pages.drawn(document, result, "schedules", yes=yes, others=forms, found=found)

@@ -11,6 +11,7 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.shared import PAGE, answering_in
+from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -178,10 +179,12 @@ def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
     from costmodel.report.terminal.evidence import regret
 
     made = layout_regret(sweeps(found))
-    return Reply(
+    return pages.lined(
+        "Layouts picked by prediction",
+        f"{number_of(len(made.sweeps), 'sweep')} of measured layouts are compared.",
         lambda: regret.choosing(made, by.value if by else "source", worst),
         lambda: regret.choosing_json(made),
-        rows="rows",
+        "rows",
     )
 
 

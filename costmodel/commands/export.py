@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from costmodel.commands import pages
 from costmodel.commands.shared import answering_with_file
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Filed, Reply
@@ -92,9 +93,12 @@ def export(
     planned = rank is None and (not to or wanted in _ENGINES)  # flags are planned as estimate plans them
     case = question.loaded(planned=planned)
     found = _found(case, wanted, rank)
-    return Reply(
+    return pages.lined(
+        f"{found.job.file} for {found.file.target.full_name}",
+        "The format does not express every key." if found.file.faults else "The file states the plan.",
         lambda: report.text(found, lossy=lossy),
         lambda: report.as_json(found),
+        "",
         yes=lossy or not found.file.faults,
         found=found,
         filed=Filed(lambda _path: report.file_text(found), lambda path: report.summary(found, path)),

@@ -41,6 +41,15 @@ NodeOption = Annotated[
 NodesOption = Annotated[
     int | None, typer.Option("--nodes", min=1, help="Number of nodes; default: as the files state", show_default=False)
 ]
+GpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus",
+        min=1,
+        help="Number of accelerators, also fewer than a node has; default: as the files state",
+        show_default=False,
+    ),
+]
 GpuOption = Annotated[
     str,
     typer.Option(
@@ -84,6 +93,7 @@ def import_file(
     gpu: GpuOption = "",
     node: NodeOption = "",
     nodes: NodesOption = None,
+    gpus: GpusOption = None,
     vocab: VocabOption = None,
     assignments: GivenOption = None,
     kind: KindOption = ImportedKind.DOCUMENT,
@@ -119,7 +129,7 @@ def import_file(
 
     flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
     load = {name: text for name, text in flags.items() if text is not None}
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load)
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus)
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:
@@ -148,9 +158,9 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None) -> Reply:
     """A log as a row of a table of measured runs."""
     from costmodel.explore.import_runs import import_run
-    from costmodel.report.terminal.documents import imported_runs as report
+    from costmodel.report.terminal.documents import imports as report
 
     if len(files) != 1:
         raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
     found = import_run(files[0], config, beside, warm_up)
-    return Reply(lambda: report.summary(found), lambda: report.as_json(found), "runs")
+    return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs")

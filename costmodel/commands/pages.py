@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costmodel.commands.progress import is_quiet
 from costmodel.ground.errors import Place, fail
 from costmodel.report.page.forms import Form, page_forms
-from costmodel.report.terminal.style.answer import Reply
+from costmodel.report.terminal.style.answer import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.report.answers.plan_view import PlanView
@@ -45,6 +45,7 @@ def drawn(
     stopped: bool = False,
     others: Mapping[str, Form] | None = None,
     found: object = None,
+    filed: Filed | None = None,
 ) -> Reply:
     """A document as a reply: lines, plain values, and a page with its figure; other forms go ahead of these."""
     document = functools.cache(make)
@@ -60,7 +61,29 @@ def drawn(
         return lambda: document_page(document(), command_line()), lambda: document_figure(document())
 
     forms = {**_late_forms(faces), **(others or {})}
-    return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, found=found)
+    return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, filed=filed, found=found)
+
+
+def lined(
+    title: str,
+    conclusion: str,
+    lines: Callable[[], Sequence[Line]],
+    result: Callable[[], dict[str, Any]],
+    rows: str,
+    *,
+    yes: bool = True,
+    stopped: bool = False,
+    found: object = None,
+    filed: Filed | None = None,
+) -> Reply:
+    """Lines as a reply, whose tables a page has too."""
+
+    def document() -> AnswerDocument:
+        from costmodel.report.terminal.style.document_lines import lined_answer
+
+        return lined_answer(title, conclusion, lines(), "plain" if yes else "bad")
+
+    return drawn(document, result, rows, yes=yes, stopped=stopped, found=found, filed=filed)
 
 
 def of_view(

@@ -178,11 +178,11 @@ def form_of(reply: Reply, form: str) -> str | bytes:
     if form == "jsonl":
         return formats.jsonl_text(reply)
     if form == "parquet":
-        from costmodel.report.machine.parquet import parquet_bytes
+        from costmodel.report.machine.table_files import parquet_bytes
 
         return parquet_bytes(reply)
     if form == "xlsx":
-        from costmodel.report.machine.xlsx import xlsx_bytes
+        from costmodel.report.machine.table_files import xlsx_bytes
 
         return xlsx_bytes(reply)
     if form == AnswerFormat.MARKDOWN:

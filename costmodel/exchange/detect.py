@@ -30,6 +30,7 @@ _LONGEST = 200_000  # letters that are looked at
 _KEY = re.compile(r"""(?:^|[\s{,('"\[;=])(-{0,2}[A-Za-z_][\w.-]{1,80})(?=["']?\s*[:=]|\s|$|["'])""")
 
 
+_TOP = re.compile(r"""(?m)^\{?[ ]{0,4}["']?([A-Za-z_][\w.-]{0,80})["']?[ \t]*[:=]""")
 CONFIG = "config.json of transformers"
 SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
 
@@ -38,6 +39,45 @@ _STARTS = re.compile(
     r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
     r"|\bvllm/vllm-openai\b|\bvllm[ \t]+bench[ \t]+serve\b|\bbench(?:mark)?_serving\b"
 )
+
+
+# Engines and files that are not read, by what stands in their commands, with what to write in their place.
+_INSTEAD = "write the same model and degrees as a command of vLLM, SGLang or TensorRT-LLM"
+_FLAGS = "or costmodel estimate --model NAME --gpu h100 --stack vllm --concurrency 8"
+_OF_SWIFT = (
+    "write its options as keys: costmodel estimate --model NAME --gpu a100 --gpus 16 --set stack=megatron-core --set "
+    "plan.tp=… --set plan.ep=… --set plan.micro_batch=… --set workload.global_batch=… --set workload.sequence=… for "
+    "--tensor_model_parallel_size, --expert_model_parallel_size, --micro_batch_size, --global_batch_size, --max_length"
+)
+_NOT_READ: tuple[tuple[str, str, str], ...] = (
+    (r"\blmdeploy[ \t]+(?:serve|chat)\b|\bopenmmlab/lmdeploy\b", "LMDeploy", _INSTEAD),
+    (r"\btext-generation-(?:launcher|inference)\b", "Text Generation Inference", _INSTEAD),
+    (r"\bllama-(?:server|cli|bench)\b|\bllama\.cpp\b|\bllama_cpp\.server\b", "llama.cpp", _INSTEAD),
+    (r"\bollama[ \t]+(?:run|serve|pull)\b|\bollama/ollama\b", "Ollama", _INSTEAD),
+    (r"\bmlc_llm[ \t]+serve\b", "MLC LLM", _INSTEAD),
+    (r"\bmlx_lm(?:\.server|\.generate)?\b", "MLX", _INSTEAD),
+    (r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _OF_SWIFT),
+    (r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _OF_SWIFT),
+    (r"\btritonserver\b", "Triton Inference Server", _INSTEAD),
+    (r"\bktransformers\b", "KTransformers", _INSTEAD),
+    (r"\baphrodite[ \t]+run\b", "Aphrodite Engine", _INSTEAD),
+    (r"\bexllamav[23]\b|\btabbyAPI\b", "ExLlama", _INSTEAD),
+)
+
+
+def _refuse_others(text: str, file: str) -> None:
+    """A fault for an engine that is named and not read, unless one that is read stands beside it."""
+    head = text[:_LONGEST]
+    if _STARTS.search(head):
+        return
+    for pattern, name, instead in _NOT_READ:
+        found = re.search(pattern, head)
+        if found is not None:
+            line = head.count("\n", 0, found.start()) + 1
+            place = Place(file, line, found.start() - (head.rfind("\n", 0, found.start()) + 1) + 1)
+            if instead is _OF_SWIFT:
+                raise fail("X003", f"{name} is not read: the shape of its model is in a checkpoint", place, instead)
+            raise fail("X003", f"{name} is not read: no document describes this engine", place, f"{instead}, {_FLAGS}")
 
 
 class ForeignFormat(NamedTuple):
@@ -150,25 +190,50 @@ FORMATS = (
 )
 
 
+# Options of Megatron-LM that other programs have too, such as --bf16.
+_SHARED = {key for entry in FORMATS if entry.name != MEGATRON for key in entry.own | entry.others}
+_OWN = {entry.name: entry.own - (_SHARED if entry.name == MEGATRON else set()) for entry in FORMATS}
+
+
 def scores(text: str) -> list[tuple[ForeignFormat, int]]:
-    """Every format with its score, the highest first."""
-    head = text[:_LONGEST]
-    keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(head)}
-    keys |= {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
-    found = [(entry, OWN * len(keys & entry.own) + len(keys & entry.others)) for entry in FORMATS]
+    """Every format with its score, the highest first: what only it has counts most."""
+    keys = _keys(text)
+    found = [
+        (entry, OWN * len(keys & _OWN[entry.name]) + len(keys & (entry.own | entry.others) - _OWN[entry.name]))
+        for entry in FORMATS
+    ]
     return sorted(found, key=lambda pair: -pair[1])
+
+
+def _keys(text: str) -> set[str]:
+    """Words of a text that stand where keys and options do."""
+    keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(text[:_LONGEST])}
+    return keys | {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
+
+
+def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
+    """Whether a text is of the first format: by many of its keys, or by one that only it has among keys of a file."""
+    (best, score), (_, second) = ranked[:2]
+    if score >= _FEWEST or score < OWN or second >= OWN:
+        return score >= max(_FEWEST, second)
+    if any(key.startswith("--") for key in _keys(text) & _OWN[best.name]):
+        return True
+    top = {match.group(1) for match in _TOP.finditer(text[:_LONGEST])}
+    known = top & (best.own | best.others)
+    return bool(known) and (bool(known & _OWN[best.name]) or 2 * len(known) >= len(top))
 
 
 def detected(text: str, file: str) -> ForeignFormat:
     """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
+    _refuse_others(text, file)
     ranked = scores(text)
-    best, score = ranked[0]
+    best = ranked[0][0]
     if _STARTS.search(text[:_LONGEST]):
         return next(entry for entry in FORMATS if entry.name == SERVING)
     if is_call(text[:_LONGEST]):
         return next(entry for entry in FORMATS if entry.name == transformers.TITLE)
     nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
-    if score < _FEWEST:
+    if not _is_of(text, ranked):
         hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
         raise fail("X001", "the format of this text is not known", Place(file), hint)
     return best

@@ -10,6 +10,7 @@ from typing import Any
 
 from costmodel.documents.keys.overrides import Assignment, assign
 from costmodel.documents.reader.cached_reader import accelerator_named
+from costmodel.documents.reader.counted_gpus import PART
 from costmodel.documents.reader.folders import NO_FILES, SUFFIXES
 from costmodel.documents.reader.library import DocumentReader, names, read
 from costmodel.documents.reader.load_scenario import any_from
@@ -19,6 +20,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping, copied
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.exchange.detect import CONFIG
+from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import TOOLS, MachineShape, machine_shape
 from costmodel.exchange.megatron.scenario import read_options
@@ -32,7 +34,7 @@ from costmodel.explore.import_layers import OpenedFile, layered, opened
 from costmodel.explore.import_serving import invalid_plan, is_served, served
 from costmodel.explore.node_of_gpu import node_of_gpu
 from costmodel.explore.typed_commands import refuse_unquoted
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
 _FIXED = ("schema", "name", "title", "source", "sources")
@@ -50,6 +52,7 @@ class GivenBesideFile:
     assignments: tuple[str, ...] = ()
     gpu: str = ""
     load: Flags[str, str] = field(default_factory=dict)  # flags of a load, such as rate and prompt, as typed
+    gpus: int | None = None
 
 
 @record
@@ -89,15 +92,15 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _machine(texts, beside)
     selected = _selected(texts)
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
-    world, serves = _world(beside, given), is_served(texts)
+    size, serves = _size(beside, given), is_served(texts)
     if len(texts) == 1 and first.format == MEGATRON:
         title = _title(first.file)
         _refuse_assignments(beside)
-        part = read_options(first.text, first.file, world=world, vocab=beside.vocab, title=title)
+        part = read_options(first.text, first.file, size=size, vocab=beside.vocab, title=title)
     elif serves:
-        part = served(texts, world, beside.assignments, beside.load)
+        part = served(texts, size, beside.assignments, beside.load)
     else:
-        part = layered(texts, world, beside.assignments)
+        part = layered(texts, size, beside.assignments)
     file = " and ".join(text.file for text in texts)
     part = replace(part, warnings=(*part.warnings, *other_selected(given, selected)))
     found = _scenario(part, first.file, beside, given, fills=not serves)
@@ -119,7 +122,7 @@ def _selected(texts: Sequence[OpenedFile]) -> list[OriginValue]:
 def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFile:
     """The cluster of a machine's shape."""
     first = texts[0]
-    given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments}
+    given = {"--vocab": beside.vocab, "--partial": beside.partial, "--set": beside.assignments, "--gpus": beside.gpus}
     for option in (option for option, value in given.items() if value):
         raise fail("C001", f"{option} has no effect on the shape of a machine", None, "leave it out")
     if len(texts) > 1:
@@ -142,16 +145,21 @@ def _refuse_assignments(beside: GivenBesideFile) -> None:
         raise fail("C001", "--set has no effect on a script of Megatron-LM, which states everything", None, hint)
 
 
-def _world(beside: GivenBesideFile, given: GivenNode | None) -> int | None:
-    """Accelerators as they are given beside the file."""
-    if beside.nodes and given is None:
-        raise fail("C001", "--nodes has no effect without --gpu or --node", None, "add --gpu h100, for example")
-    return int(given.node.accelerators) * beside.nodes if given is not None and beside.nodes else None
+def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
+    """The size of the cluster as it is given beside the file."""
+    for option in (option for option, value in (("--nodes", beside.nodes), ("--gpus", beside.gpus)) if value):
+        if given is None:
+            raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
+    each = 0 if given is None else int(given.node.accelerators)
+    if beside.nodes and beside.gpus and -(-beside.gpus // each) != beside.nodes and beside.gpus % beside.nodes:
+        sentence = f"--gpus {beside.gpus} are not on --nodes {beside.nodes} of {each}"
+        raise fail("C001", sentence, None, "leave one of the two out")
+    return GivenSize(beside.gpus, beside.nodes, each)
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
     """A fault for options that have no place in a model alone."""
-    machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes}
+    machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes, "--gpus": beside.gpus}
     given = {**machine, "--vocab": beside.vocab, "--partial": beside.partial}
     for option in (option for option, value in given.items() if value):
         hint = "leave it out; costmodel search --model FILE --gpu NAME takes both"
@@ -211,7 +219,9 @@ def _scenario(found: Imported, file: str, beside: GivenBesideFile, given: GivenN
         hint = "--gpu h100 or --node dgx-h100, for example"
         missing = (*missing, Fault("X002", "no file states the machine", Place(file), hint))
     elif stated:
-        tree["cluster"] = {"node": given.name, "nodes": _nodes(given.node, beside, found, fills=fills)}
+        nodes, used = _nodes(given.node, beside, found, fills=fills)
+        tree["cluster"] = {"node": given.name, "nodes": nodes}
+        given = given.in_part(used)
     if missing and not beside.partial:
         raise CostModelError(*missing, *(fault for fault in found.warnings if fault.code == "X007"))
     ahead, origins = placed(tree, Place(file))
@@ -226,20 +236,30 @@ def _title(file: str) -> str:
     return "imported" if file in NO_FILES else PurePath(file).stem
 
 
-def _nodes(node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool) -> OriginValue:
-    """How many nodes hold the accelerators that the text states."""
-    accelerators = found.facts["accelerators"]
+def _nodes(
+    node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool
+) -> tuple[OriginValue, OriginValue | None]:
+    """How many nodes hold the accelerators that are stated, and how many of each are used where these are not all."""
+    count, each, of_nodes = found.facts["accelerators"], int(node.accelerators), found.facts.get("nodes")
+    world = int(count.value)
+    stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
+    if stated and world % stated == 0 and world // stated <= each:
+        nodes, used = stated, world // stated
+    elif world < each and (fills or beside.gpus):
+        nodes, used = 1, world
+    else:
+        nodes, used = divmod(world, each)[0] + (world % each > 0), each
+        if world % each and fills:
+            sentence = f"{world:,} accelerators do not fill nodes of {each}, as {node.name} is"
+            hint = "name another --gpu or --node, or give --nodes"
+            raise fail("X005", sentence, count.place, hint)
+    origin = Origin("derived", f"accelerators over {each} of a node", count.place)
     if beside.nodes:
-        return OriginValue(beside.nodes, Origin("assumed", "--nodes, given beside the file"))
-    nodes, left = divmod(int(accelerators.value), int(node.accelerators))
-    if left and not fills:
-        nodes, left = nodes + 1, 0
-    if left:
-        sentence = f"{accelerators.value:,} accelerators do not fill nodes of {node.accelerators:g}, as {node.name} is"
-        raise fail("X005", sentence, accelerators.place, "name another --gpu or --node, or give --nodes")
-    return OriginValue(
-        nodes, Origin("derived", f"accelerators over {node.accelerators:g} of a node", accelerators.place)
-    )
+        origin = Origin("assumed", "--nodes, given beside the file")
+    elif stated:
+        origin = of_nodes.origin if of_nodes is not None else origin
+    part = count._replace(value=used) if used < each and (fills or beside.gpus) else None
+    return OriginValue(nodes, origin), part
 
 
 def origins(found: ImportedFile) -> Iterator[tuple[str, Any, Origin]]:
@@ -331,6 +351,7 @@ class GivenNode:
     node: Node
     origin: Origin
     changes: tuple[Assignment, ...] = ()
+    used: Origin | None = None  # of how many of its accelerators are used
 
     @property
     def name(self) -> OriginValue:
@@ -344,6 +365,13 @@ class GivenNode:
         own = self.node.accelerator
         return changed[-1] if changed else own if isinstance(own, str) else own.name
 
+    def in_part(self, used: OriginValue | None) -> GivenNode:
+        """The same node, of which so many accelerators are used."""
+        if used is None:
+            return self
+        place = used.place or Place(COMMAND_LINE)
+        return replace(self, changes=(*self.changes, Assignment(PART, place, used.value, place)), used=used.origin)
+
     def written_into(self, document: Mapping, origins: dict[str, Origin]) -> None:
         """Writes the node out in a document that names it, where its accelerator or links are others'."""
         if not self.changes:
@@ -351,7 +379,9 @@ class GivenNode:
         reader = DocumentReader()
         assign(document, self.changes, lambda kind, name, place: reader.tree(kind, name, place)[0])
         del origins["cluster.node"]
-        origins |= dict.fromkeys((change.path for change in self.changes), self.origin)
+        origins |= {
+            change.path: self.used if change.path == PART and self.used else self.origin for change in self.changes
+        }
 
 
 def given_node(name: str, gpu: str) -> GivenNode | None:

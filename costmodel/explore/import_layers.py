@@ -14,6 +14,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.detect import CONFIG, detected
+from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
@@ -27,6 +28,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, 
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
+_COUNTS = ("accelerators", "nodes")
 _DEEPEST = 2  # files that name one another
 
 
@@ -59,7 +61,7 @@ def _format_of(text: str, file: str) -> str:
         return tool
 
 
-def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str]) -> Imported:
+def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str]) -> Imported:
     """The scenario of files that state parts of it."""
     layers, model = list[Layer](), None
     for opened_file in files:
@@ -78,7 +80,8 @@ def layered(files: Sequence[OpenedFile], world: int | None, assignments: Iterabl
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
     if model is not None:
         _named_by_shape(layers)
-    layers.append(given_beside(world, assignments))
+    layers.append(given_beside(assignments))
+    settle_size(layers, size)
     found = settled(layers, files[-1].file, _depth(layers, model))
     return found if model is None else with_model(found, model)
 
@@ -141,7 +144,20 @@ def _private(fault: Fault, path: Path) -> Fault:
     return fault if is_near(str(path)) else replace(fault, place=replace(place, private=True))
 
 
-def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
+def settle_size(layers: list[Layer], size: GivenSize) -> None:
+    """The accelerators of files and of what is given beside them, in the last layer."""
+    stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in _COUNTS}
+    stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in _COUNTS}
+    found = size.accelerators(stated)
+    if isinstance(found, Fault):
+        layers[-1].faults.append(found)
+    elif found is not None and found is not stated.get("accelerators"):
+        for layer in layers:
+            layer.facts.pop("accelerators", None)
+        layers[-1].facts["accelerators"] = found
+
+
+def given_beside(assignments: Iterable[str]) -> Layer:
     """What is given beside the files, which counts more than they do."""
     layer = Layer("")
     for text in assignments:
@@ -151,8 +167,6 @@ def given_beside(world: int | None, assignments: Iterable[str]) -> Layer:
             raise fail("C001", f"'{text}' sets no key of model, stack, plan or workload", None, hint)
         _, given = assigned(path, value, "--set")
         layer.facts |= facts_of(path, given, "--set")
-    if world is not None:
-        layer.facts["accelerators"] = OriginValue(world, Origin("assumed", "given beside the file"))
     return layer
 
 

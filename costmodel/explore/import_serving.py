@@ -15,6 +15,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.exchange.detect import CONFIG, SERVING, TRT_OPTIONS
+from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.serving.commands import TRT_LLM
@@ -22,7 +23,15 @@ from costmodel.exchange.serving.engine_files import read_option_file, read_serve
 from costmodel.exchange.serving.settle_serving import settled_serving
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import shown
-from costmodel.explore.import_layers import OpenedFile, config_origin, facts_of, given_beside, with_model, with_named
+from costmodel.explore.import_layers import (
+    OpenedFile,
+    config_origin,
+    facts_of,
+    given_beside,
+    settle_size,
+    with_model,
+    with_named,
+)
 from costmodel.explore.short_form import OF_LOADS, flag_assignment
 from costmodel.explore.workload_flags import LOADS, keys_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -34,7 +43,7 @@ def is_served(files: Sequence[OpenedFile]) -> bool:
 
 
 def served(
-    files: Sequence[OpenedFile], world: int | None, assignments: Iterable[str], load: Mapping[str, str]
+    files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str], load: Mapping[str, str]
 ) -> Imported:
     """The serving scenario of files that state parts of it.
 
@@ -51,9 +60,12 @@ def served(
         else:
             sentence = f"{opened_file.format} trains, and another file serves"
             raise fail("X004", sentence, Place(opened_file.file), "import them apart")
-    for given in (load_flags(load), given_beside(world, assignments)):
+    for given in (load_flags(load), given_beside(assignments)):
         replace_stated(layers, given)
         layers.append(given)
+    for layer in layers:  # processes of a program that an engine starts itself
+        layer.weak = {path: value for path, value in layer.weak.items() if path not in ("accelerators", "nodes")}
+    settle_size(layers, size)
     return _settled(layers, files, written)
 
 

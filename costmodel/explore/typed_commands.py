@@ -14,6 +14,8 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 # Programs that start a training or an engine, by their first word.
 _PROGRAMS = {
     *("vllm", "sglang", "trtllm-serve", "torchrun", "deepspeed", "accelerate", "axolotl", "llamafactory-cli", "tune"),
+    *("lmdeploy", "text-generation-launcher", "llama-server", "llama-cli", "ollama", "mlc_llm", "aphrodite"),
+    *("megatron", "swift", "trl", "guidellm", "genai-perf", "aiperf"),
     *("docker", "podman", "srun", "mpirun", "mpiexec", "python", "python3", "bash", "sh"),
 }
 _ENVIRONMENT = re.compile(r"[A-Za-z_]\w*=")  # of a variable that is set ahead of a command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.model.shards import model_parameters
+from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.ground.errors import CostModelError, Fault
@@ -85,7 +86,7 @@ PLAIN = (
 
 def read(text: str, world: int | None = None, vocab: int | None = None) -> Imported:
     """What the reader makes of a text."""
-    return read_options(text, FILE, world=world, vocab=vocab)
+    return read_options(text, FILE, size=GivenSize(world), vocab=vocab)
 
 
 def model(found: Imported) -> Model:

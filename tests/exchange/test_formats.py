@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from each import each
@@ -73,3 +74,44 @@ def test_a_text_of_no_format_is_refused_with_the_nearest(text: str) -> None:
 def test_scores_begin_with_the_highest() -> None:
     points = [score for _, score in scores(LLAMA_8B)]
     assert points == sorted(points, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}', "JSON of DeepSpeed 0.19"),
+        ('{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}', "JSON of DeepSpeed 0.19"),
+        ("distributed_type: FSDP\nmixed_precision: bf16\n", "YAML of accelerate 1.15"),
+        ("base_model: a/b\nmicro_batch_size: 1\n", "YAML of axolotl 0.19"),
+        ("python train.py --per_device_train_batch_size 1 --bf16 --fp16 --seed 1 --lr 1 --min-lr 2",
+         "TrainingArguments of transformers"),
+    ],
+)  # fmt: skip
+def test_a_key_that_only_one_format_has_decides(text: str, name: str) -> None:
+    assert detected(text, "a").name == name
+
+
+@pytest.mark.parametrize("text", ["Our flavor of the day: vanilla", "the template: a letter\nand more", "x: 1\nflavor"])
+def test_a_word_in_prose_decides_nothing(text: str) -> None:
+    with pytest.raises(CostModelError):
+        detected(text, "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("lmdeploy serve api_server internlm/internlm3-8b-instruct --tp 2", "LMDeploy"),
+        ("text-generation-launcher --model-id a/b --num-shard 4", "Text Generation Inference"),
+        ("docker run ghcr.io/huggingface/text-generation-inference:3 --model-id a/b", "Text Generation Inference"),
+        ("llama-server -m Qwen3-32B-Q4_K_M.gguf -ngl 99 -c 32768", "llama.cpp"),
+        ("ollama run qwen3:32b", "Ollama"),
+        ("mlc_llm serve HF://mlc-ai/Llama-3-8B", "MLC LLM"),
+        ("NPROC_PER_NODE=8 megatron sft --load Qwen3-mcore --tensor_model_parallel_size 2", "megatron sft of ms-swift"),
+        ("swift sft --model Qwen/Qwen3-8B --train_type lora", "swift sft of ms-swift"),
+    ],
+)
+def test_an_engine_that_is_not_read_is_named_with_what_to_write(text: str, name: str, run: Any) -> None:
+    ran = run("import", text, "--gpu", "h100")
+    assert ran.code == 2
+    assert f"error[X003]: {name} is not read" in ran.err
+    assert "costmodel estimate --model NAME" in " ".join(ran.err.split())

@@ -22,17 +22,17 @@ BUDGETS = {
     "estimate": 7_700,
     "estimate/serving": 8_350,  # launches of prompts, steps of their own, and bands of what no run had
     "estimate/training": 7_750,
-    "evidence": 7_300,
-    "exchange": 5_100,
+    "evidence": 7_350,
+    "exchange": 5_250,
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/serving": 2_700,
-    "exchange/training": 3_500,
+    "exchange/training": 3_650,
     "explore": 15_150,  # one search for every workload: its space, tally, variants and folder
     "explore/serving": 3_550,
     "ground": 1_950,
-    "report": 1_700,  # with the document that all faces draw
-    "report/answers": 6_300,  # terminal, page and plain values of a question in one place, and views of plans
+    "report": 1_300,  # with the document that all faces draw
+    "report/answers": 6_350,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_050,
     "report/terminal": 7_000,
 }
@@ -49,9 +49,9 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.4, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(13.2, slack=0.2, step=0.1, target=7),
     "files": Ceiling(786, slack=10, target=200),
-    "files under 60 lines with one importer": Ceiling(21, slack=5),
+    "files under 60 lines with one importer": Ceiling(17, slack=5),
     "imports in the longest chain": Ceiling(57, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),
     "modules in import circles": Ceiling(0, slack=0),

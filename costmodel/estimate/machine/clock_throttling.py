@@ -7,7 +7,6 @@ import math
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import SustainedFit
 from costmodel.documents.schemas.hardware import Accelerator
-from costmodel.documents.schemas.stack import Stack
 from costmodel.equations.kernels.roofline import capped_slowdown, narrow_slowdown, part_slowdown
 from costmodel.equations.run.economics import capped_clock
 from costmodel.ground.equation import Number
@@ -35,8 +34,8 @@ def untuned(case: ResolvedScenario) -> float:
     """How many times longer products and attention of the software take on parts of this maker; 1 where it trains on
     those that it is tuned for.
     """
-    stack = getattr(case, "stack", None)
-    return stack.untuned(case.accelerator.vendor) if isinstance(stack, Stack) else 1.0
+    level = getattr(getattr(case, "stack", None), "untuned", None)  # an engine has none
+    return 1.0 if level is None else float(level(case.accelerator.vendor))
 
 
 def power_cap(case: ResolvedScenario) -> Number | None:

@@ -217,6 +217,8 @@ def _attention(flags: MegatronFlags, windowed: bool) -> dict[str, Any]:
     entry = {"heads": heads, "kv_heads": kv_heads, "head_dim": width, **_attention_biases(flags)}
     if flags.on("qk-layernorm"):
         entry["qk_norm"] = flags["qk-layernorm"]
+    if flags.on("attention-output-gate"):
+        entry["output_gate"] = flags["attention-output-gate"]
     if flags["softmax-type"].value == "learnable":
         entry["sinks"] = flags.derived(True, "--softmax-type learnable", "softmax-type")
     window = flags["window-size"]
@@ -359,7 +361,6 @@ CANNOT = {
     "model.layers.attention.shared_kv": "Megatron-LM shares no keys between layers",
     "model.layers.experts.latent_dim": "experts of another width than the stream's are not written",
     "model.layers.latent.indexer": "sparse attention is not written",
-    "model.layers.attention.output_gate": "a gate on attention is not written",
     "model.layers.attention.qk_norm_whole": "--qk-layernorm normalises head by head",
 }
 
@@ -418,7 +419,6 @@ def _check(model: Model, remarks: TrainingRemarks) -> None:
         ),
         ("model.layers.experts.latent_dim", any(kind.experts and kind.experts.latent_dim for kind in kinds)),
         ("model.layers.latent.indexer", any(kind.latent is not None and kind.latent.indexer for kind in kinds)),
-        ("model.layers.attention.output_gate", any(kind.attention and kind.attention.output_gate for kind in kinds)),
         (
             "model.layers.attention.qk_norm_whole",
             any(kind.attention is not None and kind.attention.qk_norm_whole for kind in kinds),
@@ -468,6 +468,8 @@ def _written_attention(part: Attention) -> dict[str, Any]:
         found |= {"group-query-attention": True, "num-query-groups": round(part.kv_heads)}
     if part.qk_norm:
         found["qk-layernorm"] = True
+    if part.output_gate:
+        found["attention-output-gate"] = True
     if part.sinks:
         found["softmax-type"] = "learnable"
     return found

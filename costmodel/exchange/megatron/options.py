@@ -84,6 +84,7 @@ OF_MODEL = known(
     part("num-query-groups", f"{_ATTENTION}.kv_heads", "count", 1),
     part("kv-channels", f"{_ATTENTION}.head_dim", "count"),
     part("qk-layernorm", f"{_ATTENTION}.qk_norm", "flag"),
+    part("attention-output-gate", f"{_ATTENTION}.output_gate", "flag"),
     part("softmax-type", f"{_ATTENTION}.sinks", one_of("vanilla", "off-by-one", "learnable"), "vanilla"),
     part("q-lora-rank", f"{_LATENT}.query_rank", "count"),
     part("kv-lora-rank", f"{_LATENT}.kv_rank", "count", 32),
@@ -280,7 +281,6 @@ _COSTS = known(
 # Options that make a model which no costmodel document can express, with what they do.
 REFUSED: dict[str, str] = {
     "moe-latent-size": "experts of a narrower stream",
-    "attention-output-gate": "attention with a gate on its output",
     "experimental-attention-variant": "attention of another kind",
     "enable-mhc-connections": "several residual streams",
     "heterogeneous-layers-config-path": "layers of different shapes, from a file",

@@ -12,7 +12,10 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
+from costmodel.exchange.environment import of_environment
+from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Origin, OriginValue
+from costmodel.exchange.launcher_options import of_launcher
 from costmodel.exchange.megatron.flags import MegatronFlags
 from costmodel.exchange.megatron.model import model
 from costmodel.exchange.megatron.options import OTHER_MODELS, REFUSED, TABLE
@@ -23,23 +26,29 @@ from costmodel.exchange.rows import hint_of_gone
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 
+_COUNTS = ("accelerators", "nodes")
 _MOST_UNTABLE = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another
 
 
 def read_options(
-    text: str, file: str, *, world: int | None = None, vocab: int | None = None, title: str = "model"
+    text: str, file: str, *, size: GivenSize | None = None, vocab: int | None = None, title: str = "model"
 ) -> Imported:
     """The values of a scenario that a text of Megatron-LM options states.
 
-    `world` is the number of accelerators and `vocab` the vocabulary; they override the text. The text has no name for
-    the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are left
-    out.
+    `size` is that of the cluster and `vocab` the vocabulary, as they are given beside the text. The text has no name
+    for the model, so `title` is its title. Values that are stated nowhere are in `missing`; keys that need them are
+    left out.
     """
     flags = MegatronFlags(read_statement(text, file), file)
-    facts = accelerators(flags)
-    if world is not None:
-        facts = {"accelerators": OriginValue(world, Origin("assumed", "given beside the text"))}
+    around = of_launcher(flags.statement.launch)
+    around.join(of_environment(flags.statement.environment, file))
+    facts = {**{path: value for path, value in around.weak.items() if path in _COUNTS}, **accelerators(flags)}
+    found = (size or GivenSize()).accelerators(facts)
+    if isinstance(found, Fault):
+        flags.faults.append(found)
+    elif found is not None:
+        facts["accelerators"] = found
     _refuse(flags)
     laid_out = plan(flags, facts.get("accelerators"))
     name, assume = stack(flags)
@@ -61,8 +70,9 @@ def read_options(
     if "vocab" in tree["model"]:
         validate(Model, document["model"], file)
     kind = f"{flags.statement.form} of Megatron-LM"
-    losses, missing = tuple(flags.losses), tuple(flags.missing)
-    return Imported(kind, document, origins, losses, tuple(warnings), facts, missing, tuple(flags.verdicts()))
+    losses, missing = (*flags.losses, *around.losses), tuple(flags.missing)
+    keys = (*around.keys, *flags.verdicts())
+    return Imported(kind, document, origins, losses, (*around.warnings, *warnings), facts, missing, keys)
 
 
 def _model(flags: MegatronFlags, vocab: int | None, title: str) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class Statement:
     stray: list[Word] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     resolved: bool = False
+    environment: tuple[tuple[str, Word], ...] = ()
 
     def named(self, name: str) -> str:
         """What stands behind an option, or nothing."""
@@ -145,7 +146,7 @@ def _of_command(command: ShellCommand, script: Script) -> Statement:
     programs = [index for index, word in enumerate(words[:first]) if word.text.endswith(".py")]
     begin = programs[-1] + 1 if programs else 0
     launch = (*script.directives, *words[:begin]) if programs else script.directives
-    statement = Statement("options in a shell script", [], launch)
+    statement = Statement("options in a shell script", [], launch, environment=command.environment)
     statement.program = words[begin - 1].text.rsplit("/", 1)[-1] if programs else ""
     if script.without_arguments:
         statement.losses.append(Loss("ignored", "the script is read as if it were run without arguments"))

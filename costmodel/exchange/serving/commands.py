@@ -38,6 +38,7 @@ class ServeCommand(NamedTuple):
     doubt: Doubt | None = None
     copies: OriginValue | None = None
     image: OriginValue | None = None
+    environment: tuple[tuple[str, Word], ...] = ()
 
 
 def serve_commands(text: str, file: str) -> list[ServeCommand]:
@@ -46,10 +47,17 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
     if is_manifest(text):
         for container in container_commands(text, file):
             started = _of_words(container.words, None, file, 0, container.environment)
-            found += [each._replace(copies=container.copies, image=container.image or each.image) for each in started]
+            own = tuple(container.environment.items())
+            found += [
+                each._replace(
+                    copies=container.copies, image=container.image or each.image, environment=(*own, *each.environment)
+                )
+                for each in started
+            ]
         return found
     for command in read_script(text, file).commands:
-        found += _of_words(command.words, command.doubt, file, 0, {})
+        started = _of_words(command.words, command.doubt, file, 0, {})
+        found += [each._replace(environment=(*command.environment, *each.environment)) for each in started]
     return found
 
 
@@ -63,7 +71,8 @@ def _of_words(
             inner = _text_of_shell(behind)
             for command in read_script(inner.text, file, given).commands if inner is not None else ():
                 placed = [each._replace(place=inner.place) for each in command.words] if inner is not None else []
-                yield from _of_words(placed, command.doubt or doubt, file, depth + 1, given)
+                for each in _of_words(placed, command.doubt or doubt, file, depth + 1, given):
+                    yield each._replace(environment=(*command.environment, *each.environment))
             if inner is not None:
                 return
         starts, skipped = _started(word.text, [each.text for each in behind[:2]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.environment import of_environment
 from costmodel.exchange.serving import benchmark, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.commands import (
     BENCHMARK,
@@ -65,6 +66,7 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     layer = read(options.tree, file)
     layer.faults += options.faults
     layer.unless += options.unless
+    layer.join(of_environment(first.environment, file))
     if first.copies is not None:
         layer.facts["copies"] = first.copies
     if first.image is not None:

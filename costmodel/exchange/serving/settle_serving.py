@@ -112,6 +112,11 @@ def _machine(found: Settled, ranks: int) -> None:
     facts, world = found.facts, found.facts.get("accelerators")
     stated = facts.get("plan.replicas")
     least = ranks * found.number("plan.replicas")
+    seen = facts.pop("visible", None)
+    if seen is not None and seen.value < ranks and found.number("nodes") == 1:
+        where = f" ({seen.place.file}:{seen.place.line})" if seen.place is not None else ""
+        sentence = f"a command for {ranks} accelerators, of which {seen.origin.text} names {seen.value}{where}"
+        found.refuse("X004", sentence, "plan.tp", "keep one of the two")
     at = facts.get("plan.tp")
     place = at.place if at is not None else None
     if world is None:

@@ -56,11 +56,12 @@ def _plain(texts: Sequence[str]) -> bool | None:
     return None
 
 
-MOST_COMMANDS = 20_000
+MOST_COMMANDS, MOST_EXPORTED = 20_000, 200
 DEEPEST = 16  # functions in functions
 _ARGUMENTS = ("@", *map(str, range(1, 10)))  # of a function
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DECLARING = frozenset({"export", "local", "declare", "readonly", "typeset"})
+_NAMED = re.compile(r"[A-Za-z_]\w*")
 _DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
 _TESTS = frozenset({"[", "[[", "test"})
 
@@ -74,10 +75,14 @@ class Word(NamedTuple):
 
 
 class ShellCommand(NamedTuple):
-    """A command and its arguments; a doubt of its own where the script may not come by, or more than once."""
+    """A command and its arguments; a doubt of its own where the script may not come by, or more than once.
+
+    environment: variables that are exported before it, or stand in front of it
+    """
 
     words: tuple[Word, ...]
     doubt: Doubt | None = None
+    environment: tuple[tuple[str, Word], ...] = ()
 
 
 @record
@@ -116,6 +121,7 @@ class _Walk:
     def __init__(self, reader: ScriptReader) -> None:
         self.lines = reader.lines
         self.variables = Variables(reader.lines)
+        self.exported = dict[str, Word | None]()  # variables that programs see
         self.functions: dict[str, Node] = {}
         self.commands: list[ShellCommand] = []
         self.depth = 0
@@ -212,6 +218,10 @@ class _Walk:
     def simple(self, node: Simple, doubt: Doubt | None) -> bool | None:
         words = list(node.words)
         if words[0].plain in _DECLARING:
+            if words[0].plain == "export":
+                named = (_NAMED.match(word.parts[0].text) for word in words[1:] if isinstance(word.parts[0], Literal))
+                for name in (found.group() for found in named if found is not None):
+                    self.export(name)
             words = [word for word in words[1:] if self.assigns(word)]
         assigned = 0
         while assigned < len(words) and self.assigns(words[assigned]):
@@ -225,8 +235,20 @@ class _Walk:
         if words[assigned].plain in (":", "true", "false"):
             self.variables.expanded(tuple(part for word in words[assigned:] for part in word.parts))
             return words[assigned].plain != "false"
-        self.called([entry for word in words[assigned:] for entry in self.variables.expanded(word.parts)], doubt)
+        ahead = {name: self.valued(fields) for name, _, fields in map(self.assigned, words[:assigned])}
+        fields = [entry for word in words[assigned:] for entry in self.variables.expanded(word.parts)]
+        self.called(fields, doubt, ahead)
         return True
+
+    def valued(self, fields: Sequence[Field]) -> Word:
+        """A value as one word."""
+        return self.word(tuple(piece for each in fields for piece in each))
+
+    def export(self, name: str) -> None:
+        """Lets programs see a variable, with the value that it has or gets."""
+        if len(self.exported) < MOST_EXPORTED:
+            held = name in self.variables.held
+            self.exported[name] = self.valued(self.variables.words(name)) if held else None
 
     @staticmethod
     def assigns(word: Token) -> bool:
@@ -243,6 +265,13 @@ class _Walk:
         return word._replace(doubt=None) if kind in ("unset", "argument") else word
 
     def assign(self, word: Token, doubt: Doubt | None) -> None:
+        name, add, fields = self.assigned(word)
+        self.variables.assign(name, fields, add, word.items is not None, doubt)
+        if name in self.exported:
+            self.export(name)
+
+    def assigned(self, word: Token) -> tuple[str, bool, list[Field]]:
+        """The variable of an assignment, whether it is added to, and its value."""
         first = word.parts[0]
         assert isinstance(first, Literal)
         found = _ASSIGNED.match(first.text)
@@ -254,16 +283,17 @@ class _Walk:
             rest = first._replace(text=first.text[found.end() :], at=first.at + found.end())
             value = self.variables.expanded((rest, *word.parts[1:]), split=False)
             fields = [tuple(piece for entry in value for piece in entry if piece.text or piece.doubt)]
-        self.variables.assign(name, fields, add, word.items is not None, doubt)
+        return name, add, fields
 
-    def called(self, fields: list[Field], doubt: Doubt | None) -> None:
+    def called(self, fields: list[Field], doubt: Doubt | None, ahead: Mapping[str, Word]) -> None:
         """A command, or the commands of a function."""
         words = tuple(map(self.word, fields))
         body = self.functions.get(words[0].text) if words else None
         if body is None:
             if len(self.commands) == MOST_COMMANDS:
                 raise fail("X010", f"over {MOST_COMMANDS:,} commands", words[0].place)
-            self.commands.append(ShellCommand(words, doubt))
+            seen = {**{name: value for name, value in self.exported.items() if value is not None}, **ahead}
+            self.commands.append(ShellCommand(words, doubt, tuple(seen.items())))
             return
         if self.depth == DEEPEST:
             raise fail("X008", f"{words[0].text} calls itself; only a shell can evaluate it", words[0].place)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, switch, written
+from costmodel.exchange.serving.option_words import Spelling, option_words
+from costmodel.exchange.shell import Word
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
@@ -106,6 +111,62 @@ def read_accelerate(tree: Any, file: str) -> Layer:
         keys.refuse("X003", f"distributed_type {engine}: read are {', '.join(_ENGINES)}", "distributed_type")
     _degrees(keys, layer)
     return with_remarks(keys, layer)
+
+
+# --- options of accelerate launch
+
+_FLAGS = {"use_fsdp": "FSDP", "use_deepspeed": "DEEPSPEED", "use_megatron_lm": "MEGATRON_LM", "multi_gpu": "MULTI_GPU"}
+_LEAVES = {name.rpartition(".")[2]: name for name in TABLE}
+_LAUNCHED = known(
+    (replace(row, option=leaf) for leaf, name in _LEAVES.items() if not (row := TABLE[name]).gone),
+    (option(name, "stack", "flag") for name in _FLAGS),
+    lost("not expressible", "no accelerator is used", "cpu"),
+    lost("approximated", "kernels are compiled",
+         "dynamo_backend dynamo_mode dynamo_use_fullgraph dynamo_use_dynamic dynamo_use_regional_compilation",
+         "no", "NO"),
+    quiet("config_file quiet num_cpu_threads_per_process module no_python max_restarts monitor_interval tee role "
+          "log_dir rdzv_conf mpirun_hostfile mpirun_ccl deepspeed_multinode_launcher aws_access_key_id "
+          "main_training_script tpu"),
+)  # fmt: skip
+
+
+def read_launcher(words: Sequence[Word], file: str) -> Layer:
+    """What the options of accelerate launch state, as its configuration would."""
+    found = option_words(words, _LAUNCHED, Spelling(between="_"))
+    tree = Mapping()
+    tree.place = found.tree.place
+    flag = next((key for name in _FLAGS for key in found.tree if key == name and found.tree[key]), None)
+    for key, value in found.tree.items():
+        name = _LEAVES.get(str(key), "")
+        if name:
+            *above, last = name.split(".")
+            here = tree
+            for part in above:
+                if part not in here:
+                    here[key_at(part, key.place, key.at)] = Mapping()
+                    here[part].place = key.place
+                here = here[part]
+            here[key_at(last, key.place, key.at)] = value
+    if flag is not None:
+        tree[key_at("distributed_type", flag.place, flag.at)] = _FLAGS[str(flag)]
+    layer = read_accelerate(tree, file)
+    layer.format = ""
+    if flag is None:
+        for path in ("stack", "plan.zero"):
+            layer.facts.pop(path, None)
+    if "mixed_precision" not in found.tree:
+        layer.weak.pop("workload.precision", None)
+    own = ForeignKeys(found.tree, _LAUNCHED, file, VERSION)
+    inner = {key.name.rpartition(".")[2]: key.verdict for key in layer.keys}
+    layer.keys = [
+        key._replace(name=f"--{key.name}", verdict=inner.get(key.name, "read" if key.name in _FLAGS else key.verdict))
+        for key in own.verdicts()
+    ]
+    layer.losses += [loss for loss in own.losses if loss.sentence.partition(":")[0] not in inner]
+    layer.warnings += own.unknown_keys()
+    layer.faults += found.faults
+    layer.unless += found.unless
+    return layer
 
 
 def _precision(keys: ForeignKeys, layer: Layer) -> None:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.exchange.environment import of_environment
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.launcher_options import launched_accelerators
+from costmodel.exchange.launcher_options import launched_accelerators, of_launcher
 from costmodel.exchange.rows import Table
 from costmodel.exchange.serving.option_words import Spelling, option_words
 from costmodel.exchange.shell import ShellCommand, Word, read_script
+from costmodel.exchange.training.accelerate import read_launcher
+from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.recipe_text import call_tree
 from costmodel.ground.errors import Fault, Place, fail
 
 _FEWEST = 2  # arguments that make a command one of a training
 CALLED = r"\w*TrainingArguments|SFTConfig|DPOConfig|RewardConfig"
 _CALL = re.compile(rf"\b(?:{CALLED})\(")
+_ACCELERATE = ("accelerate", "accelerate.commands.accelerate_cli")
+_LAUNCH = "launch"
 _CONFIGURED = "--config_file"  # of accelerate launch
 
 
@@ -30,6 +36,7 @@ class ArgumentText(NamedTuple):
     launched: dict[str, OriginValue]
     named: list[tuple[str, Place]]
     faults: list[Fault]
+    ahead: tuple[Layer, ...] = ()
 
 
 def is_call(text: str) -> bool:
@@ -87,7 +94,19 @@ def _of_command(text: str, file: str, table: Table) -> ArgumentText:
     pairs = itertools.pairwise(launcher)
     named = [(behind.text, behind.place) for word, behind in pairs if word.text == _CONFIGURED and behind.doubt is None]
     unknown = (replace(fault, hint="write its value into the text") for _, fault in found.unless)
-    return ArgumentText(found.tree, launched_accelerators(launcher), named, [*found.faults, *unknown])
+    environment = of_environment(chosen[0].environment, file)
+    start = next((index + 1 for index, word in enumerate(words[:begin]) if word.text == _LAUNCH), 0)
+    ahead = (
+        (environment, read_launcher(_before_program(words[start:begin]), file), of_launcher(script.directives))
+        if start and PurePath(words[start - 2].text).name in _ACCELERATE
+        else (environment, of_launcher(launcher))
+    )
+    return ArgumentText(found.tree, launched_accelerators(launcher), named, [*found.faults, *unknown], ahead)
+
+
+def _before_program(words: Sequence[Word]) -> Sequence[Word]:
+    """The options of a launcher, without the program or module behind them."""
+    return words[:-1] if words and not words[-1].text.startswith("-") else words
 
 
 def _known(command: ShellCommand, table: Table) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.imported import Imported, Loss, OriginValue, StatedKey
 from costmodel.exchange.rows import NOTHING
+from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import Fault, Place
 
 
@@ -39,6 +40,19 @@ class Layer:
         """A fact, unless the value is none; a default of the format gives way to what another file states."""
         if value.value is not None and value.value != NOTHING:
             (self.weak if value.origin.kind in ("default", "assumed") else self.facts)[path] = value
+
+    def join(self, other: Layer) -> None:
+        """Adds what stands elsewhere in the same file; a contradiction is a fault with both places."""
+        for path, value in other.facts.items():
+            before = self.facts.setdefault(path, value)
+            if before.value != value.value:
+                place = value.place
+                first = f"{place.file}:{place.line}, by {value.origin.text}" if place is not None else "another place"
+                sentence = f"{path} is {shown(before.value)} here and {shown(value.value)} in {first}"
+                self.faults.append(Fault("X004", sentence, before.place, "keep one of the two"))
+        self.weak = {**self.weak, **other.weak}
+        for name in ("losses", "warnings", "faults", "unless", "named", "keys"):
+            getattr(self, name).extend(getattr(other, name))
 
 
 # Keys that mean something beside a value of another alone; without that a file states them to no effect.

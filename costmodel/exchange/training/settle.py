@@ -149,7 +149,7 @@ def _degrees(found: Settled) -> None:
     if shards is not None:
         _of_shards(found, shards, copies, inner)
         copies = found.number("plan.dp_replicate")
-    world = found.facts.get("accelerators")
+    world = _seen(found)
     if world is None:
         found.need("the number of accelerators is not stated", "--gpu h100 --nodes 4, for example")
         return
@@ -167,6 +167,21 @@ def _degrees(found: Settled) -> None:
         found.refuse("X005", f"shards over {mics.value} ranks do not divide dp {dp}", "mics")
     if copies < 1 or dp % copies:
         found.refuse("X005", f"{copies} replicas of the shards do not divide dp {dp}", "plan.dp_replicate")
+
+
+def _seen(found: Settled) -> OriginValue | None:
+    """The accelerators, of which a node has no more than its environment lets a program see."""
+    world, seen = found.facts.get("accelerators"), found.facts.pop("visible", None)
+    if seen is None:
+        return world
+    if world is None:
+        found.facts["accelerators"] = seen
+        return seen
+    if world.value > seen.value and found.number("nodes") == 1:
+        where = f" ({seen.place.file}:{seen.place.line})" if seen.place is not None else ""
+        sentence = f"{world.value} accelerators are started, of which {seen.origin.text} names {seen.value}{where}"
+        found.refuse("X004", sentence, "accelerators", "keep one of the two")
+    return world
 
 
 def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> None:

@@ -134,6 +134,8 @@ def with_launcher(layer: Layer, found: ArgumentText) -> Layer:
         layer.fill(path, value)
     layer.faults += found.faults
     layer.named += found.named
+    for ahead in found.ahead:
+        layer.join(ahead)
     return layer
 
 
@@ -141,13 +143,8 @@ def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     engine, sharded = keys["deepspeed"], keys["fsdp"]
     if isinstance(engine.value, Mapping):
         inner = read_deepspeed(engine.value, keys.file)
-        layer.facts |= inner.facts
-        layer.weak |= inner.weak
-        layer.losses += inner.losses
-        layer.warnings += inner.warnings
-        layer.faults += inner.faults
-        layer.unless += inner.unless
-        layer.keys += [key._replace(name=f"deepspeed.{key.name}") for key in inner.keys]
+        inner.keys = [key._replace(name=f"deepspeed.{key.name}") for key in inner.keys]
+        layer.join(inner)
     elif isinstance(engine.value, str) and engine.place is not None:
         layer.named.append((str(engine.value), engine.place))
     elif sharded.value not in (None, False, "", []):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -9,13 +10,14 @@ from rich.text import Text
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.timeline import Event, ForwardBackwardTime, Pipeline, events
+from costmodel.ground.errors import fail
 from costmodel.ground.units import gib, percent, show_time
 from costmodel.report.answers.plan_answer import plan_answer, plan_rows
 from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, traced
-from costmodel.report.machine import json_answer
+from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import WidthDrawing, drawn, laid
-from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import DIM, HEAD, bar, styled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from costmodel.explore.explain.schedule_order import Kind
 
 MOST_RANKS, CELLS, FEWEST_CELLS = 8, 62, 16
+_TRACED = {"F": ("forward", "good"), "B": ("backward", "bad"), "W": ("weight gradient", "yellow")}
+_MOST_EVENTS = 200_000  # events of one file
 _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
@@ -149,7 +153,7 @@ def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
 
 def pipeline_json(found: Pipelines) -> dict[str, Any]:
     """The same as plain values, beside the plan itself."""
-    result = json_answer.estimate(found.own)
+    result = TrainingView(found.own).plain()
     clock = found.clock
     result["schedules"] = plan_rows(found.own.inputs.case, (_offer(found, offer) for offer in found.offers))
     stages = [] if clock is None else [
@@ -192,3 +196,35 @@ def _events(clock: Pipeline) -> Iterator[dict[str, Any]]:
                 "start_s": event.start,
                 "end_s": event.end,
             }
+
+
+def trace_text(found: Pipelines) -> str:
+    """The trace event format of Perfetto: every forward and backward of every rank, in microseconds of the step."""
+    if found.clock is None:
+        raise fail("C007", "there is no pipeline to trace", None, "take --format table, which gives the reason")
+    rows: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "args": {"name": visible(title(found.own.inputs.case))}}
+    ]
+    ranks = events(found.clock)
+    if sum(map(len, ranks)) > _MOST_EVENTS:
+        raise fail(
+            "C007", f"the trace has more than {_MOST_EVENTS:,} events", None, "a smaller batch shows the same pattern"
+        )
+    for rank, shown in enumerate(ranks):
+        rows.append({"name": "thread_name", "ph": "M", "pid": 0, "tid": rank, "args": {"name": f"stage {rank}"}})
+        rows.append({"name": "thread_sort_index", "ph": "M", "pid": 0, "tid": rank, "args": {"sort_index": rank}})
+        for event in shown:
+            words, colour = _TRACED[event.kind]
+            rows.append({
+                "name": f"{event.kind}{event.micro_batch}", "cat": words, "ph": "X", "pid": 0, "tid": rank,
+                **_times(event), "cname": colour,
+                "args": {"pass": words, "micro_batch": event.micro_batch, "chunk": event.chunk},
+            })  # fmt: skip
+    written = {"displayTimeUnit": "ms", "traceEvents": rows}
+    return json.dumps(written, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _times(event: Event) -> dict[str, float]:
+    """Microseconds in whole nanoseconds: Perfetto rounds start and duration apart, and would see neighbours overlap."""
+    start, end = round(event.start * 1e9), round(event.end * 1e9)
+    return {"ts": start / 1e3, "dur": (end - start) / 1e3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -12,6 +12,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.workload import PlanAnswer
+from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import (
@@ -26,6 +27,7 @@ from costmodel.report.document import (
     chance_verdict,
     traced,
 )
+from costmodel.report.machine.answer_fields import assumed_json, frame, notes
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import title, with_facts
 from costmodel.report.terminal.style.layout import Line, typed
@@ -33,6 +35,10 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 from costmodel.report.workload_words import words_of
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.default_values import Assumption
+    from costmodel.documents.schemas.results import ResultColumn
 
 
 def works(view: PlanView) -> bool:
@@ -113,8 +119,6 @@ def all_assumed(answer: PlanAnswer, *, verbose: bool) -> list[Line]:
 
 def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows about one plan as plain values, each with what it is a plan of."""
-    from costmodel.explore.workloads import workload_of
-
     return with_facts(row_facts(workload_of(case).facts), rows)
 
 
@@ -147,6 +151,34 @@ def parts_section(
         rows.append([part.words, part.time, *([part.band] if banded else []), drawn, part.share])
     ahead, table = [styled(f"  {in_terminal}", HEAD)], Table(columns, rows, headed=False, indent="    ")
     return Section(key, on_page, lead, figures, ahead, table, beneath, folded=bool(figures), face=face)
+
+
+def plan_json(
+    view: PlanView,
+    row: Callable[[], Mapping[str, Any]],
+    fixes: Callable[[str], Mapping[str, Any]],
+    *,
+    columns: Mapping[str, ResultColumn] | None = None,
+    convention: str | None = None,
+    assumed: Iterable[Assumption] = (),
+) -> dict[str, Any]:
+    """One plan as costmodel/result/v1.
+
+    row: its results. fixes: what takes a reason against it away. columns: of its results, where they are not those of
+    the view. convention: how FLOP are counted. assumed: of the job
+    """
+    case, answer = view.case, view.answer
+    asked, words = workload_of(case), words_of(case.kind)
+    return {
+        **frame(case, asked.facts, columns or view.columns, convention=convention),
+        "assumed": assumed_json([*assumed, *answer.assumed]),
+        "plans": [] if answer.refused else [row()],
+        "refused": [
+            {"code": code, "text": asked.reasons[code].meaning, "case": words.reason(answer, code), **fixes(code)}
+            for code in answer.refused or answer.broken
+        ],
+        "notes": notes([answer.remarked]),
+    }
 
 
 def bands_section(view: PlanView, lead: str) -> list[Section]:

@@ -14,7 +14,7 @@ from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show_time
-from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, result_cell
+from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
 from costmodel.report.document import Draw, Headline, Section, chance_verdict
 from costmodel.report.terminal.rl import rl_estimate
 from costmodel.report.terminal.rl.rl_formatting import NAMES, result
@@ -77,9 +77,9 @@ class RlView:
 
     def plain(self) -> dict[str, Any]:
         """Its results as plain values."""
-        from costmodel.report.machine.rl_json import estimate
+        from costmodel.report.machine.rl_json import plan
 
-        return estimate(self.answer)
+        return plan_json(self, partial(plan, self.answer), lambda code: {})
 
     def lines(self) -> list[Line]:
         """Times, memory and cost of an iteration."""

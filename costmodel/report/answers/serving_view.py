@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
+from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show_time, time_unit
-from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, result_cell
+from costmodel.report.answers.plan_answer import band_words, bands_section, parts_section, plan_json, result_cell
 from costmodel.report.document import Cell, Column, Draw, Headline, Section, Table, chance_verdict
 from costmodel.report.terminal.serving import serving_estimate
 from costmodel.report.terminal.serving.serving_formatting import TERMS, band, limits_on, result
@@ -77,9 +77,10 @@ class ServingView:
 
     def plain(self) -> dict[str, Any]:
         """Its results as plain values."""
-        from costmodel.report.machine.serving_json import estimate
+        from costmodel.report.machine.serving_json import fixes, own_plan
 
-        return estimate(self.answer)
+        row, against = partial(own_plan, self.answer), fixes(self.answer)
+        return plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
 
     def lines(self) -> list[Line]:
         """Times, rates, memory and cost under its load."""

@@ -13,7 +13,7 @@ from costmodel.estimate.evaluate.evaluate_plans import verdict
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time
-from costmodel.report.answers.plan_answer import band_words, parts_section, result_cell
+from costmodel.report.answers.plan_answer import band_words, parts_section, plan_json, result_cell
 from costmodel.report.document import (
     Cell,
     Column,
@@ -87,9 +87,13 @@ class TrainingView:
 
     def plain(self) -> dict[str, Any]:
         """Its results as plain values."""
-        from costmodel.report.machine.json_answer import estimate
+        from costmodel.report.machine.json_answer import answered, fixes
+        from costmodel.report.terminal.plan.effect_lines import with_effects
+        from costmodel.report.terminal.style.head import assumed_job
 
-        return estimate(self.answer)
+        row, against = partial(answered, self.answer), partial(fixes, self.answer)
+        job, convention = assumed_job(self.case.asked.assumed), self.answer.inputs.convention
+        return with_effects(plan_json(self, row, against, convention=convention, assumed=job), self.answer)
 
     def lines(self) -> list[Line]:
         """Time, memory and cost."""

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from costmodel.documents.schemas.results import OF_RUN, OF_STEP, machine_name
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import facts_of, row_facts
 from costmodel.estimate.evaluate.evaluate_plans import fits_at_p90, verdict
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
 from costmodel.estimate.shared.plan_batch import Structure
-from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.kept_answers import whole_plan
 from costmodel.ground.plan_sizes import SIZES
-from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes, read_from
-from costmodel.report.terminal.plan.effect_lines import with_effects
-from costmodel.report.terminal.search.refusals import reason, remedies_json
+from costmodel.report.machine.answer_fields import assumed_json, known, read_from
+from costmodel.report.terminal.search.refusals import remedies_json
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import assumed_job, price_fields
+from costmodel.report.terminal.style.head import price_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-    from costmodel.estimate.training.training_inputs import TrainingInputs
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.model_memory import Alone
-
-
-def _framed(inputs: TrainingInputs) -> dict[str, Any]:
-    columns = OF_STEP if inputs.run is None else OF_RUN
-    return frame(inputs.case, facts_of(inputs.case), columns, convention=inputs.convention)
 
 
 def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
@@ -58,27 +50,11 @@ def answered(answer: Answer) -> dict[str, Any]:
     return {**row_facts(facts), **figures, **price_fields(facts.price)}
 
 
-def plan_rows(answer: Answer) -> list[dict[str, Any]]:
-    """The row of a plan; none where it is not valid."""
-    return [] if answer.refused else [answered(answer)]
-
-
-def estimate(answer: ExplainedAnswer) -> dict[str, Any]:
-    """One plan as costmodel/result/v1."""
-    result = _framed(answer.inputs)
-    result["assumed"] = assumed_json([*assumed_job(answer.inputs.case.asked.assumed), *answer.assumed])
-    result["plans"] = plan_rows(answer)
-    result["refused"] = [_against(answer, code) for code in answer.refused or answer.broken]
-    result["notes"] = notes([answer.remarked])
-    return with_effects(result, answer)
-
-
-def _against(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
-    """A reason against a plan: the rule, this case of it, and settings of which each takes it away."""
+def fixes(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
+    """Settings of which each takes a reason against a plan away."""
     found = answer.fixes[code]
     tried = [setting for remedy in found for setting in remedy.assignments]
-    entry = {"code": code, "text": REFUSALS[code].meaning, "case": reason(answer, code), "try": tried}
-    return {**entry, "remedies": remedies_json(found)}
+    return {"try": tried, "remedies": remedies_json(found)}
 
 
 def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:

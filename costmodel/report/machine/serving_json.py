@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.documents.schemas.results import SERVING_COLUMNS, machine_name
-from costmodel.estimate.evaluate.answer_facts import subject_of
+from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.serving.plan_columns import SIZES, sizes_of
 from costmodel.estimate.serving.predict_serving import ServingAnswer, known_costs
-from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.explore.kept_answers import halves
-from costmodel.report.machine.answer_fields import assumed_json, frame, known, notes
-from costmodel.report.terminal.serving.serving_reasons import reason
+from costmodel.report.machine.answer_fields import known
 
 
 def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
@@ -23,31 +20,17 @@ def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, An
     return {**degrees, **figures, "fits": costs["memory_share"] <= 1}
 
 
-def estimate(answer: ServingAnswer) -> dict[str, Any]:
-    """One plan as costmodel/result/v1."""
-    layout = answer.evaluation.layout
-    sizes = sizes_of(layout)
-    result = frame(answer.inputs.case, subject_of(answer.inputs.case), SERVING_COLUMNS)
-    result["assumed"] = assumed_json(answer.assumed)
-    row = {
-        **plan(sizes, answer.costs),
-        **halves(answer.plan),
-        "binds": None if "M001" in answer.broken else answer.binding,
-    }
-    result["plans"] = [] if answer.refused else [row]
-    offered = zip(answer.remedies, answer.chances, strict=True)
-    fixes = [
+def own_plan(answer: ServingAnswer) -> dict[str, Any]:
+    """The plan of a scenario with its results, those of both halves, and what binds it."""
+    held = plan(sizes_of(answer.evaluation.layout), answer.costs)
+    return {**held, **halves(answer.plan), "binds": None if "M001" in answer.broken else answer.binding}
+
+
+def fixes(answer: ServingAnswer) -> dict[str, Any]:
+    """Settings of which each takes what speaks against a plan away, with the chance to meet all limits then."""
+    offered = enumerate(zip(answer.remedies, answer.chances, strict=True))
+    remedies = [
         {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}
-        for place, ((first, *_), chance) in enumerate(offered)
+        for place, ((first, *_), chance) in offered
     ]
-    result["refused"] = [
-        {
-            "code": code,
-            "text": REFUSALS[code].meaning,
-            "case": reason(answer, code),
-            "remedies": fixes,
-        }
-        for code in answer.refused or answer.broken
-    ]
-    result["notes"] = notes([answer.remarked])
-    return result
+    return {"remedies": remedies}

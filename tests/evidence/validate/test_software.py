@@ -118,3 +118,10 @@ def test_a_row_switches_its_stack(row: Any, cells: dict[str, Any], leaves: dict[
     for path, value in leaves.items():
         group, leaf = path.split(".")
         assert getattr(getattr(stack, group), leaf) == value
+
+
+def test_software_has_the_axes_that_a_run_of_it_had(row: Any) -> None:
+    """Whatever the release that its document describes."""
+    asked = modelled(row(framework="PyTorch FSDP", year=2023, zero_stage=3, cp=2, tp=1, pp=1, micro_batch=1), SHELF)
+    assert asked.inputs.stack.has("cp")
+    assert not read("stack", "fsdp1").has("cp")

@@ -404,3 +404,11 @@ def test_what_overlaps_makes_the_stack(more: str, stack: str, overlap: dict[str,
 def test_a_capacity_and_a_dispatcher_are_assumptions_of_experts() -> None:
     found = plain("--num-experts 8 --moe-expert-capacity-factor 1.25 --moe-token-dispatcher-type flex")
     assert found.document["assume"]["experts"] == {"deduplicated": True, "capacity": 1.25}
+
+
+def test_a_gate_on_attention_is_as_wide_as_the_queries() -> None:
+    """One more matrix from the stream to all heads in each layer."""
+    text = LLAMA_8B.replace("--bf16", "--bf16 --attention-output-gate", 1)
+    found = read(text)
+    assert found.document["model"]["layers"][0]["attention"]["output_gate"] is True
+    assert parameters(found) - parameters(read(LLAMA_8B)) == 32 * 4096 * 4096

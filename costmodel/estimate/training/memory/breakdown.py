@@ -174,7 +174,9 @@ def _stage(
             column["logits"] = column["logits"] + waiting_bytes(inputs, block, micro_batches)
         column["context"] = _context(inputs, block)
         moments = moment_bytes(inputs, block, held)
-        column["optimizer"], column["pages"] = column["optimizer"] - moments, moments
+        column["pages"] = moments
+        if inputs.optimizer.paged:
+            column["optimizer"] = column["optimizer"] - moments
         column["update"] = updating_bytes(inputs, block, held, added(column, OF_BACKWARD))
         column["fragmentation"] = reserved_bytes(added(column, ALLOCATED), inputs.fragmentation)
         runtime = stack.runtime

@@ -14,6 +14,7 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
     from costmodel.documents.schemas.hardware import HeldAgainst
+    from costmodel.explore.launch_formats import LaunchFormat
     from costmodel.explore.node_prices import NodePrice
 
 _RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
@@ -116,3 +117,42 @@ def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
 def schema(shown: dict[str, Any]) -> list[Line]:
     """A JSON Schema as it is written."""
     return [drawn(line) for line in json_text(shown).splitlines()]
+
+
+def formats(found: Sequence[LaunchFormat]) -> list[Line]:
+    """All formats, or of a single one its options."""
+    if len(found) == 1:
+        return _options(found[0])
+    rows = [(entry.name, entry.title, "yes" if entry.written else "") for entry in found]
+    return [
+        CellTable(("name", "format", "exported"), rows, "kll"),
+        drawn(""),
+        drawn("Next: costmodel list formats torchtitan"),
+    ]
+
+
+def _options(entry: LaunchFormat) -> list[Line]:
+    """Options with the keys they fill or what is lost, then keys that no option states."""
+    counted = [option for option in entry.options if option.fills or option.lost]
+    without = len(entry.options) - len(counted)
+    rows = [(option.option, ", ".join(option.fills.split()) or option.lost) for option in counted]
+    lines: list[Line] = [styled(entry.title, HEAD), CellTable(("option", "key, or what is lost"), rows, "kl")]
+    if entry.not_stated:
+        not_stated = list(entry.not_stated.items())
+        lines += [drawn(""), CellTable(("key that it does not state", "because"), not_stated, "kl")]
+    return [*lines, drawn(""), drawn(f"{without} more options cost nothing")]
+
+
+def formats_json(found: Sequence[LaunchFormat]) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/formats/v1"),
+        "formats": [
+            {
+                **entry._asdict(),
+                "options": [option._asdict() for option in entry.options],
+                "not_stated": dict(entry.not_stated),
+            }
+            for entry in found
+        ],
+    }

@@ -11,7 +11,7 @@ from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.explore.explain.neighbours import Neighbour, moved, written_value
 from costmodel.ground.units import gib, show_time
 from costmodel.report.answers.plan_answer import following
-from costmodel.report.machine import json_answer
+from costmodel.report.answers.training_view import TrainingView
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.plan_lines import problems, titled
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
@@ -100,7 +100,7 @@ def _asked(rows: Sequence[tuple[str, ...]], others: Sequence[Neighbour], width: 
 
 def plan_json(own: ExplainedAnswer, others: Sequence[Neighbour]) -> dict[str, Any]:
     """The same as plain values."""
-    shown = json_answer.estimate(own)
+    shown = TrainingView(own).plain()
     shown["neighbours"] = [_neighbour(own, other) for other in others]
     return shown
 

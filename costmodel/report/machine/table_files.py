@@ -1,4 +1,6 @@
-"""The table of an answer as an Excel workbook: numbers as numbers, text as text, so that no name becomes a formula."""
+"""The table of an answer as a file of another kind: an Excel workbook, whose text never becomes a formula, or Parquet,
+whose columns are of kinds that no value changes, so that tables can be stacked.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,12 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
 from costmodel.ground.errors import fail, install_command
 from costmodel.report.machine.formats import machine, rows_of
 from costmodel.report.terminal.style.answer import Reply
 
+_RESULTS = {machine_name(name) for name in TRAINING_COLUMNS}  # columns of floats in Parquet
 _WIDEST, _LONGEST, _SHEET = 40, 32_000, 31
 _ABOUT = ("assumed", "columns", "documents", "refused", "notes")  # lists of an answer with a sheet of their own
 
@@ -73,3 +77,34 @@ def _write(cell: Any, value: Any) -> None:
 
 def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def parquet_bytes(reply: Reply) -> bytes:
+    """A file of the rows of an answer."""
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet as files
+    except ImportError:
+        hint = f"{install_command('pyarrow>=17')}, or take --format csv"
+        raise fail("C007", "Parquet needs pyarrow, which is not installed", None, hint) from None
+    rows = machine(rows_of(reply))
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: _column(arrow, name, [row.get(name) for row in rows]) for name in names}
+    sink = arrow.BufferOutputStream()
+    files.write_table(arrow.table(columns), sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _column(arrow: Any, name: str, values: Sequence[Any]) -> Any:
+    """A column: results are floats, whole numbers stay whole; where kinds differ, or nothing is known, it is text."""
+    kinds = {type(value) for value in values if value is not None}
+    if name in _RESULTS or kinds == {int, float} or kinds == {float}:
+        return arrow.array(values, arrow.float64())
+    if kinds == {int}:
+        return arrow.array(values, arrow.int64())
+    if kinds == {bool}:
+        return arrow.array(values, arrow.bool_())
+    if kinds == {list}:
+        return arrow.array([list(map(str, value or ())) for value in values], arrow.list_(arrow.string()))
+    return arrow.array([None if value is None else str(value) for value in values], arrow.string())

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from costmodel.report.terminal.style.layout import Line
 
 _OUTPUT = ("-o", "--output", "--format")
-Drawn = tuple[Callable[[], "HtmlPage"], Callable[[], "Draw | None"]]
 
 
 def command_line() -> list[str]:
@@ -55,12 +54,17 @@ def drawn(
 
         return document_lines(document())
 
-    def faces() -> Drawn:
-        from costmodel.report.page.document_page import document_figure, document_page
+    def page() -> HtmlPage:
+        from costmodel.report.page.document_page import document_page
 
-        return lambda: document_page(document(), command_line()), lambda: document_figure(document())
+        return document_page(document(), command_line())
 
-    forms = {**_late_forms(faces), **(others or {})}
+    def figure() -> Draw | None:
+        from costmodel.report.page.document_page import document_figure
+
+        return document_figure(document())
+
+    forms = {**page_forms(page, figure), **(others or {})}
     return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, filed=filed, found=found)
 
 
@@ -137,8 +141,3 @@ def named_figure(view: PlanView, name: str) -> Reply:
         hint = " or ".join(f"--figure {each}" for each in known)
         raise fail("C044", f"this plan has no figure {name}", Place("command line"), hint)
     return Reply(nothing, nothing, others={**plan_forms(view, name), "html": nothing}, yes=works(view))
-
-
-def _late_forms(drawn: Callable[[], Drawn]) -> dict[str, Form]:
-    """Forms of a page and its figure, of which nothing is imported before one of them is asked for."""
-    return page_forms(lambda: drawn()[0](), lambda: drawn()[1]())

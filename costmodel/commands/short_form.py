@@ -299,7 +299,7 @@ def _flags(
 
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
-    """The case as questions about one plan take it."""
+    """With the best plan of a search, where the scenario states none and an answer about one plan needs it."""
     from costmodel.commands.by_workload import commands_of
 
     return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case

@@ -56,7 +56,7 @@ class Prior(Document):
 
     @property
     def group(self) -> str:
-        """Where the leaf stands in each document."""
+        """The group of the leaf in each document: what stands ahead of the first dot."""
         return self.leaf.partition(".")[0]
 
     @property

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import OF_RUN, TRAINING_COLUMNS
 from costmodel.equations.run.economics import work_time
 from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS, Evaluation, missing_input
-from costmodel.estimate.evaluate.predict import Answer, predict
+from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.run.whole_run import shares
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import number
@@ -188,8 +187,3 @@ class PlanFacts:
             Window(0.0, width, first),
             Window(last - width, last, tuple(event for event in every if event.end > last - width)),
         ]
-
-
-def plan_facts(case: ResolvedScenario) -> PlanFacts:
-    """The page of a scenario's own plan."""
-    return PlanFacts(predict(case))

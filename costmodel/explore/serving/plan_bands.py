@@ -47,7 +47,7 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
 
 
 def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
-    """Plans as columns: of replicas that do both, or of instances for prompts and of those that generate."""
+    """The sizes of plans as columns; where prefill and decode are apart, those of each."""
     prefill = [plan.prefill for plan in plans if plan.prefill is not None]
     halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
     return tuple(

@@ -632,7 +632,7 @@ _SAME = 1e-9  # of a figure, by which it may differ
 
 
 def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
-    """Rows with ep whose figures a row with less of it has too, that has the same other sizes."""
+    """Which rows gain nothing from their ep: one with less of it and the same other sizes has the same figures."""
     halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, ApartEvaluation) else [])]
     _, which = distinct([np.asarray(getattr(half, size)) for half in halves for size in SIZES if size != "ep"])
     order = np.lexsort((np.sum([half.ep for half in halves], axis=0), which))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.reader.folders import result_name
 from costmodel.documents.schemas.results import ResultColumn, machine_name
-from costmodel.estimate.evaluate.answer_facts import Subject, subject_of
+from costmodel.estimate.evaluate.answer_facts import Subject
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import fact_fields, title
@@ -92,8 +92,3 @@ def notes(plans: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     """Every remark on one of the plans once."""
     codes = dict.fromkeys(code for remarked in plans for code in remarked)
     return [{"code": code, "text": REMARKS[code].meaning} for code in codes]
-
-
-def case_fields(case: LoadedScenario) -> dict[str, Any]:
-    """What a short answer is about."""
-    return {"workload": case.kind, "facts": fact_fields(subject_of(case)), "title": title(case)}

@@ -134,7 +134,8 @@ def test_pages_of_other_workloads_have_the_numbers_of_the_json(name: str, run: A
     assert set(held) == {"generating", "updating"}
     for phase, lines in held.items():
         assert {name: page.marks[f"{phase}.{name}_bytes"][0] for name in lines} == lines
-    phases = ("generation_s", "old_log_probabilities_s", "reference_time_s", "update_time_s", "weight_sync_s")
+    phases = ("generation_s", "old_log_probabilities_s", "reference_time_s", "update_time_s", "switch_s",
+              "weight_sync_s")  # fmt: skip
     assert sum(page.marks[key][0] for key in phases) == pytest.approx(page.marks["iteration_time_s"][0])
     for key in phases:
         assert page.marks[key][0] == plan[key]

@@ -106,9 +106,9 @@ def _issued(
     experts: Number = 0.0,
     apart: tuple[Number, Number] | None = None,
 ) -> TimeByCategory:
-    """One direction.
+    """The work of one direction, with the time that the device waits for the host to issue it.
 
-    The host issues the separate part, with its own device and host time, only after all before it ended.
+    apart: device and host time of a part that the host issues only after all before it ended
     """
     busy = summed(work.device, work.tp, work.cp, work.ep)
     host = summed(operations * inputs.stack.launch.operation, experts)

@@ -62,14 +62,10 @@ def own_files(case: LoadedScenario) -> list[Text]:
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 
-def head_of(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """The head of an answer about a case: the job first where it is assumed."""
-    return [*job_lines(case.asked.assumed), *head_below_job(case, varied, priced=priced)]
-
-
-def head_below_job(case: ResolvedScenario, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """What an answer is about, with your own files, foreign ones, and defaults of flags that it rests on."""
-    return [*head_lines(facts_of(case), varied, priced=priced), *rounded_batch(case, varied), *origin_lines(case)]
+def head_of(case: ResolvedScenario) -> list[Text]:
+    """The head of an answer about a case: the job first where it is assumed, and the files that it rests on."""
+    stated = [*head_lines(facts_of(case)), *rounded_batch(case), *origin_lines(case)]
+    return [*job_lines(case.asked.assumed), *stated]
 
 
 def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[Text]:

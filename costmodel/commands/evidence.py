@@ -160,9 +160,8 @@ def validate(
 
     def document() -> AnswerDocument:
         group = by.value if by else None
-        return report.validation(
-            board, evidence.scoreboard(board) if alone else evidence.validation(board, group, worst)
-        )
+        lines = evidence.scoreboard(board) if alone else evidence.validation(board, group, worst)
+        return report.validation(board, [*evidence.left_out_terms(left), *lines])
 
     return pages.drawn(document, lambda: evidence.validation_json(board), "rows", yes=board.holds)
 

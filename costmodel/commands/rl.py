@@ -44,7 +44,7 @@ def explain_plan(case: LoadedScenario) -> Reply:
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """None: what flags leave open is searched."""
+    """Empty: what flags leave open is searched."""
     return ""
 
 

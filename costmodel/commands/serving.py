@@ -88,7 +88,7 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """None: what flags leave open is searched."""
+    """Empty: what flags leave open is searched."""
     return ""
 
 

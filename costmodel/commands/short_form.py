@@ -43,8 +43,8 @@ RateOption = Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive
 ConcurrencyOption = Annotated[
     str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
 ]
-PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt; of RL too", "COUNT")]
-AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL too", "COUNT")]
+PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt, of serving and RL", "COUNT")]
+AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL on average", "COUNT")]
 
 
 @record
@@ -315,7 +315,7 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
     if not origin:
         return None
     planned = case if case.scenario.plan is not None else vary_any(case, ["plan={}"])
-    left = Assumption("plan", "keys that are not set", f"{origin}, as in a scenario; costmodel search ranks plans")
+    left = Assumption("plan", "keys that are not set", f"{origin}, not the best plan; costmodel search ranks plans")
     return replace(
         planned, assignments=case.assignments, asked=replace(case.asked, assumed=(*case.asked.assumed, left))
     )

@@ -23,17 +23,17 @@ _WORDS = (
 _TYPES = tuple((re.compile(rf"(?:^|[-_.:])(?:{words})(?=$|[-_.:])"), kind) for words, kind in _WORDS)
 _WIDE = re.compile(r"[-_.](?:bf16|fp16|unquantized)(?=$|[-_.:])")
 _SCALED = re.compile(r"\Anvidia/.*|.*-kv\Z")  # of checkpoints with scales for the cache
-_ATTENTION = 126 * 2 * 16384 * (16384 + 1024)  # parameters of Llama 3.1 405B
-_EXPERTS = {"stored": "bf16", "stored_experts": "int4-g32"}
-_LARGEST = {"stored": "fp8", "stored_wide": _ATTENTION + 2 * 3 * 16384 * 53248}
-# Checkpoints whose own files state more than their names: by names in small letters, and by how they begin.
+_OF_ATTENTION = 126 * 2 * 16384 * (16384 + 1024)  # parameters of Llama 3.1 405B
+_KIMI = {"stored": "bf16", "stored_experts": "int4-g32"}
+_LLAMA_405B = {"stored": "fp8", "stored_wide": _OF_ATTENTION + 2 * 3 * 16384 * 53248}
+# Checkpoints whose own files state more than their names, in small letters; of a path, the last part counts.
 _PUBLISHED: dict[str, dict[str, Any]] = {
-    "moonshotai/kimi-k2-thinking": _EXPERTS,
-    "moonshotai/kimi-k2.5": _EXPERTS,
-    "moonshotai/kimi-k2.6": _EXPERTS,
+    "moonshotai/kimi-k2-thinking": _KIMI,
+    "moonshotai/kimi-k2.5": _KIMI,
+    "moonshotai/kimi-k2.6": _KIMI,
     # attention, and the first and last MLP, stay in 16 bits
-    "meta-llama/llama-3.1-405b-fp8": _LARGEST,
-    "meta-llama/llama-3.1-405b-instruct-fp8": _LARGEST,
+    "meta-llama/llama-3.1-405b-fp8": _LLAMA_405B,
+    "meta-llama/llama-3.1-405b-instruct-fp8": _LLAMA_405B,
     "meta-llama/llama-4-maverick-17b-128e-instruct-fp8": {"stored": "bf16", "stored_experts": "fp8"},
     **{f"mistralai/ministral-3-{size}-instruct-2512": {"stored": "fp8"} for size in ("3b", "8b", "14b")},
     "mistralai/devstral-small-2-24b-instruct-2512": {"stored": "fp8"},

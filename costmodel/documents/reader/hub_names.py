@@ -129,7 +129,7 @@ def last_part(name: str) -> str:
     >>> last_part("/models/DeepSeek-V3-0324/"), last_part("hub/models--Qwen--Qwen3-8B/snapshots/895c")
     ('DeepSeek-V3-0324', 'Qwen3-8B')
     """
-    parts = [part for part in re.split(r"[/\\\\]", name) if part]
+    parts = [part for part in re.split(r"[/\\]", name) if part]
     cached = [part.rpartition("--")[2] for part in parts if part.startswith(_CACHED)]
     return (cached or parts or [""])[-1].removesuffix(".gguf")
 

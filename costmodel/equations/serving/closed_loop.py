@@ -97,7 +97,7 @@ def burst_first_token_time(
 ) -> Number:
     """Mean time to the first token in a benchmark that starts all its users at once and keeps their number.
 
-    h + v c + (g + a) D + t_p + t_p ρ (c − 1) / 2: half a step of others, the steps that carry the prompt, its own
+    h + v c + (g + a) D + t_p + t_p ρ (c − 1) / 2: g, half a step where others run, the steps of the prompt, its own
     time, and the start, when half of all other prompts are ahead, spread over 1/ρ rounds
 
     host h [s]: fixed time of the front end · host_each v [s]: of the front end for each request in flight

@@ -101,6 +101,8 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, 
         if getattr(workload, name) is None:
             value = workload.refers if name == "reference" else "model" if workload.judged_by_model else "rule"
             log.note(f"workload.{name}", str(value).lower(), f"usual for {workload.algorithm}")
+    if workload.algorithm == "dapo":
+        log.note("workload.algorithm", "dapo", "prompts that dynamic sampling generates again are not counted")
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)

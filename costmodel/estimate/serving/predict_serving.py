@@ -27,7 +27,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
-from costmodel.estimate.serving.serving_band import runs_nowhere_near
+from costmodel.estimate.serving.serving_band import never_ran
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
@@ -312,13 +312,13 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
 
 def _never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
     """A line for an engine without benchmarks on accelerators of this maker."""
-    if runs_nowhere_near(inputs):
+    if never_ran(inputs):
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
-    if runs_nowhere_near(inputs):
+    if never_ran(inputs):
         yield "N056"
     if never_fitted(inputs):
         yield "N005"

@@ -58,16 +58,17 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
         first = combined_error(first, inputs.beyond_first)
     beside, slower = remaining_error(first, token), inputs.case.common.engines
     later = token
-    if slower is not None and runs_nowhere_near(inputs):
+    if slower is not None and never_ran(inputs):
         with term("never measured"):
             later = slower_spread(token, 1.0, slower.slower)
     return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))
 
 
-def runs_nowhere_near(inputs: ServingInputs) -> bool:
+def never_ran(inputs: ServingInputs) -> bool:
     """Whether no fitted benchmark of the engine, or of the one it is like, ran on accelerators of this maker."""
     measured, engine = inputs.case.common.engines, inputs.engine
-    assert measured is not None, "unmeasured.yaml states which engines were measured"
+    if measured is None:
+        return False
     runs = measured.runs.get(engine.name, measured.runs.get(engine.like or "", {}))
     return inputs.case.accelerator.vendor not in runs
 

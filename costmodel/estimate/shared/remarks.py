@@ -194,8 +194,8 @@ REMARKS = {
     ),
     "N056": Reason(
         "never measured",
-        "No measured run on this maker's accelerators had layers of this kind in training, or this engine in serving; "
-        "the assumptions name them. Such layers took 1.9 to 13 times as long as predicted when they were first "
-        "measured, such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
+        "No measured run on this maker's accelerators had this kind of layer (training), or this engine (serving); "
+        "the assumptions name it. When they were first measured, such layers took 1.9 to 13 times as long as predicted "
+        "and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
     ),
 }

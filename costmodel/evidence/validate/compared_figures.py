@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -22,6 +21,7 @@ GROUPINGS = (
 )
 UNKNOWN = "unknown"
 _SHOWN = 8
+_ROUNDING = 1e-9  # of a sum of shares
 Where = Mapping[str, Sequence[str]]
 
 
@@ -48,7 +48,10 @@ class Compared:
     def without(self, terms: Collection[str]) -> Compared:
         """The same, predicted without these terms of a step, to which nothing is fitted again."""
         left = 1.0 - sum(self.parts.get(name, 0.0) for name in terms)
-        scale = left if self.quantity == "step_time" else 1.0 / left if left > 0 else math.inf
+        if left <= _ROUNDING:
+            named = ", ".join(terms)
+            raise fail("C005", f"{self.run} has no other terms than {named}", Place("command line"), "leave fewer out")
+        scale = left if self.quantity == "step_time" else 1.0 / left
         scaled = (None if value is None else value * scale for value in (self.predicted, self.low, self.high))
         predicted, low, high = scaled
         return replace(self, predicted=predicted, low=low, high=high)

@@ -128,8 +128,8 @@ def _features(row: CsvRow) -> None:
         raise CannotModel("V009", "adapters of unstated rank are trained")
 
 
-# Ranks of adapters that the recipes of software take: torchtune's recipes/configs, peft's LoraConfig.
-_RANKS = {"torchtune": 8, "transformers": 8, "trl": 8, "llama-factory": 8, "peft": 8, "swift": 8}
+# Ranks of adapters by default: torchtune's recipes/configs, TRL's ModelConfig, peft's LoraConfig for the others.
+_RANKS = {"torchtune": 8, "transformers": 8, "trl": 16, "llama-factory": 8, "peft": 8, "swift": 8}
 
 
 def adapters_of(row: CsvRow) -> str:

@@ -61,7 +61,7 @@ class Scoreboard:
     median: float | None  # of all errors, also of those on whether a run fits
     furthest: float  # the largest of them
     left_out: Mapping[str, Any] | None  # errors of sources that a fit leaves out
-    serving: Mapping[str, Scoreboard]  # of measured documents about serving that stand beside other tables, by result
+    others: Mapping[str, Scoreboard]  # of documents about services or RL that stand beside those of training, by result
 
     @property
     def compares(self) -> bool:
@@ -72,29 +72,29 @@ class Scoreboard:
     def holds(self) -> bool:
         """Whether something was compared, and every figure is within its tolerance."""
         within = self.compares and all(figure.within for figure in self.figures)
-        return within and all(board.holds for board in self.serving.values())
+        return within and all(board.holds for board in self.others.values())
 
 
 def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreboard:
     """The scores of these tables; beside those of the shipped tables stand the errors of sources that are left out.
 
-    Figures of one result alone come to one error: documents about serving stand apart from tables about training.
+    Figures of one result alone come to one error: documents about services and RL stand apart from the others.
     """
     apart: dict[str, list[Validated]] = {}
     for part in tables:
-        apart.setdefault(_served(part), []).append(part)
+        apart.setdefault(_other_result(part), []).append(part)
     first = "" if "" in apart else next(iter(apart), "")
     beside = {name: _scoreboard(parts, {}) for name, parts in apart.items() if name != first}
     return replace(_scoreboard(apart.get(first, []), beside), left_out=left_out_by_kind() if left_out else None)
 
 
-def _served(part: Validated) -> str:
-    """The result that a document about serving has; empty for every other table."""
+def _other_result(part: Validated) -> str:
+    """The result that a document about services or RL has; empty for every other table."""
     found = part.figures[0].quantity if part.figures and isinstance(part.table, MeasuredTable) else ""
     return found if found in WORKLOADS else ""
 
 
-def _scoreboard(tables: Sequence[Validated], serving: Mapping[str, Scoreboard]) -> Scoreboard:
+def _scoreboard(tables: Sequence[Validated], others: Mapping[str, Scoreboard]) -> Scoreboard:
     figures = [figure for part in tables for figure in part.figures]
     groups = {
         column: {name: _group(members) for name, members in gathered(figures, column).items()} for column in GROUPINGS
@@ -109,7 +109,7 @@ def _scoreboard(tables: Sequence[Validated], serving: Mapping[str, Scoreboard]) 
         statistics.median(errors) if errors else None,
         max(errors, default=0.0),
         None,
-        serving,
+        others,
     )
 
 

@@ -199,7 +199,7 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions.
 
-    without: terms of a training step that predictions leave out
+    without: terms of a training step that predictions leave out; tables without such terms are left out too
     count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
@@ -218,7 +218,8 @@ def validated(
         raise fail(
             "C005", "only times of training steps have terms to leave out", Place("command line"), "--quantity time"
         )
-    return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in found]
+    of_steps = [part for part in found if any(figure.parts for figure in part.figures)]
+    return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in of_steps]
 
 
 def _shipped_of(quantity: Quantity) -> list[MeasuredTable | Table]:

@@ -44,7 +44,7 @@ _ALGORITHMS = {
     "w8a8_sq_per_channel": "int8",
 }
 _WIDE_PRODUCTS = ("w4a16_nvfp4",)
-# Words of torchao and quanto, the longest first.
+# Words of torchao and quanto; the first that occurs counts.
 _WORDS = {"float8": "fp8", "fp8": "fp8", "int8": "int8", "int4": "int4-g128", "nvfp4": "nvfp4"}
 _LISTS = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules", "llm_int8_skip_modules", "exclude")
 _READ_KEYS = """

@@ -19,6 +19,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
+from costmodel.documents.schemas.stack import Axis as Parallelism
 from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.rl.predict_rl import RlAnswer, answer
@@ -368,11 +369,13 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
     """Plans of the trainer: tensor and context parallelism within a node, all else as the scenario's plan."""
     space, held, each = case.scenario.search, _held(case), float(case.node.accelerators)
 
-    def listed(name: str) -> Iterable[float]:
+    def listed(name: Parallelism) -> Iterable[float]:
         written = None if space is None else getattr(space, name)
         if written is not None:
             return [float(value) for value in written]
-        return [float(getattr(base, name))] if f"plan.{name}" in held else _powers(each)
+        if f"plan.{name}" in held:
+            return [float(getattr(base, name))]
+        return _powers(each) if case.trainer.has(name) else [1.0]
 
     offered = bool(case.trainer.context_parallel)
     for tp, cp in itertools.product(listed("tp"), listed("cp")):
@@ -400,8 +403,9 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
 
 def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
     """Degrees tp, pp and ep that divide the ranks and leave each no more weights and gradients than it has memory."""
-    experts = _powers(_MOST_CUT) if case.model.has_experts else [1.0]
-    every = itertools.product(_powers(float(case.node.accelerators)), _powers(_MOST_CUT), experts)
+    most: dict[Parallelism, float] = {"tp": float(case.node.accelerators), "pp": _MOST_CUT}
+    most["ep"] = _MOST_CUT if case.model.has_experts else 1.0
+    every = itertools.product(*(_powers(most[axis] if case.trainer.has(axis) else 1.0) for axis in most))
     held = _LEAST_BYTES * float(model_parameters(case.model)) / float(case.accelerator.memory.usable)
     found = [
         (tp, pp, ep)

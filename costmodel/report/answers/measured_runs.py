@@ -114,7 +114,7 @@ def validation(found: Scoreboard, lines: Sequence[Line]) -> AnswerDocument:
         errors = f"median error {percent(part.median_error)}, nine in ten below {percent(part.p90_error or 0)}"
         held = f"{outside} lie outside their tolerance." if outside else "All lie within their tolerance."
         stated = f"{part.modelled:,} of {part.rows:,} measured figures are modelled: {errors}. {held}"
-        stated += " Documents about serving stand apart below." if found.serving else ""
+        stated += " Services and RL are scored apart, below." if found.others else ""
     drawn = [figure for figure in figures if figure.measured and figure.predicted and figure.quantity != FITS]
     heads = ("figures", "median", "P90", "bias", "in band")
     rows = list[list[Cell]]()
@@ -127,10 +127,12 @@ def validation(found: Scoreboard, lines: Sequence[Line]) -> AnswerDocument:
         Section("sources", "By source", table=by_source, face="page"),
         Section("figures", "Every figure", table=_table(figures, _names(found.tables), sortable=True), face="page"),
     ]
-    for name, board in found.serving.items():
+    for name, board in found.others.items():
         of_board, table = [partial(_figure, board.figures)], _table(board.figures, _names(board.tables))
-        sections.append(Section(name, f"Serving, {name}", "", of_board, table=table, folded=True, face="page"))
-    shown = dict.fromkeys(name for board in (found, *found.serving.values()) for name in map(_name, board.tables))
+        sections.append(
+            Section(name, f"{WORKLOADS[name]}, {name}", "", of_board, table=table, folded=True, face="page")
+        )
+    shown = dict.fromkeys(name for board in (found, *found.others.values()) for name in map(_name, board.tables))
     return AnswerDocument(
         None,
         f"Predicted against measured: {', '.join(shown)}",

@@ -37,13 +37,19 @@ _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
 def validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
-    """The figures of all tables, those of documents about serving apart from those of training."""
-    return [*_validation(found, grouping, count), *_of_serving(found, grouping, count)]
+    """The figures of all tables, those of documents about services and RL apart from those of training."""
+    return [*_validation(found, grouping, count), *_of_others(found, grouping, count)]
 
 
-def _of_serving(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
-    """Documents about serving beside others, by their result."""
-    for name, board in found.serving.items():
+def left_out_terms(terms: Sequence[str]) -> list[Line]:
+    """What predictions leave out, where they do."""
+    named = ", ".join(term.replace("_", "-") for term in terms)
+    return [styled(f"steps predicted without {named}; no constant is fitted again", HEAD)] if terms else []
+
+
+def _of_others(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
+    """Documents about services and RL beside others, by their result."""
+    for name, board in found.others.items():
         yield Text()
         yield styled(f"{WORKLOADS[name]}, {name}: {KNOWN[name].meaning}", HEAD)
         yield from _validation(board, grouping, count)
@@ -81,7 +87,7 @@ def scoreboard(found: Scoreboard) -> list[Line]:
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
     lines = [*_validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
     if found.left_out is None:
-        return [*lines, *_of_serving(found, "source")]
+        return [*lines, *_of_others(found, "source")]
     rows = [(kind, *_left_out(found.left_out[kind])) for kind in KINDS]
     stated = (
         f"of {found.left_out['runs']} runs, {found.left_out['date']}; constants and widths of the band were fitted "
@@ -94,7 +100,7 @@ def scoreboard(found: Scoreboard) -> list[Line]:
         for quantity, name in (("tpot", "time per token"), ("ttft", "first token"))
     ]
     of_services = CellTable(("services, left out", "rows", "median", "P90", "bias", "in band"), services, "lrrrrr")
-    return [*lines, Text(), table, styled(stated, DIM), *_of_serving(found, "source"), Text(), of_services]
+    return [*lines, Text(), table, styled(stated, DIM), *_of_others(found, "source"), Text(), of_services]
 
 
 def _left_out(row: Mapping[str, float]) -> tuple[str, ...]:
@@ -221,14 +227,14 @@ def _chance(mean: float | None) -> str:
 
 def validation_json(found: Scoreboard) -> dict[str, Any]:
     """The same as plain values; of the scoreboard with the errors of sources that are left out."""
-    boards = (found, *found.serving.values())
+    boards = (found, *found.others.values())
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
         **_scores(found),
         "rows": [row for board in boards for part in board.tables for row in _rows(part)],
     }
-    if found.serving:
-        result["serving"] = {name: _scores(board) for name, board in found.serving.items()}
+    if found.others:
+        result["serving"] = {name: _scores(board) for name, board in found.others.items()}
     used = {name for figure in found.figures for name in figure.filled}
     rules = (rule for part in found.tables for rule in part.rules.items())
     result["rules"] = {name: rule for name, rule in rules if name in used}

@@ -84,9 +84,8 @@ def of_generation(answer: RlAnswer) -> list[str]:
         )
     else:
         words.append("no tail: each answer that ends makes room for the next")
-    words.append(
-        f"{show_time(float(found.host))} of generation accelerators wait for hosts, which sample and return tokens"
-    )
+    if found.host:
+        words.append(f"in {show_time(float(found.host))} of it GPUs wait while the host samples and returns tokens")
     if workload.staleness:
         words.append("the same for any staleness over 0; no law gives the iterations to a score")
     if costs["overlapped"]:

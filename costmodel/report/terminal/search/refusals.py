@@ -292,7 +292,7 @@ def _no_context(inputs: TrainingInputs, block: Block) -> str:
 def _axis_missing(inputs: TrainingInputs, block: Block) -> str:
     lacking = [axis for axis in _AXES if _size(block, axis) > 1 and not inputs.stack.has(axis)]
     said = (
-        f"{axis} {counted(_size(block, axis))}, and {inputs.stack.name} has no {_AXES[axis]}{_elsewhere(inputs, axis)}"
+        f"{axis} {counted(_size(block, axis))}, but {inputs.stack.name} has no {_AXES[axis]}{_elsewhere(inputs, axis)}"
         for axis in lacking
     )
     return "; ".join(said)
@@ -317,7 +317,7 @@ def _elsewhere(inputs: TrainingInputs, axis: Axis) -> str:
         stack = reader.document("stack", name)
         if inputs.case.accelerator.vendor in stack.makers and stack.layouts is not None and stack.has(axis):
             found.append(f"{name} (since {getattr(stack.layouts, axis)})")
-    return f", as {listed(found[:2])} have" if found else ""
+    return f"; {listed(found[:2])} have it" if found else ""
 
 
 def _not_gathered(inputs: TrainingInputs, block: Block) -> str:

@@ -66,15 +66,14 @@ def generation(
     engines: RolloutEngines, lengths: AnswerLengths, how: Rollouts, environment: Environment | None
 ) -> Generation:
     """Time until all answers of an iteration are there."""
-    point = operating_point(
-        engines.inputs, engines.layout, np.array([engines.together]), ExactSteps(engines.inputs, engines.layout)
-    )
+    steps = ExactSteps(engines.inputs, engines.layout)
+    point = operating_point(engines.inputs, engines.layout, np.array([engines.together]), steps)
     stream = _stream_rate(engines, lengths, point, environment)
     refilled = share(engines.answers, stream)
     if how == "batch":
         found = _batch(engines, lengths, point, environment, stream)
     else:
-        again = _again(engines, lengths, point) if how == "partial" else 0.0
+        again = _again(engines, lengths, point, steps) if how == "partial" else 0.0
         found = (refilled + again, again, 0.0)
     total, prompts, tail = (first_of(each) for each in found)
     least = _of_environments(engines, environment)
@@ -147,11 +146,12 @@ def _stream_rate(
         return rate_with_waits(rate, engines.together, environment.turns * environment.time)
 
 
-def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint) -> Number:
-    """Prompts and beginnings of answers that are read again once new weights are there."""
+def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint, steps: ExactSteps) -> Number:
+    """Prompts and beginnings of answers that are all read again at once, in full steps, when new weights are there."""
     with term("read again"):
         held = lengths.prompt + stream_left(lengths.mean, lengths.square) * lengths.mean
-        return engines.together * (held * point.gamma)
+        each = share(steps.mixed(np.array([engines.together]), point.room) - point.decode, point.room)
+        return engines.together * (held * each)
 
 
 def _of_environments(engines: RolloutEngines, environment: Environment | None) -> Number:

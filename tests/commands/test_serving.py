@@ -511,7 +511,7 @@ def test_a_search_in_vain_says_what_to_set(run: Any) -> None:
 
 def test_a_plan_of_a_search_with_instances_apart_is_not_exported_as_one_that_does_both(run: Any) -> None:
     apart = ("--set", "search.disaggregated=true", "--set", "cluster.nodes=3")
-    assert json_of(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 4
+    assert json_of(run, "search", NAME, *apart, "--top", "1")["plans"][0]["prefill"]["tp"] == 8
     ran = run("export", NAME, *apart, "--to", "vllm", "--rank", "1")
     assert (ran.code, "X009 plan.prefill" in ran.out + ran.err) == (1, True)
 

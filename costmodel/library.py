@@ -103,7 +103,7 @@ class Result:
 
     @property
     def _is_figure(self) -> bool:
-        return not self.reply.rows and "svg" in self.reply.others
+        return not self.reply.rows and self.reply.filed is None and "svg" in self.reply.others
 
     def _repr_svg_(self) -> str | None:
         return str(self.form("svg")) if self._is_figure else None

@@ -174,7 +174,15 @@ PRICELESS = {  # bought, or without a public list price on demand
     *("gb200-nvl72", "gb300-nvl72", "hgx-h800", "hgx-mi300x", "mi355x-8", "mi250x-frontier", "gaudi2-8", "gaudi3-8"),
     *("pcie-l40s-8", "rtx4090-8", "a4-highgpu-8g", "tpu-v7-slice", "tpu-8t-slice", "g2-standard-96"),
     *("a6000-8", "rtx6000-ada-4", "rtx8000-4", "rtx2080ti-10", "rtx3090-2", "rtx3090-4", "t4-2", "l20-8"),
-    *("rtx-pro-6000-1", "rtx-pro-6000-max-q-4", "rtx-pro-6000-server-8", "dgx-spark", "gh200-4", "h200-nvl-4"),
+    *(
+        "rtx-pro-6000-1",
+        "rtx-pro-6000-max-q-4",
+        "rtx-pro-6000-server-8",
+        "dgx-spark",
+        "gh200-1",
+        "gh200-4",
+        "h200-nvl-4",
+    ),
     *("nd128isr-gb200-v6", "nd128isr-gb300-v6", "vr-nvl72", "helios-mi455x", "trn3-gen1", "trn3-gen2"),
 }
 

@@ -46,7 +46,7 @@ def test_an_answer_says_what_is_odd(given: tuple[str, ...], code: int | None, wo
         ((*SERVED[:3], "--gpu", "mi300x", "--rate", "4", "--stack", "trt-llm"), "D016", "engines that do: sglang"),
         (("scale", *SERVED[1:-1], "--concurrency", "64"), "C010", "this one states concurrency"),
         ((*SERVED, "-5"), "D008", "-5 /s is out of range"),
-        (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=rl"), "C030", "workload.kind=rl"),
+        (("estimate", "--model", "qwen-2.5-7b", "--set", "workload.kind=learning"), "C030", "workload.kind=learning"),
         (("sweep", "serve-llama-3.1-70b", "--over", "limits.ttft.at_most=2,8"), "D007", "2 has no unit; write '2 s'"),
         (("estimate", "scenarios/examples/qwen3-8b"), "D001", "--model scenarios/examples/qwen3-8b names the model"),
         (

@@ -63,7 +63,9 @@ def test_every_shipped_model_is_verified_or_named_here() -> None:
     unbuilt = {"glm-130b", "grok-1", "palm-8b", "palm-62b", "palm-540b"}  # transformers has no such architecture
     released = {name for name, config in TWINS.items() if config in PUBLISHED}  # the count of the configuration
     carried = {"mimo-7b", "nemotron-super-49b", "hymba-1.5b"}  # code of the checkpoint: equal to its tensors
-    assert set(PARAMETERS) | unbuilt | released | carried == set(names("model"))
+    # from their configurations; not built beside, so their counts rest on what was published
+    counted = {"deepseek-v2-lite", "nemotron-3-super-120b-a12b", "nemotron-3.5-lightning-30b-a3b", "qwen-3.5-27b"}
+    assert set(PARAMETERS) | unbuilt | released | carried | counted == set(names("model"))
     for name in released:
         assert float(model_parameters(read("model", name))) == PUBLISHED[TWINS[name]]
 

@@ -83,10 +83,11 @@ def test_parts_whose_engine_was_never_measured_have_wider_bands() -> None:
     """Beside the engine's 10 % stands the spread of memory traffic over all parts, 13 % at the median, 33 % at P90."""
     load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16}"
     far = predicted("cluster.node=hgx-mi300x", load)
-    assert far.remarked == ("N005",)
+    assert far.remarked == ("N056", "N005")  # no benchmark of vLLM on parts of AMD was fitted
     traffic = math.sqrt(((0.13 / 0.6745) ** 2 + (0.33 / 1.6449) ** 2) / 2)
     expected = math.exp(1.2816 * math.hypot(0.10, traffic))
-    assert far.costs["tpot_high"] / far.costs["tpot"] == pytest.approx(expected, rel=1e-3)
+    assert far.costs["tpot"] / far.costs["tpot_low"] == pytest.approx(expected, rel=1e-3)
+    assert far.costs["tpot_high"] / far.costs["tpot"] > expected  # it may only be slower than any engine that was
 
 
 def test_what_arrives_beyond_ends_its_sentence(run: Any) -> None:

@@ -85,8 +85,9 @@ def test_rows_left_out_are_unseen() -> None:
     for name, other in (("quick", "slow"), ("slow", "quick")):
         assert parts[name].constants["vllm host.step"] == pytest.approx(hosts[other], rel=0.1)
         errors = [theirs[1] / mine[1] - 1 for mine, theirs in zip(times[name], times[other], strict=True)]
-        assert parts[name].unseen["tpot"].median == pytest.approx(np.median(np.abs(errors)), rel=0.1)
-        assert parts[name].unseen["tpot"].bias == pytest.approx(np.median(errors), rel=0.1)
+        # a tenth of a host of 0.8 ms is a fifth of the 0.4 ms that the two lie apart
+        assert parts[name].unseen["tpot"].median == pytest.approx(np.median(np.abs(errors)), rel=0.2)
+        assert parts[name].unseen["tpot"].bias == pytest.approx(np.median(errors), rel=0.2)
     assert json.loads(json.dumps(refinement_json(found, [])))["left_out"]["source"]["quick"]["left_out"]["ttft"]["runs"]
 
 

@@ -148,7 +148,7 @@ def test_a_plan_of_a_search_has_the_figures_that_it_has_alone(asked: tuple[str, 
         assert {name: alone[name] for name in known} == known
 
 
-@pytest.mark.parametrize(("gap", "rate", "most"), [("100 ms", 8, 1024), ("50 ms", 6, 512)])
+@pytest.mark.parametrize(("gap", "rate", "most"), [("100 ms", 8, 1024), ("70 ms", 6, 1024)])
 def test_a_limit_on_gaps_is_searched_with_small_steps_too(gap: str, rate: int, most: float) -> None:
     """No plan of 2,048 tokens or more keeps either: the search named half as many GPUs again, or that none does."""
     asked = f"limits.worst_gap.at_most={gap}", f"workload.rate={rate} /s"
@@ -228,7 +228,7 @@ def test_where_no_plan_is_safe_the_surest_comes_first(run: Any) -> None:
     ran = run("search", "serve-llama-3.1-70b")
     assert ran.code == 0
     assert "No plan meets all limits with a chance of 90 %. Plan 1 is the surest: 80 %" in ran.out
-    assert "16 GPUs at 80 %, 24 at 99 % (--safe off takes the first)" in ran.out
+    assert "16 GPUs at 80 %, 24 at 99.5 % (--safe off takes the first)" in ran.out
     assert "Surest, plan 1: costmodel estimate" in ran.out
     assert run("search", "serve-llama-3.1-70b", "--safe", "90%").code == 1
     off = run("search", "serve-llama-3.1-70b", "--safe", "off")

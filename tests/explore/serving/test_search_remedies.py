@@ -110,7 +110,7 @@ def test_a_preferred_and_a_demanded_chance_offer_the_same(run: Any) -> None:
     """By default the plans without it are shown, with the remedies and both sizes that --safe 90% prints."""
     default, demanded = (run("search", "serve-llama-3.1-70b", *safe) for safe in ((), ("--safe", "90%")))
     assert (default.code, demanded.code) == (0, 1)
-    both = "  16 GPUs at 80 %, 24 at 99 % (--safe off takes the first)\n"
+    both = "  16 GPUs at 80 %, 24 at 99.5 % (--safe off takes the first)\n"
     assert both in default.out
     assert both in demanded.out
     offered = [re.findall(r"(?m)^  (?:try|   )  (--set .*)$", ran.out) for ran in (default, demanded)]

@@ -12,10 +12,10 @@ from costmodel.report.terminal.serving.serving_reasons import reason
 @pytest.mark.parametrize(
     ("fleet", "rate", "settings"),
     [
-        ((1, 1), 8, ("plan.prefill.replicas=2",)),  # prompts alone are short
+        ((1, 1), 12, ("plan.prefill.replicas=2",)),  # prompts alone are short
         ((4, 1), 24, ("plan.decode.replicas=2",)),
         ((1, 1), 20, ("plan.prefill.replicas=3", "plan.decode.replicas=2")),
-        ((7, 1), 50, ("plan.prefill.replicas=8", "plan.decode.replicas=3", "cluster.nodes=11")),
+        ((5, 1), 50, ("plan.prefill.replicas=6", "plan.decode.replicas=3", "cluster.nodes=9")),
     ],
 )
 def test_a_remedy_adds_instances_of_the_kind_that_is_short(
@@ -64,7 +64,7 @@ def test_full_links_between_instances_are_named_with_remedies(load: str) -> None
     ("load", "fewer", "more"),
     [
         ("users: 500, think_time: 30 s", "workload.users=390", "plan.replicas=3"),
-        ("users: 5000, think_time: 30 s", "workload.users=390", "plan.replicas=25"),
+        ("users: 5000, think_time: 30 s", "workload.users=400", "plan.replicas=25"),
         ("concurrency: 1000", "workload.concurrency=120", "plan.replicas=17"),
     ],
 )

@@ -66,9 +66,9 @@ def test_what_fills_no_whole_nodes_is_named_with_the_gpus_to_ask_for(run: Any) -
 
 
 def test_scale_states_what_whole_nodes_cost(run: Any) -> None:
-    asked = ("scale", "serve-llama-3.1-70b", "--set", "plan.tp=4", "--rate", "45")
-    assert "of whole nodes $190 k at 45 /s" in run(*asked, "--safe", "off").out
-    assert "whole nodes" not in run(*asked[:-1], "44").out  # 38 replicas of 4 GPUs fill 19 nodes
+    asked = ("scale", "serve-llama-3.1-70b", "--set", "plan.tp=4", "--rate", "46")
+    assert "of whole nodes $190 k at 46 /s" in run(*asked, "--safe", "off").out
+    assert "whole nodes" not in run(*asked[:-1], "45").out  # 38 replicas of 4 GPUs fill 19 nodes
     by_node = run(*asked, "--safe", "off", *(part for each in BY_NODE for part in ("--set", each))).out
     assert "a month: rent of whole nodes; rent/M out: of the GPUs in use" in by_node
     full = run("scale", "serve-llama-3.1-70b", "--rate", "45").out

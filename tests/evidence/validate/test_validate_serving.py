@@ -177,7 +177,7 @@ def test_shipped_documents_about_serving_stand_apart() -> None:
     """One error of each result, and none of them in that of step times."""
     found = scoreboard(validated(["korthikanti-2022", "tensorrt-llm-1.0", "vllm-cache-pools"]))
     assert {figure.quantity for figure in found.figures} == {"step_time"}
-    rows = {name: board.together.score.modelled for name, board in found.serving.items()}
+    rows = {name: board.together.score.modelled for name, board in found.others.items()}
     assert rows == {"output_tokens_per_s": 40, "cache_pool_tokens": 6}
     shown = validation_json(found)
     assert (shown["overall"]["rows"], len(shown["rows"])) == (4, 50)

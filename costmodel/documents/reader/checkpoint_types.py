@@ -6,22 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.documents.reader.hub_names import is_hub_name, last_part
-from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS
+from costmodel.documents.reader.hub_names import STORED_WORDS, is_hub_name, last_part
+from costmodel.documents.schemas.precision import STORED, STORED_EXPERTS, WeightType
 
-# Types by words of a name; the first that stands in it counts.
-_WORDS = (
-    (r"unquantized", None),
-    (r"nvfp4|fp4", "nvfp4"),
-    (r"mxfp4", "mxfp4"),
-    (r"fp8[-_]block", "fp8-block"),
-    (r"fp8", "fp8"),
-    (r"w8a8|w8a16|int8|8bit|q8(?:_\w+)?", "int8"),
-    (r"mlx-4bit|4bit-mlx|q4(?:_\w+)?|iq4(?:_\w+)?", "int4-g32"),
-    (r"awq|gptq|int4|w4a16|4bit|autoround", "int4-g128"),
+_ROWS = tuple(
+    (re.compile(rf"(?:^|[-_.:])({'|'.join(row.words.split())})(?=$|[-_.:])"), row.type) for row in STORED_WORDS
 )
-_TYPES = tuple((re.compile(rf"(?:^|[-_.:])(?:{words})(?=$|[-_.:])"), kind) for words, kind in _WORDS)
-_WIDE = re.compile(r"[-_.](?:bf16|fp16|unquantized)(?=$|[-_.:])")
 _SCALED = re.compile(r"\Anvidia/.*|.*-kv\Z")  # of checkpoints with scales for the cache
 _OF_ATTENTION = 126 * 2 * 16384 * (16384 + 1024)  # parameters of Llama 3.1 405B
 _KIMI = {"stored": "bf16", "stored_experts": "int4-g32"}
@@ -55,13 +45,22 @@ def types_by_name(name: str, shape: str) -> Mapping[str, Any]:
         published = next((keys for own, keys in _PUBLISHED.items() if last_part(own) == last), None)
     if published is not None:
         return published
-    kind = next((kind for pattern, kind in _TYPES if pattern.search(last)), None)
+    kind, _ = _stated(name)
     if kind is None:
+        return {}
+    if kind == "bf16":
         narrow = {"stored": STORED.get(shape), "stored_experts": STORED_EXPERTS.get(shape)}
-        return {key: "bf16" for key, held in narrow.items() if held} if _WIDE.search(last) else {}
+        return {key: kind for key, held in narrow.items() if held}
     found = {"stored": kind} | ({"stored_experts": kind} if shape in STORED_EXPERTS else {})
     scaled = kind in ("fp8", "nvfp4") and _SCALED.match(name.lower())
     return found | ({"stored_cache": "fp8"} if scaled else {})
+
+
+def _stated(name: str) -> tuple[WeightType | None, str]:
+    """The type that a name states, and its words for it, which are none where it states nothing."""
+    last = last_part(name).lower() + ".gguf" * name.lower().endswith(".gguf")
+    found = ((kind, pattern.search(last)) for pattern, kind in _ROWS)
+    return next(((kind, match.group(1)) for kind, match in found if match is not None), (None, ""))
 
 
 def name_words(name: str, shape: str) -> str:
@@ -73,9 +72,15 @@ def name_words(name: str, shape: str) -> str:
     of = f"{name} on the hub" if is_hub_name(name) else f"{last_part(name)}, by the last part of the path"
     types = types_by_name(name, shape)
     kinds = [types[key] + (" of experts" if key == "stored_experts" else "") for key in types if key in _NAMED]
-    if not kinds and re.search(r"[-_.]gguf", name.lower()):
-        return f"the shape of {of}; its name does not state the type of its weights"
-    return f"the shape of {of}" + (f"; weights in {' and '.join(kinds)}, by its name" if kinds else "")
+    if kinds:
+        most = "most " * any(kind.endswith("_k") for kind in kinds)  # GGUF keeps some maps in wider types
+        return f"the shape of {of}; {most}weights in {' and '.join(kinds)}, by its name"
+    kind, word = _stated(name)
+    if kind is not None or not word:
+        return f"the shape of {of}"
+    kept = STORED.get(shape) or STORED_EXPERTS.get(shape)
+    counted = f"counted as the published checkpoint, in {kept}" if kept else "counted in 16 bits"
+    return f"the shape of {of}; no type here stands for {word.upper()}: {counted}; workload.weights states another"
 
 
 _NAMED = ("stored", "stored_experts")

@@ -6,23 +6,57 @@ import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from costmodel.documents.keys.suggestions import alike, holds
 from costmodel.documents.reader.folders import SUFFIXES
+from costmodel.documents.schemas.precision import WeightType
 
 _ADDRESS = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:(?://)?")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(?::[\w.-]+)?", re.ASCII)
-# What a name ends with that leaves the shape as it is: a release, and how the weights are kept.
+
+
+class StoredWords(NamedTuple):
+    """Words of a name that state how a checkpoint keeps its weights: expressions between blanks, and the type.
+
+    type: none where no type here stands for them
+    """
+
+    words: str
+    type: WeightType | None
+
+
+# The first row of which a word stands in a name counts; words without a type here, and of formats alone, are the last.
+STORED_WORDS = (
+    StoredWords("unquantized bf16 fp16 f16", "bf16"),
+    StoredWords("q[45]_1", None),
+    StoredWords("nvfp4 fp4", "nvfp4"),
+    StoredWords("mxfp4", "mxfp4"),
+    StoredWords("q2(?:_\\w+)?", "q2_k"),
+    StoredWords("q3(?:_\\w+)?", "q3_k"),
+    StoredWords("q4(?:_\\w+)? iq4(?:_\\w+)?", "q4_k"),
+    StoredWords("q5(?:_\\w+)?", "q5_k"),
+    StoredWords("q6(?:_\\w+)?", "q6_k"),
+    StoredWords("q8(?:_\\w+)?", "q8_0"),
+    StoredWords("w4afp8", "int4-g128"),
+    StoredWords("fp8[-_]block", "fp8-block"),
+    StoredWords("fp8", "fp8"),
+    StoredWords("w8a8 w8a16 int8 8bits?", "int8"),
+    StoredWords("mlx-4bit 4bit-mlx nf4", "int4-g32"),
+    StoredWords("awq gptq int4 w4a16 4bits? autoround", "int4-g128"),
+    StoredWords("w4a4 [2356]bits? i?q1(?:_\\w+)? iq[23](?:_\\w+)?", None),
+    StoredWords("gguf bnb quantized mlx ud ptq", None),
+)
+# What a name ends with that leaves the shape as it is: a release, how the weights are kept, and more about that.
 _RELEASE = r"""
 instruct chat base hf it pt text original deduped thinking think reasoning exp preview speciale terminus latest qat
-sft dpo rl v\d+(?:\.\d+)? \d{4} \d{6} \d{8} \d\d-\d{4} \d{4}-\d\d(?:-\d\d)? \d+k 1m
+sft dpo rl v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4} \d{4}-\d\d(?:-\d\d)? \d+k 1m
 """
-_KEPT = r"""
-bf16 fp16 fp8 fp4 nvfp4 mxfp4 nf4 int4 int8 w4a16 w8a8 w8a16 w4a4 w4afp8 awq gptq autoround 4bit 8bit i?q\d(?:_\w+)?
-128g block dynamic kv kv8 quantized unquantized mlx gguf bnb unsloth ud hybrid asym sym compressed tensors ptq
-"""
-_ENDING = re.compile(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT}'.split())})\Z")
+_MORE = "128g block dynamic kv kv8 unsloth hybrid asym sym compressed tensors"
+_KEPT = " ".join(row.words for row in STORED_WORDS)
+_ENDING = re.compile(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT} {_MORE}'.split())})\Z")
 _AHEAD = re.compile(r"(?:(?:meta|nvidia|c4ai)-|[a-z-]+_)(?=.)")
+_OTHER_SHAPES = ("command-r-08-2024",)  # releases of another shape than the first one of that name
 _CACHED = "models--"  # how the cache of the hub names the folder of a model
 # Names on the hub, without their owner, that are not those of the documents.
 _OTHERS = {
@@ -146,6 +180,8 @@ def shape_of(name: str, known: Sequence[str]) -> str:
     by_letters = {squeezed(model): model for model in known}
     for begin in dict.fromkeys((last, _AHEAD.sub("", last, count=1))):
         for word in _shortened(begin):
+            if word in _OTHER_SHAPES:
+                return ""
             if _OTHERS.get(word) in known:
                 return _OTHERS[word]
             if squeezed(word) in by_letters:

@@ -27,6 +27,13 @@ _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of 
     "int4-g128": (0.5, 2.5, 128.0),
     "nvfp4": (0.5, 1.0, 16.0),
     "mxfp4": (0.5, 1.0, 32.0),
+    # of GGUF: blocks of ggml-common.h of llama.cpp, 84, 110, 144, 176 and 210 B for 256 weights, 34 B for 32
+    "q2_k": (0.25, 20.0, 256.0),
+    "q3_k": (0.375, 14.0, 256.0),
+    "q4_k": (0.5, 16.0, 256.0),
+    "q5_k": (0.625, 16.0, 256.0),
+    "q6_k": (0.75, 18.0, 256.0),
+    "q8_0": (1.0, 2.0, 32.0),
 }
 WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}

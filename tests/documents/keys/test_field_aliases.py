@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from costmodel.documents.keys.overrides import full
 from costmodel.documents.keys.schema_paths import choices_of, key_of
 from costmodel.documents.keys.workload_keys import SCENARIOS
 from costmodel.documents.reader import checkpoint_types, hub_names
-from costmodel.documents.reader.checkpoint_types import name_words
+from costmodel.documents.reader.checkpoint_types import name_words, types_by_name
 from costmodel.documents.reader.folders import names
-from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of
+from costmodel.documents.reader.hub_names import STORED_WORDS, is_hub_name, nearest_shapes, shape_of
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.load_scenario import load
 from costmodel.ground.errors import CostModelError
@@ -144,7 +145,16 @@ KEPT = {
     "unsloth/DeepSeek-V3-BF16": ("deepseek-v3", {"stored": "bf16"}),
     "unsloth/gpt-oss-20b-BF16": ("gpt-oss-20b", {"stored_experts": "bf16"}),
     "unsloth/Qwen3-32B-GGUF": ("qwen-3-32b", {}),
-    "unsloth/Qwen3-32B-GGUF:Q4_K_M": ("qwen-3-32b", {"stored": "int4-g32"}),
+    "unsloth/Qwen3-32B-GGUF:Q4_K_M": ("qwen-3-32b", {"stored": "q4_k"}),
+    "unsloth/Qwen3-32B-GGUF:UD-Q2_K_XL": ("qwen-3-32b", {"stored": "q2_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q3_K_M": ("qwen-3-32b", {"stored": "q3_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q5_K_M": ("qwen-3-32b", {"stored": "q5_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q6_K": ("qwen-3-32b", {"stored": "q6_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q8_0": ("qwen-3-32b", {"stored": "q8_0"}),
+    "unsloth/Qwen3-32B-GGUF:IQ4_XS": ("qwen-3-32b", {"stored": "q4_k"}),
+    "someone/Qwen3-8B-nf4": ("qwen-3-8b", {"stored": "int4-g32"}),
+    "tencent/DeepSeek-R1-0528-W4AFP8": ("deepseek-v3", {"stored": "int4-g128"}),
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5": ("nemotron-super-49b", {}),
     "bartowski/Qwen_Qwen3-32B-GGUF": ("qwen-3-32b", {}),
     "mlx-community/Qwen3-8B-MLX-4bit": ("qwen-3-8b", {"stored": "int4-g32"}),
     "google/gemma-3-27b-it-qat-q4_0-unquantized": ("gemma-3-27b", {}),
@@ -156,8 +166,31 @@ KEPT = {
     ),
     "/models/DeepSeek-V3-0324": ("deepseek-v3", {}),
     "/data/hub/models--Qwen--Qwen3-8B-AWQ/snapshots/895c": ("qwen-3-8b", {"stored": "int4-g128"}),
-    "./Qwen3-14B-Q4_K_M.gguf": ("qwen-3-14b", {"stored": "int4-g32"}),
+    "./Qwen3-14B-Q4_K_M.gguf": ("qwen-3-14b", {"stored": "q4_k"}),
 }
+# Names that say that weights are narrow, in a type that is none here, or without its name; and how they are counted.
+WITHOUT_TYPE = {
+    "unsloth/Qwen3-32B-GGUF": "GGUF: counted in 16 bits",
+    "/models/Qwen3-32B.gguf": "GGUF: counted in 16 bits",
+    "unsloth/DeepSeek-V3-GGUF": "GGUF: counted as the published checkpoint, in fp8-block",
+    "unsloth/Qwen3-32B-GGUF:IQ2_XXS": "IQ2_XXS: counted in 16 bits",
+    "someone/Qwen3-8B-W4A4": "W4A4: counted in 16 bits",
+    "someone/Qwen3-8B-bnb": "BNB: counted in 16 bits",
+    "mlx-community/Qwen3-8B-6bit": "6BIT: counted in 16 bits",
+    "RedHatAI/Qwen3-8B-quantized": "QUANTIZED: counted in 16 bits",
+}
+# Names that begin or end as those of shipped models, of another shape.
+OTHER_SHAPES = """
+CohereForAI/c4ai-command-r-08-2024 CohereLabs/c4ai-command-r7b-arabic-02-2025 CohereLabs/command-a-vision-07-2025
+Qwen/Qwen3-Embedding-8B Qwen/Qwen3-Reranker-8B Qwen/Qwen2.5-VL-7B-Instruct Qwen/Qwen2-7B-Instruct
+mistralai/Mistral-Small-Instruct-2409 mistralai/Mistral-Small-4-119B-2603 mistralai/Mistral-Large-3-675B-Instruct-2512
+mistralai/Devstral-2-123B-Instruct-2512 zai-org/GLM-4.5V zai-org/GLM-4.7-Flash zai-org/GLM-4-9B-0414
+XiaomiMiMo/MiMo-V2-Flash deepseek-ai/DeepSeek-V2-Lite-Vision deepseek-ai/DeepSeek-OCR-2 moonshotai/Kimi-K3
+google/gemma-3-270m-it google/gemma-2b-it microsoft/Phi-4-multimodal-instruct microsoft/Phi-3.5-MoE-instruct
+nvidia/NVIDIA-Nemotron-Nano-9B-v2 nvidia/Llama-3_1-Nemotron-51B-Instruct meta-llama/Llama-Guard-4-12B
+allenai/OLMo-2-0425-1B-Instruct ai21labs/AI21-Jamba-Mini-1.7 xai-org/grok-2 tiiuae/Falcon3-7B-Instruct
+MiniMaxAI/MiniMax-M3 openai/gpt-oss-40b ibm-granite/granite-3.3-8b-instruct baichuan-inc/Baichuan-M1-14B-Instruct
+""".split()
 # As on the hub, where another shape or an unknown one stands behind the name, and what comes near.
 OTHERS = {
     "Qwen/Qwen2.5-Omni-7B": "qwen-2.5-7b",
@@ -184,6 +217,25 @@ def test_the_types_of_weights_that_a_name_states_are_those_of_the_model(name: st
     words = name_words(name, shape)
     assert ("on the hub" in words) is is_hub_name(name)
     assert all(str(kept[key]) in words for key in ("stored", "stored_experts") if key in kept)
+
+
+@each("name", WITHOUT_TYPE)
+def test_a_name_with_a_type_that_is_none_here_says_how_its_weights_are_counted(name: str) -> None:
+    shape = shape_of(name, names("model"))
+    assert types_by_name(name, shape) == {}
+    assert f"no type here stands for {WITHOUT_TYPE[name]}; workload.weights states another" in name_words(name, shape)
+
+
+def test_every_word_of_a_type_that_names_end_with_states_it_or_says_that_none_does() -> None:
+    for row in STORED_WORDS:
+        for word in re.sub(r"\(\?:_\\w\+\)\?|\?", "", re.sub(r"\[(.).*?\]", r"\1", row.words)).split():
+            name = f"a/Qwen3-8B-{word}"
+            assert shape_of(name, ["qwen-3-8b"]) == "qwen-3-8b", word
+            assert types_by_name(name, "qwen-3-8b") or row.type == "bf16" or "no type" in name_words(name, "qwen-3-8b")
+
+
+def test_names_of_other_shapes_mean_no_shipped_model() -> None:
+    assert not {name: shape for name in OTHER_SHAPES if (shape := shape_of(name, names("model")))}
 
 
 def test_a_path_to_a_file_of_ours_that_is_not_there_is_refused(run: Any, faults: Faults) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
-from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.given_size import counted_by_node
 from costmodel.exchange.rows import known, lost, part, quiet
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.layer import Layer, with_remarks
@@ -77,11 +77,7 @@ def of_environment(variables: Variables, file: str) -> Layer:
     each, nodes = keys["NPROC_PER_NODE"], keys["NNODES"]
     each = each if each.value else keys["GPUS_PER_NODE"]
     if each.value and 0 < each.value < 10**6 and 0 <= (nodes.value or 0) < 10**6:
-        if nodes.value:
-            layer.weak["nodes"] = nodes
-        else:
-            layer.weak["nodes"] = OriginValue(1, Origin("derived", "one node, where the environment states none"))
-        layer.weak["accelerators"] = each._replace(value=each.value * (nodes.value or 1))
+        layer.weak |= counted_by_node(each, nodes, "environment")
     return with_remarks(keys, layer)
 
 

@@ -8,8 +8,16 @@ from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.ground.errors import Fault, Place
 from costmodel.ground.record import record
 
-BY_NODE = "nodes × accelerators of each"  # the origin of a count that a launcher states for each node
+COUNTS = ("accelerators", "nodes", "per_node")  # facts of a file about the size of its job
 _HINT = "keep one of the two"
+
+
+def counted_by_node(each: OriginValue, nodes: OriginValue | None, source: str) -> dict[str, OriginValue]:
+    """The facts of a launcher that states how many accelerators each node has, and perhaps how many nodes there are."""
+    if nodes is None or not nodes.value:
+        nodes = OriginValue(1, Origin("derived", f"one node, where the {source} states none"))
+    origin = Origin("derived", "nodes × accelerators of each", each.place)
+    return {"accelerators": OriginValue(each.value * nodes.value, origin), "nodes": nodes, "per_node": each}
 
 
 @record
@@ -17,7 +25,7 @@ class GivenSize:
     """The size of a cluster as it is given beside files.
 
     gpus: accelerators. nodes: nodes of so many each. A count in a file stands for itself: fewer than a node holds are a
-    part of it, and another number than is given is a contradiction.
+    part of it, and another number than is given is a contradiction, but a default that stands for a variable.
     """
 
     gpus: int | None = None
@@ -26,30 +34,44 @@ class GivenSize:
 
     def accelerators(self, stated: Mapping[str, OriginValue]) -> OriginValue | Fault | None:
         """The accelerators of a job whose files state these; a fault where both are stated and differ."""
-        count, of_nodes = stated.get("accelerators"), stated.get("nodes")
+        count, nodes, of_node = (stated.get(name) for name in COUNTS)
+        fixed = nodes if nodes is not None and nodes.origin.kind == "file" else None
+        if fixed is not None and self.nodes not in (None, fixed.value):
+            return _differs(fixed, f"--nodes {self.nodes}", "nodes")
         if self.gpus is not None:
-            given = OriginValue(self.gpus, Origin("assumed", "--gpus, given beside the file"))
-            own = (
-                0
-                if of_nodes is None or count is None or count.origin.text != BY_NODE
-                else count.value // of_nodes.value
-            )
-            stands = count is None or count.value == self.gpus or (own and self.gpus % own == 0)
-            return given if count is None or stands else _differs(count, f"--gpus {self.gpus}")
+            return self._as_given(count, fixed, of_node)
+        if count is None:
+            return self._whole_nodes(fixed)
         if self.nodes is None:
             return count
+        if of_node is not None and of_node.value <= self.each:
+            text = f"{of_node.value} of each node, by the launcher, × --nodes"
+            return OriginValue(of_node.value * self.nodes, Origin("derived", text, count.place))
         whole = self.nodes * self.each
-        if count is None:
-            return OriginValue(whole, Origin("assumed", "--nodes, given beside the file"))
-        if of_nodes is not None and count.origin.text == BY_NODE and count.value <= self.each * of_nodes.value:
-            each = count.value // of_nodes.value
-            text = f"{each} of each node, by the launcher, × --nodes"
-            return OriginValue(each * self.nodes, Origin("derived", text, count.place))
-        if of_nodes is not None and of_nodes.place is not None and of_nodes.value != self.nodes:
-            return _differs(of_nodes, f"--nodes {self.nodes}", "nodes")
         if -(-int(count.value) // self.each) == self.nodes or count.value % self.nodes == 0 < whole - count.value:
             return count
         return count if count.value == whole else _differs(count, f"--nodes {self.nodes} of {self.each} are {whole}")
+
+    def _as_given(
+        self, count: OriginValue | None, nodes: OriginValue | None, of_node: OriginValue | None
+    ) -> OriginValue | Fault:
+        """--gpus, as a file states them too, or several nodes of a launcher that states those of one."""
+        assert self.gpus is not None
+        more = nodes is None and of_node is not None and self.gpus % of_node.value == 0
+        if count is not None and count.value != self.gpus and not more:
+            return _differs(count, f"--gpus {self.gpus}")
+        if nodes is not None and self.gpus % nodes.value:
+            return _differs(nodes, f"--gpus {self.gpus}", "nodes")
+        return OriginValue(self.gpus, Origin("assumed", "--gpus, given beside the file"))
+
+    def _whole_nodes(self, nodes: OriginValue | None) -> OriginValue | None:
+        """All accelerators of the nodes that are given, or that a file states."""
+        if self.nodes is not None:
+            return OriginValue(self.nodes * self.each, Origin("assumed", "--nodes, given beside the file"))
+        if nodes is None or not self.each:
+            return None
+        text = f"{nodes.origin.text}: all {self.each} of each"
+        return OriginValue(nodes.value * self.each, Origin("derived", text, nodes.place))
 
 
 def _differs(count: OriginValue, given: str, what: str = "accelerators") -> Fault:

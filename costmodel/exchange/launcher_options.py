@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from costmodel.exchange.given_size import BY_NODE
-from costmodel.exchange.imported import Origin, OriginValue, StatedKey, Verdict
+from costmodel.exchange.given_size import counted_by_node
+from costmodel.exchange.imported import Loss, Origin, OriginKind, OriginValue, StatedKey, Verdict
 from costmodel.exchange.shell import Word
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import printable
@@ -34,16 +34,13 @@ _QUIET = frozenset(_QUIET_OPTIONS.split())
 
 
 def launched_accelerators(words: Sequence[Word]) -> dict[str, OriginValue]:
-    """Accelerators, and nodes where the words of a launcher state them."""
+    """Accelerators, nodes and accelerators of a node, where the words of a launcher state them."""
     per_node = _number(words, _PER_NODE) or _of_gres(words)
     nodes = _number(words, _NODES)
     tasks = _number(words, _TASKS)
     if per_node is not None and _stands(words, _NODES) == (nodes is not None):
-        nodes = nodes or OriginValue(1, Origin("derived", "one node, where the launcher states none"))
-        origin = Origin("derived", BY_NODE, per_node.place)
-        return {"accelerators": OriginValue(per_node.value * nodes.value, origin), "nodes": nodes}
-    tasks = tasks or _included(words)
-    return {"accelerators": tasks} if tasks is not None else {}
+        return counted_by_node(per_node, nodes, "launcher")
+    return {"accelerators": tasks} if tasks is not None else _included(words)
 
 
 def _stands(words: Sequence[Word], names: tuple[str, ...]) -> bool:
@@ -65,7 +62,8 @@ def _number(words: Sequence[Word], names: tuple[str, ...]) -> OriginValue | None
         at = word if value else words[min(index + 1, len(words) - 1)]
         text = value or at.text
         if at.doubt is None and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MOST and len(text) < 9:
-            found = OriginValue(int(text), Origin("file", f"{name} of the launcher", word.place))
+            kind: OriginKind = "default" if at.usual else "file"
+            found = OriginValue(int(text), Origin(kind, f"{name} of the launcher", word.place))
     return found
 
 
@@ -89,8 +87,11 @@ def of_launcher(words: Sequence[Word]) -> Layer:
         verdict: Verdict = "read" if name in (*_PER_NODE, *_NODES, *_TASKS, "gres", _INCLUDED) else "no effect"
         if verdict == "no effect" and known and name not in _QUIET:
             verdict = "not expressible"
+        if name == _INCLUDED and "nodes" not in (counted := _included(words)):
+            verdict = "approximated" if counted else "not expressible"
+            layer.losses.append(Loss(verdict, "include: machines of which different numbers are used", word.place))
         layer.keys.append(StatedKey(printable(word.text.partition("=")[0]), verdict, word.place))
-        unknown += layer.keys[-1:] if verdict == "not expressible" else []
+        unknown += layer.keys[-1:] if verdict == "not expressible" and name != _INCLUDED else []
     if unknown:
         names = ", ".join(key.name for key in unknown[:_MOST_UNKNOWN])
         sentence = f"options of the launcher that are not known: {names}"
@@ -98,13 +99,18 @@ def of_launcher(words: Sequence[Word]) -> Layer:
     return layer
 
 
-def _included(words: Sequence[Word]) -> OriginValue | None:
-    """The devices that deepspeed is given: localhost:0,1,2,3@other:0,1."""
+def _included(words: Sequence[Word]) -> dict[str, OriginValue]:
+    """The devices that deepspeed is given: localhost:0,1,2,3@other:0,1; a machine alone is all of its devices."""
     for index, word in enumerate(words):
         name, value = _spelling(word)
         text = value or words[min(index + 1, len(words) - 1)].text
         if name == _INCLUDED and re.fullmatch(r"[\w.@:,-]{1,2000}", text):
-            counts = [len(set(part.partition(":")[2].split(","))) for part in text.split("@") if ":" in part]
-            if counts:
-                return OriginValue(sum(counts), Origin("file", "include of the launcher", word.place))
-    return None
+            counts = [len({*filter(None, part.partition(":")[2].split(","))}) for part in text.split("@") if part]
+            each, nodes = (
+                OriginValue(number, Origin("file", "include of the launcher", word.place))
+                for number in (counts[0] if counts else 0, len(counts))
+            )
+            if counts and len(set(counts)) == 1:
+                return counted_by_node(each, nodes, "launcher") if each.value else {"nodes": nodes}
+            return {} if 0 in counts else {"accelerators": each._replace(value=sum(counts))}
+    return {}

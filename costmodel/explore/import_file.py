@@ -151,7 +151,7 @@ def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
         if given is None:
             raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
     each = 0 if given is None else int(given.node.accelerators)
-    if beside.nodes and beside.gpus and -(-beside.gpus // each) != beside.nodes and beside.gpus % beside.nodes:
+    if beside.nodes and beside.gpus and (beside.gpus % beside.nodes or beside.gpus > beside.nodes * each):
         sentence = f"--gpus {beside.gpus} are not on --nodes {beside.nodes} of {each}"
         raise fail("C001", sentence, None, "leave one of the two out")
     return GivenSize(beside.gpus, beside.nodes, each)

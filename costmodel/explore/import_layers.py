@@ -14,7 +14,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
 from costmodel.exchange.detect import CONFIG, detected
-from costmodel.exchange.given_size import GivenSize
+from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import machine_format
 from costmodel.exchange.models import imported_model
@@ -28,7 +28,6 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, 
 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
-_COUNTS = ("accelerators", "nodes")
 _DEEPEST = 2  # files that name one another
 
 
@@ -146,8 +145,8 @@ def _private(fault: Fault, path: Path) -> Fault:
 
 def settle_size(layers: list[Layer], size: GivenSize) -> None:
     """The accelerators of files and of what is given beside them, in the last layer."""
-    stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in _COUNTS}
-    stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in _COUNTS}
+    stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in COUNTS}
+    stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in COUNTS}
     found = size.accelerators(stated)
     if isinstance(found, Fault):
         layers[-1].faults.append(found)

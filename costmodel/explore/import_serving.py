@@ -15,7 +15,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.exchange.detect import CONFIG, SERVING, TRT_OPTIONS
-from costmodel.exchange.given_size import GivenSize
+from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.serving.commands import TRT_LLM
@@ -64,7 +64,7 @@ def served(
         replace_stated(layers, given)
         layers.append(given)
     for layer in layers:  # processes of a program that an engine starts itself
-        layer.weak = {path: value for path, value in layer.weak.items() if path not in ("accelerators", "nodes")}
+        layer.weak = {path: value for path, value in layer.weak.items() if path not in COUNTS}
     settle_size(layers, size)
     return _settled(layers, files, written)
 

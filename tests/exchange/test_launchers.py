@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.exchange.given_size import BY_NODE, GivenSize
+from costmodel.exchange.given_size import COUNTS, GivenSize, counted_by_node
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.ground.errors import CostModelError, Fault, Place
 
@@ -53,6 +53,9 @@ def leaves(tree: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
          {"plan.recompute": "full"}),
         ("torchrun --nproc_per_node 4 --nnodes 2", {"plan.dp": 8, "cluster.nodes": 2, "stack": "ddp"}),
         ("deepspeed --include localhost:0,1,2,3", {"plan.dp": 4, "cluster.node.accelerators": 4}),
+        ("deepspeed --include=a:0,1,2,3@b:4,5,6,7", {"plan.dp": 8, "cluster.nodes": 2, "cluster.node.accelerators": 4}),
+        ("deepspeed --include a@b@c", {"plan.dp": 24, "cluster.nodes": 3}),
+        ("deepspeed --include a:0,1,2,3@b:0,1", {"plan.dp": 6, "--include": "approximated"}),
         ("CUDA_VISIBLE_DEVICES=0,1,2,3 python", {"plan.dp": 4}),
     ],
 )  # fmt: skip
@@ -110,42 +113,54 @@ def test_a_contradiction_is_a_fault_with_both_places(command: str, words: str, r
 
 
 COUNT = Origin("file", "num_processes", Place("a.yaml", 3, 1))
-EACH = Origin("derived", BY_NODE, Place("a.yaml", 3, 1))
-ALONE = Origin("derived", "one node, where the launcher states none")
+NPROC = Origin("file", "nproc_per_node of the launcher", Place("a.yaml", 3, 1))
 
 
 @pytest.mark.parametrize(
     ("size", "count", "nodes", "expected"),
     [
-        (GivenSize(nodes=4, each=8), EACH, (2, COUNT), 16),
-        (GivenSize(nodes=4, each=8), EACH, (1, ALONE), 32),
-        (GivenSize(gpus=16), EACH, (1, ALONE), 16),
-        (GivenSize(gpus=12), EACH, (1, ALONE), "8 accelerators by nodes × accelerators of each, and --gpus 12"),
+        (GivenSize(nodes=4, each=8), NPROC, 2, "2 nodes by num_processes, and --nodes 4"),
+        (GivenSize(nodes=2, each=8), NPROC, 2, 16),
+        (GivenSize(nodes=4, each=8), NPROC, None, 32),
+        (GivenSize(gpus=16), NPROC, None, 16),
+        (GivenSize(gpus=32), NPROC, 2, "16 accelerators by nodes × accelerators of each, and --gpus 32"),
+        (GivenSize(gpus=12), NPROC, None, "8 accelerators by nodes × accelerators of each, and --gpus 12"),
         (GivenSize(), 4, None, 4),
+        (GivenSize(), None, 2, None),
+        (GivenSize(each=8), None, 2, 16),
+        (GivenSize(gpus=9, each=8), None, 2, "2 nodes by num_processes, and --gpus 9"),
         (GivenSize(nodes=1, each=8), 4, None, 4),
         (GivenSize(nodes=2, each=8), 12, None, 12),
-        (GivenSize(nodes=2, each=8), 8, (2, COUNT), 8),
+        (GivenSize(nodes=2, each=8), 8, 2, 8),
         (GivenSize(nodes=2, each=8), None, None, 16),
         (GivenSize(gpus=4), None, None, 4),
         (GivenSize(gpus=4), 4, None, 4),
         (GivenSize(gpus=8), 4, None, "4 accelerators by num_processes, and --gpus 8"),
         (GivenSize(nodes=1, each=8), 16, None, "16 accelerators by num_processes, and --nodes 1 of 8 are 8"),
-        (GivenSize(nodes=4, each=8), 8, (2, COUNT), "2 nodes by num_processes, and --nodes 4"),
+        (GivenSize(nodes=4, each=8), 8, 2, "2 nodes by num_processes, and --nodes 4"),
     ],
 )
 def test_a_count_of_a_file_stands_for_itself(
-    size: GivenSize, count: int | Origin | None, nodes: tuple[int, Origin] | None, expected: int | str
+    size: GivenSize, count: int | Origin | None, nodes: int | None, expected: int | str | None
 ) -> None:
     """Eight by a launcher that states how many each node has are as many of each node that is given."""
-    origin, number = (count, 8) if isinstance(count, Origin) else (COUNT, count)
-    stated = {} if number is None else {"accelerators": OriginValue(number, origin)}
-    stated |= {} if nodes is None else {"nodes": OriginValue(*nodes)}
-    found = size.accelerators(stated)
+    of_nodes = None if nodes is None else OriginValue(nodes, COUNT)
+    stated = dict(zip(COUNTS, (None if count is None else OriginValue(count, COUNT), of_nodes), strict=False))
+    if isinstance(count, Origin):
+        stated = {**counted_by_node(OriginValue(8, count), of_nodes, "launcher")}
+    found = size.accelerators({name: value for name, value in stated.items() if value is not None})
     if isinstance(found, Fault):
         assert (found.sentence, found.place) == (expected, COUNT.place)
     else:
-        assert found is not None
-        assert found.value == expected
+        assert (None if found is None else found.value) == expected
+
+
+def test_nodes_that_the_given_accelerators_do_not_fit_on_are_refused(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(f"python {ARGUMENTS}\n", "utf-8")
+    for gpus, nodes in ((32, 2), (15, 2), (4, 3)):
+        ran = run("import", str(tmp_path / "train.sh"), *MACHINE, "--gpus", str(gpus), "--nodes", str(nodes))
+        assert ran.code == 2
+        assert f"error[C001]: --gpus {gpus} are not on --nodes {nodes} of 8" in ran.err
 
 
 def test_a_part_of_a_node_stays_a_part(run: Any, tmp_path: Path) -> None:

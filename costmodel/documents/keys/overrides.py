@@ -228,7 +228,8 @@ def _inward(here: Any, part: str, so_far: str, following: str, at: Place, fetch:
     if reference is not None and part not in here:
         inner = reference.usual or None
     if isinstance(inner, str) and reference is not None and reference.inline:
-        if so_far == "stack" and (here.get("workload") or {}).get("kind") == "training":
+        workload = here.get("workload")
+        if so_far == "stack" and isinstance(workload, dict) and workload.get("kind") == "training":
             inner = TRAINERS.get(inner.lower(), inner)
         inner = fetch(reference.kind, inner, getattr(inner, "place", None))
     if inner is None:

@@ -194,12 +194,16 @@ def _names_in(folder: Path) -> tuple[str, ...]:
         changed = folder.stat().st_mtime_ns
     except (OSError, ValueError):
         return ()
-    return (_shipped_names if folder.is_relative_to(_SHIPPED) else _shipped_names.__wrapped__)(folder, changed)
+    return _shipped_names(folder, changed) if folder.is_relative_to(_SHIPPED) else _documents_in(folder)
 
 
 @functools.lru_cache(maxsize=64)
 def _shipped_names(folder: Path, changed: int) -> tuple[str, ...]:
-    """The same, kept until the folder changes."""
+    """The same of a shipped folder, kept until it changes."""
+    return _documents_in(folder)
+
+
+def _documents_in(folder: Path) -> tuple[str, ...]:
     return tuple(path.stem for path in folder.glob("*.yaml") if is_file(path))
 
 

@@ -11,8 +11,21 @@ Precision = Literal["bf16", "fp16", "fp8", "fp8-cs", "fp8-row", "fp8-block", "mx
 Full = Literal["fp32", "tf32"]
 CacheType = Literal["bf16", "fp16", "fp8"]  # of keys and values
 WeightType = Literal[
-    "bf16", "fp16", "fp8", "fp8-block", "int8", "int4-g32", "int4-g128", "nvfp4", "mxfp4",
-    "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_0",
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8-block",
+    "int8",
+    "int4-g32",
+    "int4-g128",
+    "nvfp4",
+    "mxfp4",
+    "q2_k",
+    "q3_k",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+    "q8_0",
 ]  # of an engine; the last six are those of GGUF
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts

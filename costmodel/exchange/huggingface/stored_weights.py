@@ -6,6 +6,7 @@ beside.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -44,13 +45,20 @@ _ALGORITHMS = {
     "w8a8_sq_per_channel": "int8",
 }
 _WIDE_PRODUCTS = ("w4a16_nvfp4",)
-# Words of torchao and quanto; the first that occurs counts.
-_WORDS = {"float8": "fp8", "fp8": "fp8", "int8": "int8", "int4": "int4-g128", "nvfp4": "nvfp4"}
-_LISTS = ("ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules", "llm_int8_skip_modules", "exclude")
+# Of torchao: int8_dynamic_activation_int4_weight, Int4WeightOnlyConfig; the word before "weight" is theirs.
+_WORD = re.compile(r"(float8|nvfp4|mx|int8|int4|u?intx|fpx)(?=weight)")
+_NARROW = {"float8": "fp8", "nvfp4": "nvfp4"}
+_BITS, _GROUP = ("bits", "w_bit", "nbits"), ("group_size", "q_group_size")
+_USUAL_GROUP = {"int8dynamicactivationint4weight": 32, "hqq": 64}  # of their configurations; of others 128
+_LISTS = (
+    "ignore", "modules_to_not_convert", "ignored_layers", "exclude_modules", "llm_int8_skip_modules", "exclude",
+    "skip_modules",
+)  # fmt: skip
 _READ_KEYS = """
 quant_method quant_algo weight_block_size bits w_bit nbits num_bits group_size q_group_size load_in_8bit
 load_in_4bit bnb_4bit_use_double_quant kv_cache_scheme kv_cache_quant_algo config_groups expert_dtype
 quantized_layers targets weights type strategy block_structure quant_type quant_type_kwargs dtype input_activations
+quant_config weight_quant_params default _type _data
 """
 _QUIET_KEYS = """
 activation_scheme activation_scale_ub fmt scale_fmt desc_act sym symmetric damp_percent damp_auto_increment
@@ -62,6 +70,10 @@ block_name_to_quantize dataset batch_size pad_token_id cache_block_outputs use_c
 max_input_length iters lr nsamples seqlen low_gpu_mem_usage enable_quanted_input enable_minmax_tuning minmax_lr
 data_type amp train_bs gradient_accumulate_steps scale_bits pre_quantized untie_embedding_weights
 include_input_output_embeddings is_mx_format mse act_bits act_data_type act_dynamic act_group_size act_sym
+channel_wise optimize round_zero axis view_as_float offload_meta scale_quant_params zero_quant_params _version layout
+mapping_type act_mapping_type set_inductor_config use_hqq zero_point_domain preserve_zero int4_packing_format
+granularity int4_choose_qparams_algorithm activation_dtype weight_dtype mm_config kernel_preference activation_value_lb
+activation_value_ub packing_bitwidth inner_k_tiles packing_dtype
 format_version _load_in_4bit _load_in_8bit llm_int8_threshold llm_int8_enable_fp32_cpu_offload
 llm_int8_has_fp16_weight weight_per_tensor act_per_tensor hf_quant_config name pre_quant_scale rotate
 """
@@ -105,8 +117,8 @@ def stored_weights(
     """What a checkpoint keeps, of the settings in the text model, around it, or in a file beside."""
     found, losses = _settings(config.tree, whole, beside), list[Loss]()
     if found is None:
-        expert = _of_experts(config, {}) if mixture else {}
-        return Stored(expert, [], [])
+        expert = _of_experts(config, {}, losses) if mixture else {}
+        return Stored(expert, losses, [])
     if not isinstance(found.written, Mapping):
         losses.append(Loss("not expressible", f"{found.name}: no quant_method: {_NO_TYPE}", found.place))
         return Stored({}, losses, [])
@@ -116,7 +128,7 @@ def stored_weights(
     losses += lost
     keys |= _of_modules(config, types, losses, found)
     if mixture:
-        keys |= _of_experts(config, settings)
+        keys |= _of_experts(config, settings, losses)
     verdicts = list(_inside(found.written, f"{found.name}.", found.place, 0))
     unknown = [key.name for key in verdicts if key.verdict == "not expressible"]
     if unknown:
@@ -156,12 +168,21 @@ def _cache(settings: Mapping[Any, Any], found: _Settings) -> tuple[dict[str, Ori
     return {}, [Loss("not expressible", sentence, found.place)]
 
 
-def _of_experts(config: Config, settings: Mapping[Any, Any]) -> dict[str, OriginValue]:
-    """The type of routed experts where expert_dtype states a narrower one; its groups have scales of powers of two."""
+_EXPERTS = {
+    "fp4": "mxfp4", "mxfp4": "mxfp4", "nvfp4": "nvfp4", "fp8": "fp8-block", "bf16": "bf16", "bfloat16": "bf16",
+}  # fmt: skip
+
+
+def _of_experts(config: Config, settings: Mapping[Any, Any], losses: list[Loss]) -> dict[str, OriginValue]:
+    """The type of routed experts where expert_dtype states one; groups of fp4 have scales of powers of two."""
     value, place = config.written("expert_dtype")
-    stated = settings.get("expert_dtype", value)
-    kind = {"fp4": "mxfp4", "mxfp4": "mxfp4", "nvfp4": "nvfp4", "fp8": "fp8-block"}.get(str(stated))
-    return {"stored_experts": OriginValue(kind, Origin("file", "expert_dtype", place))} if kind else {}
+    stated = settings.get("expert_dtype", value if place is not None else None)
+    if stated is None:
+        return {}
+    if str(stated) not in _EXPERTS:
+        losses.append(Loss("not expressible", f"expert_dtype {shown(stated)}: {_NO_TYPE}", place))
+        return {}
+    return {"stored_experts": OriginValue(_EXPERTS[str(stated)], Origin("file", "expert_dtype", place))}
 
 
 # --- which map of which layer is in which type
@@ -215,7 +236,9 @@ def _of_modules(config: Config, types: _Types, losses: list[Loss], found: _Setti
         losses.append(Loss("not expressible", f"{types.named}: {_NO_TYPE}", place))
         return {}
     losses += [Loss("approximated", f"{types.named}: {kept.nearly}", place) for kept in types.kept if kept.nearly]
-    losses += [Loss("not expressible", f"{types.named}: modules {shown(text)}", place) for text in types.unread]
+    unread = [shown(text) for text in types.unread[:_MOST]]
+    unread += [f"and {len(types.unread) - _MOST:,} more"] if len(types.unread) > _MOST else []
+    losses += [Loss("not expressible", f"{types.named}: modules {text}", place) for text in unread]
     typed = _typed(config, types)
     others, routed = _most(typed.others), _most(typed.routed)
     keys = dict[str, OriginValue]()
@@ -276,16 +299,14 @@ def _groups(settings: Mapping[Any, Any]) -> Iterator[tuple[object, _Kept]]:
             algorithm = each.get("quant_algo") if isinstance(each, Mapping) else each
             algorithms.setdefault(str(algorithm).lower(), []).append(name)
         for algorithm, named in algorithms.items():
-            yield named, _of_algorithm(algorithm)
+            yield named, _of_algorithm(algorithm, settings)
 
 
 def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
-    bits = next((settings[name] for name in ("bits", "w_bit", "nbits") if name in settings), 4)
-    group = next((settings[name] for name in ("group_size", "q_group_size") if name in settings), 128)
     if method in ("fp8", "fbgemm_fp8", "finegrained_fp8", "ptpc_fp8"):
         return _Kept("fp8-block" if settings.get("weight_block_size") else "fp8")
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin", "auto-round", "auto_round", "intel/auto-round", "hqq"):
-        return _of_integers(_number(bits), _number(group))
+        return _of_whole_numbers(method, settings)
     if method == "bitsandbytes":
         return _of_bitsandbytes(settings)
     if method in ("mxfp4", "nvfp4", "petit_nvfp4"):
@@ -293,14 +314,51 @@ def _kept(method: str, settings: Mapping[Any, Any]) -> _Kept:
     if method in ("eetq", "w8a8_int8", "blockwise_int8", "experts_int8"):
         return _Kept("int8")
     if method in ("modelopt", "modelopt_fp4", "modelopt_fp8"):
-        return _of_algorithm(str(settings.get("quant_algo")).lower())
-    if method in ("torchao", "quanto"):
-        words = f"{settings.get('quant_type')} {settings.get('weights')}".lower()
-        return _Kept(next((kind for word, kind in _WORDS.items() if word in words), None))
-    return _Kept(None)
+        return _of_algorithm(str(settings.get("quant_algo")).lower(), settings)
+    if method == "quanto":
+        word = str(settings.get("weights", "int8")).lower()
+        return _of_integers(4, 128) if word == "int4" else _Kept({"float8": "fp8", "int8": "int8"}.get(word))
+    return _of_torchao(settings) if method == "torchao" else _Kept(None)
 
 
-def _of_algorithm(algorithm: str) -> _Kept:
+def _of_whole_numbers(method: str, settings: Mapping[Any, Any]) -> _Kept:
+    """Whole numbers of some bits with scales of groups; those of hqq stand two levels deeper."""
+    for name in ("quant_config", "weight_quant_params"):
+        inner = settings.get(name)
+        settings = inner if isinstance(inner, Mapping) else settings
+    group = _first_of(settings, _GROUP, _USUAL_GROUP.get(method, 128))
+    found = _of_integers(_number(_first_of(settings, _BITS, 4)), _number(group))
+    if any(name in settings for name in _BITS):
+        return found
+    return _Kept(found.type, "; ".join(filter(None, ("bits are not stated, taken as 4", found.nearly))))
+
+
+def _first_of(settings: Mapping[Any, Any], names: Sequence[str], otherwise: object) -> object:
+    return next((settings[name] for name in names if name in settings), otherwise)
+
+
+def _of_torchao(settings: Mapping[Any, Any]) -> _Kept:
+    """A name with its arguments beside, or a configuration with its class and its data."""
+    stated, arguments = settings.get("quant_type"), settings.get("quant_type_kwargs")
+    whole = stated.get("default") if isinstance(stated, Mapping) else None
+    if isinstance(whole, Mapping):
+        stated, arguments = whole.get("_type"), whole.get("_data")
+    name = str(stated).lower().replace("_", "").removesuffix("config")
+    found = _WORD.search(name)
+    if found is None or found.group(1) not in (*_NARROW, "int8", "int4"):
+        return _Kept(None)
+    word = found.group(1)
+    if word != "int4":
+        return _Kept(_NARROW.get(word, word))
+    size = _first_of(arguments if isinstance(arguments, Mapping) else {}, _GROUP, _USUAL_GROUP.get(name, 128))
+    kept = _of_integers(4, _number(size))
+    products = f"products in {name.partition('dynamic')[0]}, taken in 16 bits" if "dynamic" in name else ""
+    return _Kept(kept.type, "; ".join(filter(None, (kept.nearly, products))))
+
+
+def _of_algorithm(algorithm: str, settings: Mapping[Any, Any]) -> _Kept:
+    if _ALGORITHMS.get(algorithm) == "int4-g128" and "group_size" in settings:
+        return _of_integers(4, _number(settings["group_size"]))
     return _Kept(_ALGORITHMS.get(algorithm), _wide(_ALGORITHMS[algorithm]) if algorithm in _WIDE_PRODUCTS else "")
 
 

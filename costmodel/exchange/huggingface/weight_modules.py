@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any, NamedTuple
 
 from costmodel.exchange.huggingface.family import Half
@@ -21,6 +21,8 @@ _INSIDE = re.compile(r".*?(?:^|\.)(?:layers|h|blocks)\.(?=[\d*])")  # what stand
 _MOST_REPEATS = 3  # in a regular expression, so that none takes long
 _REPEAT = re.compile(r"(?<!\\)[*+{]")
 _LONGEST = 300  # letters of a pattern
+_NUMBER = re.compile(r"\d+(?=\.)")  # of a layer, at the head of a pattern
+_MOST = 64  # patterns with wildcards of one layer, and of all of them; regular expressions
 
 
 class WeightModule(NamedTuple):
@@ -125,29 +127,36 @@ class Patterns:
     def __init__(self, patterns: Sequence[object]) -> None:
         self.unread = list[str]()
         self._parts = set[str]()  # names, and parts of names
-        self._globs = list[str]()
+        self._globs = dict[str, list[str]]()  # by the number of the layer that they begin with, if any
         self._expressions = list[re.Pattern[str]]()
-        for pattern in patterns:
-            self._add(str(pattern))
+        for pattern in dict.fromkeys(map(str, patterns)):
+            self._add(pattern)
+        self._wild = {
+            number: re.compile("|".join(f"{translate(glob)}|{translate(f'{glob}.*')}" for glob in globs))
+            for number, globs in self._globs.items()
+        }
 
     def _add(self, text: str) -> None:
         if text.startswith("re:"):
             compiled = _compiled(text.removeprefix("re:"))
-            if compiled is None:
+            if compiled is None or len(self._expressions) == _MOST:
                 self.unread.append(text[:80])
             else:
                 self._expressions.append(compiled)
         elif len(text) > _LONGEST:
             self.unread.append(text[:80])
         elif "*" in text:
-            self._globs.append(_INSIDE.sub("", text))
+            inner = _INSIDE.sub("", text)
+            number = _NUMBER.match(inner)
+            globs = self._globs.setdefault(number.group() if number else "", [])
+            (globs if len(globs) < _MOST else self.unread).append(inner)
         else:
             self._parts.add(_INSIDE.sub("", text).strip("."))
 
     @property
     def name_numbers(self) -> bool:
         """Whether any of them may distinguish layers."""
-        texts = [*self._parts, *self._globs, *(each.pattern for each in self._expressions)]
+        texts = [*self._parts, *itertools.chain(*self._globs.values()), *(each.pattern for each in self._expressions)]
         return any(re.search(r"\d", text) for text in texts)
 
     def match(self, index: int, module: WeightModule) -> bool:
@@ -163,8 +172,8 @@ class Patterns:
         if str(index) in self._parts:
             return True
         full = f"{index}.{name}"
-        for glob in self._globs:
-            if any(fnmatchcase(own, glob) or fnmatchcase(own, f"{glob}.*") for own in (full, f"model.layers.{full}")):
+        for wild in (self._wild.get(str(index)), self._wild.get("")):
+            if wild is not None and any(wild.match(own) for own in (full, f"model.layers.{full}")):
                 return True
         return any(each.match(f"{root}layers.{full}") is not None for each in self._expressions for root in _ROOTS)
 

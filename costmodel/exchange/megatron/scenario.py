@@ -13,7 +13,7 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
 from costmodel.exchange.environment import of_environment
-from costmodel.exchange.given_size import GivenSize
+from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.launcher_options import of_launcher
 from costmodel.exchange.megatron.flags import MegatronFlags
@@ -26,7 +26,6 @@ from costmodel.exchange.rows import hint_of_gone
 from costmodel.exchange.values.foreign_values import document_name, placed, shown
 from costmodel.ground.errors import CostModelError, Fault, Place
 
-_COUNTS = ("accelerators", "nodes")
 _MOST_UNTABLE = 12
 _SLIP = 0.9  # likeness of a name that is meant to be another
 
@@ -43,7 +42,7 @@ def read_options(
     flags = MegatronFlags(read_statement(text, file), file)
     around = of_launcher(flags.statement.launch)
     around.join(of_environment(flags.statement.environment, file))
-    facts = {**{path: value for path, value in around.weak.items() if path in _COUNTS}, **accelerators(flags)}
+    facts = {**{path: value for path, value in around.weak.items() if path in COUNTS}, **accelerators(flags)}
     found = (size or GivenSize()).accelerators(facts)
     if isinstance(found, Fault):
         flags.faults.append(found)

@@ -67,11 +67,15 @@ _TESTS = frozenset({"[", "[[", "test"})
 
 
 class Word(NamedTuple):
-    """One word of a command; where there is a doubt, its text is not to be relied on."""
+    """One word of a command; where there is a doubt, its text is not to be relied on.
+
+    usual: whether it is what stands for a variable that the text does not set
+    """
 
     text: str
     place: Place
     doubt: Doubt | None = None
+    usual: bool = False
 
 
 class ShellCommand(NamedTuple):
@@ -131,7 +135,8 @@ class _Walk:
         text = "".join(piece.text for piece in entry)
         at = next((piece.at for piece in entry if piece.text or piece.doubt), entry[0].at if entry else 0)
         doubt = next((piece.doubt for piece in entry if piece.doubt), None)
-        return Word(text, self.lines.place(at, width=len(text)), doubt)
+        usual = any(piece.usual for piece in entry)
+        return Word(text, self.lines.place(at, width=len(text)), doubt, usual)
 
     def line(self, at: int) -> int:
         return self.lines.place(at).line

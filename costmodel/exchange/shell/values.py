@@ -14,6 +14,7 @@ from costmodel.ground.errors import fail
 
 MOST_LETTERS = 2**20  # of all words that variables were put into
 _EACH = 16  # letters that a piece counts besides its own
+_DEFAULTS = (":-", "-", ":=", "=")  # what stands for a variable that is not set
 _BLANK = re.compile(r"\s+")
 _NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
 
@@ -30,12 +31,16 @@ class Doubt(NamedTuple):
 
 
 class WordPiece(NamedTuple):
-    """Letters of a word, where they stand in the text, and the doubt in them."""
+    """Letters of a word, where they stand in the text, and the doubt in them.
+
+    usual: whether they stand for a variable that the text does not set, and that may be set around it
+    """
 
     text: str
     at: int
     quoted: bool
     doubt: Doubt | None = None
+    usual: bool = False
 
 
 Field = tuple[WordPiece, ...]  # one word, in pieces
@@ -107,7 +112,7 @@ class Variables:
         """What a variable holds where it is named, without the quotes it was assigned with."""
         held = self.held.get(part.name)
         empty = held is None or not any(piece.text or piece.doubt for entry in held for piece in entry)
-        if part.operator in (":-", "-", ":=", "=") and empty:
+        if part.operator in _DEFAULTS and empty:
             other = self.other(part)
             if part.operator in (":=", "="):
                 self.assign(part.name, other, add=False, is_list=False, doubt=None)
@@ -123,8 +128,11 @@ class Variables:
 
     def other(self, part: Variable) -> list[Field]:
         """What stands for a variable, with quotes of its own."""
-        fields = self.expanded(part.other, split=False)
-        return [tuple(piece._replace(quoted=piece.quoted or part.quoted) for piece in entry) for entry in fields]
+        fields, usual = self.expanded(part.other, split=False), part.operator in _DEFAULTS
+        return [
+            tuple(piece._replace(quoted=piece.quoted or part.quoted, usual=usual or piece.usual) for piece in entry)
+            for entry in fields
+        ]
 
     def summed(self, part: Sum) -> WordPiece:
         """$((…)) of whole numbers."""
@@ -189,9 +197,9 @@ def _split(entry: Field) -> list[tuple[WordPiece, ...] | None]:
         at = 0
         for blank in _BLANK.finditer(piece.text):
             if blank.start() > at:
-                found.append((WordPiece(piece.text[at : blank.start()], piece.at + at, False, piece.doubt),))
+                found.append((piece._replace(text=piece.text[at : blank.start()], at=piece.at + at),))
             found.append(None)
             at = blank.end()
         if at < len(piece.text):
-            found.append((WordPiece(piece.text[at:], piece.at + at, False, piece.doubt),))
+            found.append((piece._replace(text=piece.text[at:], at=piece.at + at),))
     return found

@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping, key_at
 from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.given_size import counted_by_node
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
 from costmodel.exchange.megatron.write import check_pipeline, counted_ends, offloaded_layers, recomputed_modules
 from costmodel.exchange.rows import NOTHING, choice, known, one_of, option, part, quiet, switch, written
@@ -132,8 +133,8 @@ def read_bridge(tree: Any, file: str) -> Layer:
     keys.lose("not expressible", "what the recipe states and no override repeats: print its configuration")
     each, nodes = keys["trainer.devices"], keys["trainer.num_nodes"]
     if each.value:
-        layer.facts["accelerators"] = each._replace(value=each.value * nodes.value)
-        layer.fill("nodes", nodes)
+        for path, value in counted_by_node(each, nodes, "trainer").items():
+            layer.fill(path, value)
     split = _SPLITS.get((bool(keys[_ENDS[0]].value), bool(keys[_ENDS[1]].value)))
     if split is not None:
         layer.facts["plan.split"] = keys.derived(split, "embedding and loss count as layers", _ENDS[0])

@@ -190,7 +190,7 @@ google/gemma-3-270m-it google/gemma-2b-it microsoft/Phi-4-multimodal-instruct mi
 nvidia/NVIDIA-Nemotron-Nano-9B-v2 nvidia/Llama-3_1-Nemotron-51B-Instruct meta-llama/Llama-Guard-4-12B
 allenai/OLMo-2-0425-1B-Instruct ai21labs/AI21-Jamba-Mini-1.7 xai-org/grok-2 tiiuae/Falcon3-7B-Instruct
 MiniMaxAI/MiniMax-M3 openai/gpt-oss-40b ibm-granite/granite-3.3-8b-instruct baichuan-inc/Baichuan-M1-14B-Instruct
-""".split()
+"""
 # As on the hub, where another shape or an unknown one stands behind the name, and what comes near.
 OTHERS = {
     "Qwen/Qwen2.5-Omni-7B": "qwen-2.5-7b",
@@ -235,7 +235,7 @@ def test_every_word_of_a_type_that_names_end_with_states_it_or_says_that_none_do
 
 
 def test_names_of_other_shapes_mean_no_shipped_model() -> None:
-    assert not {name: shape for name in OTHER_SHAPES if (shape := shape_of(name, names("model")))}
+    assert not {name: shape for name in OTHER_SHAPES.split() if (shape := shape_of(name, names("model")))}
 
 
 def test_a_path_to_a_file_of_ours_that_is_not_there_is_refused(run: Any, faults: Faults) -> None:

@@ -47,8 +47,16 @@ def packed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
         (packed({"num_bits": 4, "type": "float", "group_size": 16}), "nvfp4"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8"}}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 32}, "int4-g32"),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "int8"),
+        ({"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 128}},
+         "int4-g128"),
+        ({"quant_method": "torchao", "quant_type": {"default": {
+            "_type": "Float8DynamicActivationFloat8WeightConfig", "_version": 1, "_data": {"granularity": []}}}},
+         "fp8"),
+        ({"quant_method": "quanto", "weights": "int8"}, "int8"),
     ],
-)
+)  # fmt: skip
 def test_a_method_names_the_type(settings: dict[str, Any], kept: str) -> None:
     found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
     assert found.document["stored"] == kept
@@ -69,6 +77,54 @@ def test_what_no_type_stands_for_is_listed(settings: Any, words: str) -> None:
     found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
     assert "stored" not in found.document
     assert any(words in loss.sentence for loss in found.losses)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept", "words"),
+    [
+        ({"quant_method": "torchao", "quant_type": "int8_dynamic_activation_int4_weight"}, "int4-g32",
+         "products in int8, taken in 16 bits"),
+        ({"quant_method": "torchao", "quant_type": {"default": {
+            "_type": "Int8DynamicActivationInt4WeightConfig", "_data": {"group_size": 128}}}}, "int4-g128",
+         "products in int8, taken in 16 bits"),
+        ({"quant_method": "gptq", "group_size": 128}, "int4-g128", "bits are not stated, taken as 4"),
+        ({"quant_method": "hqq"}, "int4-g32", "bits are not stated, taken as 4; scales of 64 weights"),
+        ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 8, "group_size": 64}}}, "int8", ""),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 256}, "int4-g128", "of 256 weights"),
+    ],
+)  # fmt: skip
+def test_what_a_type_stands_for_nearly_is_approximated(settings: dict[str, Any], kept: str, words: str) -> None:
+    found = read_config(json.dumps({**DENSE, "quantization_config": settings}), "config.json")
+    assert found.document["stored"] == kept
+    lost = [loss for loss in found.losses if "quantization_config" in loss.sentence]
+    assert [loss.kind for loss in lost] == ["approximated"] * bool(words)
+    assert all(words in loss.sentence for loss in lost)
+
+
+@pytest.mark.parametrize(("stated", "kept", "lost"), [
+    ("bf16", "bf16", False), ("fp4", "mxfp4", False), ("int3", None, True), ([4], None, True), (None, None, False),
+])  # fmt: skip
+def test_a_type_of_experts_alone_is_read_or_listed(stated: Any, kept: str | None, lost: bool) -> None:
+    settings = {**settings_of("fp8", modules_to_not_convert=["block_sparse_moe"]), "expert_dtype": stated}
+    for tree in ({**MIXTURE, "expert_dtype": stated}, {**MIXTURE, "quantization_config": settings}):
+        found = read_config(json.dumps(tree), "config.json")
+        wide = "bf16" if "quantization_config" in tree and stated in (None, "int3", [4]) else kept
+        assert found.document.get("stored_experts") == wide
+        assert any("expert_dtype" in loss.sentence for loss in found.losses) is lost
+
+
+def test_many_patterns_are_read_soon_and_the_rest_is_listed() -> None:
+    """Those of single layers are looked up by their number; of others no more than 64 are tried on each name."""
+    small = {**DENSE, "num_hidden_layers": 4}
+    of_layers = [f"model.layers.{index % 4}.self_attn.{name}*" for index in range(750) for name in "qkvo"]
+    of_all = [f"*attn.z{index}*" for index in range(3000)]
+    for patterns, unread in ((of_layers, 0), (of_all, 13)):
+        found = read_config(
+            json.dumps({**small, "quantization_config": settings_of("fp8", ignore=patterns)}), "config.json"
+        )
+        assert len([loss for loss in found.losses if ": modules " in loss.sentence]) == unread
+        assert ("stored_wide" in found.document) is (unread == 0)
+    assert "2,924 more" in found.losses[-1].sentence
 
 
 def test_other_groups_are_stated_and_experts_alone_have_a_key() -> None:

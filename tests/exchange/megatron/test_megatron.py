@@ -44,7 +44,7 @@ def only(found: tuple[Fault, ...]) -> Fault:
 def test_a_dense_model_in_fp8() -> None:
     found = read(LLAMA_8B)
     assert found.format == "options in a shell script of Megatron-LM"
-    assert {key: value.value for key, value in found.facts.items()} == {"accelerators": 8, "nodes": 1}
+    assert {key: value.value for key, value in found.facts.items()} == {"accelerators": 8, "nodes": 1, "per_node": 8}
     expected = {"dp": 8, "tp": 1, "pp": 1, "cp": 1, "ep": 1, "micro_batch": 1, "zero": 1, "recompute": "none"}
     assert plan(found) == expected | {"sequence_parallel": False, "order": "tp-cp-dp-pp"}
     assert workload(found) == {

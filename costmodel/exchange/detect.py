@@ -22,6 +22,7 @@ from costmodel.exchange.training import (
     transformers,
 )  # fmt: skip
 from costmodel.exchange.training.argument_texts import is_call
+from costmodel.exchange.values.foreign_values import Lines
 from costmodel.ground.errors import Place, fail
 
 OWN = 10  # what a key counts that no other format has
@@ -41,43 +42,58 @@ _STARTS = re.compile(
 )
 
 
-# Engines and files that are not read, by what stands in their commands, with what to write in their place.
-_INSTEAD = "write the same model and degrees as a command of vLLM, SGLang or TensorRT-LLM"
-_FLAGS = "or costmodel estimate --model NAME --gpu h100 --stack vllm --concurrency 8"
+class OtherProgram(NamedTuple):
+    """A program that is not read, by what stands in its commands: its name, the reason, and what to write instead."""
+
+    pattern: str
+    name: str
+    why: str
+    instead: str
+
+
+_NO_ENGINE = "no document describes this engine"
+_AS_ENGINE = (
+    "write the same model and degrees as a command of vLLM, SGLang or TensorRT-LLM, "
+    "or costmodel estimate --model NAME --gpu h100 --stack vllm --concurrency 8"
+)
+_NO_SHAPE = "the shape of its model is in a checkpoint"
 _OF_SWIFT = (
     "write its options as keys: costmodel estimate --model NAME --gpu a100 --gpus 16 --set stack=megatron-core --set "
     "plan.tp=… --set plan.ep=… --set plan.micro_batch=… --set workload.global_batch=… --set workload.sequence=… for "
     "--tensor_model_parallel_size, --expert_model_parallel_size, --micro_batch_size, --global_batch_size, --max_length"
 )
-_NOT_READ: tuple[tuple[str, str, str], ...] = (
-    (r"\blmdeploy[ \t]+(?:serve|chat)\b|\bopenmmlab/lmdeploy\b", "LMDeploy", _INSTEAD),
-    (r"\btext-generation-(?:launcher|inference)\b", "Text Generation Inference", _INSTEAD),
-    (r"\bllama-(?:server|cli|bench)\b|\bllama\.cpp\b|\bllama_cpp\.server\b", "llama.cpp", _INSTEAD),
-    (r"\bollama[ \t]+(?:run|serve|pull)\b|\bollama/ollama\b", "Ollama", _INSTEAD),
-    (r"\bmlc_llm[ \t]+serve\b", "MLC LLM", _INSTEAD),
-    (r"\bmlx_lm(?:\.server|\.generate)?\b", "MLX", _INSTEAD),
-    (r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _OF_SWIFT),
-    (r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _OF_SWIFT),
-    (r"\btritonserver\b", "Triton Inference Server", _INSTEAD),
-    (r"\bktransformers\b", "KTransformers", _INSTEAD),
-    (r"\baphrodite[ \t]+run\b", "Aphrodite Engine", _INSTEAD),
-    (r"\bexllamav[23]\b|\btabbyAPI\b", "ExLlama", _INSTEAD),
+_ENGINES = {
+    "LMDeploy": r"\blmdeploy[ \t]+(?:serve|chat)\b|\bopenmmlab/lmdeploy\b",
+    "Text Generation Inference": r"\btext-generation-(?:launcher|inference)\b",
+    "llama.cpp": r"\bllama-(?:server|cli|bench)\b|\bllama\.cpp\b|\bllama_cpp\.server\b",
+    "Ollama": r"\bollama[ \t]+(?:run|serve|pull)\b|\bollama/ollama\b",
+    "MLC LLM": r"\bmlc_llm[ \t]+serve\b",
+    "MLX": r"\bmlx_lm(?:\.server|\.generate)?\b",
+    "Triton Inference Server": r"\btritonserver\b",
+    "KTransformers": r"\bktransformers\b",
+    "Aphrodite Engine": r"\baphrodite[ \t]+run\b",
+    "ExLlama": r"\bexllamav[23]\b|\btabbyAPI\b",
+}
+OTHER_PROGRAMS = (
+    *(OtherProgram(pattern, name, _NO_ENGINE, _AS_ENGINE) for name, pattern in _ENGINES.items()),
+    OtherProgram(r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
+    OtherProgram(r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
 )
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!|SBATCH).*$")
+
+
+def _without_comments(text: str) -> str:
+    """The head of a text with blanks in the place of its comments."""
+    return _COMMENT.sub(lambda found: " " * len(found.group()), text[:_LONGEST])
 
 
 def _refuse_others(text: str, file: str) -> None:
-    """A fault for an engine that is named and not read, unless one that is read stands beside it."""
-    head = text[:_LONGEST]
-    if _STARTS.search(head):
-        return
-    for pattern, name, instead in _NOT_READ:
-        found = re.search(pattern, head)
+    """A fault for a program that is named and not read."""
+    for other in OTHER_PROGRAMS:
+        found = re.search(other.pattern, text)
         if found is not None:
-            line = head.count("\n", 0, found.start()) + 1
-            place = Place(file, line, found.start() - (head.rfind("\n", 0, found.start()) + 1) + 1)
-            if instead is _OF_SWIFT:
-                raise fail("X003", f"{name} is not read: the shape of its model is in a checkpoint", place, instead)
-            raise fail("X003", f"{name} is not read: no document describes this engine", place, f"{instead}, {_FLAGS}")
+            place = Lines(text, file).place(found.start(), width=len(found.group()))
+            raise fail("X003", f"{other.name} is not read: {other.why}", place, other.instead)
 
 
 class ForeignFormat(NamedTuple):
@@ -207,8 +223,13 @@ def scores(text: str) -> list[tuple[ForeignFormat, int]]:
 
 def _keys(text: str) -> set[str]:
     """Words of a text that stand where keys and options do."""
-    keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(text[:_LONGEST])}
+    keys = {match.group(1).split("=", 1)[0] for match in _KEY.finditer(text)}
     return keys | {f"--{key[2:].replace('-', '_')}" for key in keys if key.startswith("--") and "." in key}
+
+
+def _at_top(text: str, format: ForeignFormat) -> set[str]:
+    """Keys at the top of a file that a format has."""
+    return {match.group(1) for match in _TOP.finditer(text)} & (format.own | format.others)
 
 
 def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
@@ -218,22 +239,24 @@ def _is_of(text: str, ranked: list[tuple[ForeignFormat, int]]) -> bool:
         return score >= max(_FEWEST, second)
     if any(key.startswith("--") for key in _keys(text) & _OWN[best.name]):
         return True
-    top = {match.group(1) for match in _TOP.finditer(text[:_LONGEST])}
-    known = top & (best.own | best.others)
-    return bool(known) and (bool(known & _OWN[best.name]) or 2 * len(known) >= len(top))
+    known = _at_top(text, best)
+    return bool(known) and (bool(known & _OWN[best.name]) or 2 * len(known) >= len(set(_TOP.findall(text))))
 
 
 def detected(text: str, file: str) -> ForeignFormat:
     """The format of a text; a fault that names the three nearest where it is of none, or of one that is not read."""
-    _refuse_others(text, file)
-    ranked = scores(text)
+    plain = _without_comments(text)
+    ranked = scores(plain)
     best = ranked[0][0]
-    if _STARTS.search(text[:_LONGEST]):
+    if _STARTS.search(plain):
         return next(entry for entry in FORMATS if entry.name == SERVING)
-    if is_call(text[:_LONGEST]):
+    known = _is_of(plain, ranked)
+    if not (known and _at_top(plain, best)):  # a command, whose options several programs have
+        _refuse_others(plain, file)
+    if is_call(plain):
         return next(entry for entry in FORMATS if entry.name == transformers.TITLE)
-    nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
-    if not _is_of(text, ranked):
+    if not known:
+        nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
         hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
         raise fail("X001", "the format of this text is not known", Place(file), hint)
     return best

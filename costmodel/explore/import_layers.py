@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.documents.reader.folders import as_named, is_near
+from costmodel.documents.reader.folders import NO_FILES, as_named, is_near
 from costmodel.documents.reader.foreign_readers import file_in, is_config
 from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
@@ -73,7 +73,7 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
                 model = layer.written
                 name = OriginValue(model.document["name"], config_origin(opened_file.file))
                 layers.append(Layer("", {"model": name}))
-            layers += with_named(layer, opened_file.file, _read_named)
+            layers += with_named(layer, opened_file.file, _read_named, paths_of(files))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
@@ -99,13 +99,24 @@ def config_origin(file: str) -> Origin:
     return Origin("file", CONFIG_FILE, Place(file))
 
 
-def with_named(layer: Layer, file: str, read_named: Callable[[str, str], Layer], depth: int = 0) -> list[Layer]:
-    """A layer with those of the files that it names, by their paths from its folder or the working folder."""
+def paths_of(files: Sequence[OpenedFile]) -> frozenset[Path]:
+    """The paths of files that are given."""
+    return frozenset(Path(opened_file.file).resolve() for opened_file in files if opened_file.file not in NO_FILES)
+
+
+def with_named(
+    layer: Layer, file: str, read_named: Callable[[str, str], Layer], given: frozenset[Path], depth: int = 0
+) -> list[Layer]:
+    """A layer with those of the files that it names, by their paths from its folder or the working folder.
+
+    given: files that are read for themselves
+    """
     found = [layer]
     for name, place in layer.named if depth < _DEEPEST else ():
         text, path = _named_text(name, file, place)
-        inner = _unquoted(read_named, text, path)
-        found += with_named(inner, str(path), read_named, depth + 1)
+        if path.resolve() not in given:
+            inner = _unquoted(read_named, text, path)
+            found += with_named(inner, str(path), read_named, given, depth + 1)
     return found
 
 

@@ -28,6 +28,7 @@ from costmodel.explore.import_layers import (
     config_origin,
     facts_of,
     given_beside,
+    paths_of,
     settle_size,
     with_model,
     with_named,
@@ -54,7 +55,7 @@ def served(
         if opened_file.format == CONFIG:
             written = imported_model(opened_file.text, opened_file.file)
         elif opened_file.format == SERVING:
-            layers += _of_commands(opened_file)
+            layers += _of_commands(opened_file, paths_of(files))
         elif opened_file.format == TRT_OPTIONS:
             layers.append(read_option_file(opened_file.text, opened_file.file, TRT_LLM))
         else:
@@ -69,7 +70,7 @@ def served(
     return _settled(layers, files, written)
 
 
-def _of_commands(opened_file: OpenedFile) -> list[Layer]:
+def _of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     found = list[Layer]()
     for layer in read_serve_command(opened_file.text, opened_file.file):
         engine = str(layer.facts["stack"].value) if "stack" in layer.facts else ""
@@ -77,7 +78,7 @@ def _of_commands(opened_file: OpenedFile) -> list[Layer]:
         def read_named(text: str, name: str, engine: str = engine) -> Layer:
             return read_option_file(text, name, engine)
 
-        found += with_named(layer, opened_file.file, read_named)
+        found += with_named(layer, opened_file.file, read_named, given)
     return found
 
 

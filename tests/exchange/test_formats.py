@@ -91,6 +91,19 @@ def test_a_key_that_only_one_format_has_decides(text: str, name: str) -> None:
     assert detected(text, "a").name == name
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("# afterwards: ollama run mine\nbase_model: a/b\nmicro_batch_size: 1\n", "YAML of axolotl 0.19"),
+        ("# fsdp_sharding_strategy: FULL_SHARD\nbase_model: a/b\nmicro_batch_size: 1\n", "YAML of axolotl 0.19"),
+        ("base_model: a/b\nmicro_batch_size: 1\nhub_model_id: me/for-llama.cpp\n", "YAML of axolotl 0.19"),
+        ("vllm serve a/b  # as with text-generation-launcher before", "command of a serving engine"),
+    ],
+)
+def test_a_comment_or_a_value_that_names_another_program_refuses_nothing(text: str, name: str) -> None:
+    assert detected(text, "a").name == name
+
+
 @pytest.mark.parametrize("text", ["Our flavor of the day: vanilla", "the template: a letter\nand more", "x: 1\nflavor"])
 def test_a_word_in_prose_decides_nothing(text: str) -> None:
     with pytest.raises(CostModelError):

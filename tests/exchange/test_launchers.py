@@ -100,6 +100,7 @@ def test_variables_that_no_program_here_reads_are_left_out(run: Any, tmp_path: P
     [
         ("CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node 8", "of which CUDA_VISIBLE_DEVICES names 2"),
         ("accelerate launch --num_processes 8 --mixed_precision fp16", "workload.precision is"),
+        ("accelerate launch --num_processes 8 --use_fsdp --use_deepspeed", "--use_fsdp and --use_deepspeed exclude"),
     ],
 )
 def test_a_contradiction_is_a_fault_with_both_places(command: str, words: str, run: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, fill_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
 from costmodel.exchange.writing.document_text import document_text
+from costmodel.ground.errors import Fault
 
 TITLE, VERSION = "YAML of accelerate 1.15", "accelerate 1.15.0"
 
@@ -135,7 +136,8 @@ def read_launcher(words: Sequence[Word], file: str) -> Layer:
     found = option_words(words, _LAUNCHED, Spelling(between="_"))
     tree = Mapping()
     tree.place = found.tree.place
-    flag = next((key for name in _FLAGS for key in found.tree if key == name and found.tree[key]), None)
+    engines = [key for name in _FLAGS for key in found.tree if key == name and found.tree[key]]
+    flag = next(iter(engines), None)
     for key, value in found.tree.items():
         name = _LEAVES.get(str(key), "")
         if name:
@@ -164,6 +166,10 @@ def read_launcher(words: Sequence[Word], file: str) -> Layer:
     ]
     layer.losses += [loss for loss in own.losses if loss.sentence.partition(":")[0] not in inner]
     layer.warnings += own.unknown_keys()
+    for other in (other for other in engines[1:] if other != "multi_gpu"):
+        first = f"--{engines[0]} stands on line {engines[0].place.line}"
+        sentence = f"--{engines[0]} and --{other} exclude each other"
+        layer.faults.append(Fault("X004", sentence, other.place, f"keep one of the two; {first}"))
     layer.faults += found.faults
     layer.unless += found.unless
     return layer

@@ -158,9 +158,13 @@ def _pieces(keys: ForeignKeys, layer: Layer) -> None:
     """How large the pieces are in which it steps, sums and gathers, where the file states another size than usual."""
     for name, path, nbytes in _SIZES:
         stated = keys[f"{_Z}.{name}"]
-        if keys.given(f"{_Z}.{name}") and isinstance(stated.value, int):
-            size = max(1, stated.value)
-            layer.facts[path] = stated._replace(value=f"{nbytes * size} B" if nbytes else f"{size} parameters")
+        if not keys.given(f"{_Z}.{name}") or not isinstance(stated.value, int):
+            continue
+        if stated.value < 1:
+            keys.refuse("X005", f"{_Z}.{name} is {stated.value}, not a number from 1", f"{_Z}.{name}")
+        layer.facts[path] = stated._replace(
+            value=f"{nbytes * stated.value} B" if nbytes else f"{stated.value} parameters"
+        )
     flat = keys[f"{_Z}.contiguous_gradients"]
     if flat.value is False:
         layer.facts |= {
@@ -169,9 +173,11 @@ def _pieces(keys: ForeignKeys, layer: Layer) -> None:
         }
 
 
+_GRADIENT = 2  # bytes of a gradient in a bucket: DeepSpeed reduces them in the 16 bits that it trains in
+# Sizes in elements, the keys that have them, and the bytes of an element where the key is in bytes.
 _SIZES = (
     ("sub_group_size", "stack.states.sub_group", 0),
-    ("reduce_bucket_size", "stack.buckets.size", 2),
+    ("reduce_bucket_size", "stack.buckets.size", _GRADIENT),
     ("stage3_max_live_parameters", "stack.buckets.gathered", 0),
 )
 

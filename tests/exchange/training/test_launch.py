@@ -115,6 +115,14 @@ def test_a_batch_that_is_no_product_is_refused_as_deepspeed_refuses_it() -> None
     assert fault.hint.endswith("at no dp is it")  # 64 is no multiple of 12
 
 
+@pytest.mark.parametrize("name", ["sub_group_size", "reduce_bucket_size", "stage3_max_live_parameters"])
+def test_a_size_below_one_is_refused(name: str) -> None:
+    batch = {"train_micro_batch_size_per_gpu": 1}
+    assert read({"zero_optimization": {"stage": 3, name: 5}, **batch}, 8)
+    [fault] = faults({"zero_optimization": {"stage": 3, name: 0}, **batch}, 8)
+    assert (fault.code, fault.sentence) == ("X005", f"zero_optimization.{name} is 0, not a number from 1")
+
+
 def test_an_old_key_offloads_the_optimizer_and_its_age_is_said() -> None:
     found = read(OLD_OFFLOAD, 4)
     assert (plan(found)["offload"], plan(found)["micro_batch"], plan(found)["zero"]) == (["optimizer"], 2, 2)
@@ -399,3 +407,7 @@ def test_a_file_that_is_named_and_not_there_is_named_with_its_path(tmp_path: Pat
     more = ("model=llama-3.1-8b", "workload.sequence=4096", "plan.micro_batch=1", "workload.precision=bf16")
     found = import_files([str(tmp_path / "acc.yaml")], GivenBesideFile(node="dgx-h100", assignments=more)).found
     assert (plan(found)["zero"], found.document["cluster"]["nodes"]) == (3, 1)
+    both = [str(tmp_path / "acc.yaml"), str(tmp_path / "ds" / ".." / "ds" / "z3.json")]
+    twice = import_files(both, GivenBesideFile(node="dgx-h100", assignments=more)).found
+    assert [loss.sentence for loss in twice.losses] == [loss.sentence for loss in found.losses]
+    assert [key.name for key in twice.keys] == [key.name for key in found.keys]

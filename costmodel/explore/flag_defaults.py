@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-from costmodel.documents.keys.overrides import Assignment
+from costmodel.documents.keys.overrides import Assignment, assignment_of
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
@@ -36,13 +38,35 @@ _TAIL = 4.0  # times the mean: 1.7 % of log-normal lengths with the default spre
 _ROOM = 2.0  # memory of the default machine over those bytes
 
 
-def default_stack(kind: str, changes: Iterable[Assignment]) -> list[Assumption]:
+def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
+    """Values by the paths that flags and --set put them at; what cannot be read is left to the scenario's reader."""
+    found = dict[str, Any]()
+    for change in changes:
+        with suppress(CostModelError):
+            each = assignment_of(change) if isinstance(change, str) else change
+            found[each.path] = each.value
+    return found
+
+
+def value_at(values: Mapping[str, Any], path: str) -> Any:
+    """What stands at a path, which may be set by itself or within what is above it; nothing where nothing is set."""
+    above, _, last = path.rpartition(".")
+    if path in values or not above:
+        return values.get(path)
+    return at(value_at(values, above), last)
+
+
+def of_pairs(values: Mapping[str, Any]) -> bool:
+    """Whether these values ask for training on pairs of answers that are given."""
+    return bool(value_at(values, "workload.algorithm") == "dpo")
+
+
+def default_stack(kind: str, values: Mapping[str, Any]) -> list[Assumption]:
     """The usual software, or the training software of accelerators on which that of training is not described."""
-    changed = {change.path: str(change.value) for change in changes}
     if usual := flags_of(kind).engine:
-        named = _OF_PAIRS if changed.get("workload.algorithm") == "dpo" else usual
+        named = _OF_PAIRS if of_pairs(values) else usual
         return [Assumption("stack", named, "the default; --stack names another")]
-    maker = _maker(changed)
+    maker = _maker(values)
     if maker not in _STACKS:
         return []
     return [Assumption("stack", _STACKS[maker], f"the default on accelerators of {maker}; --stack names another")]
@@ -54,15 +78,16 @@ def usual_stack(case: ResolvedScenario) -> str:
     return _STACKS.get(case.accelerator.vendor, usual)
 
 
-def _maker(changed: dict[str, str]) -> str:
-    """The maker of the accelerator that flags name, or that the node holds which they name."""
-    shelf = CachedReader()
+def _maker(values: Mapping[str, Any]) -> str:
+    """The maker of the accelerator that is named, or that the node holds which is named."""
+    shelf, named = CachedReader(), value_at(values, "cluster.node")
     try:
-        held = changed.get("cluster.node.accelerator") or shelf.document("node", changed["cluster.node"]).accelerator
-        part = shelf.document("accelerator", held) if isinstance(held, str) else held
-    except (CostModelError, KeyError):  # the scenario's reader reports the place
+        node = shelf.document("node", str(named)) if isinstance(named, str) else named
+        held = value_at(values, "cluster.node.accelerator") or at(node, "accelerator")
+        part = shelf.document("accelerator", str(held)) if isinstance(held, str) else held
+    except CostModelError:  # the scenario's reader reports the place
         return ""
-    return str(part.vendor)
+    return str(at(part, "vendor") or "")
 
 
 def default_assignment(path: str, value: Any) -> Assignment:

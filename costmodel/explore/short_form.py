@@ -20,7 +20,14 @@ from costmodel.documents.reader.load_scenario import any_from, scenario_tree
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
 from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
 from costmodel.documents.text.yaml_tree import Mapping, assigned, copied, key_at
-from costmodel.explore.flag_defaults import default_assignment, default_sizes, default_stack, placeholder
+from costmodel.explore.flag_defaults import (
+    default_assignment,
+    default_sizes,
+    default_stack,
+    of_pairs,
+    placeholder,
+    values_of,
+)
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.explore.workload_flags import (
     FLAGS,
@@ -38,6 +45,7 @@ from costmodel.ground.record import record
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
 _SIZES = (NODES, PART)
+_OF_A_JOB = ("workload.", "stack", "limits.", "optimizer")  # keys that are of some workloads alone
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
 
@@ -113,10 +121,10 @@ def loaded_of_flags(
     sized_here = "cluster.node" not in varied and not set_here.isdisjoint(_SIZES)
     of_nodes = not (machine or sized_here or "cluster.node" in set_here)
     changes, assumed = _changes(flags, kind, alone=scenario is None and of_nodes)
-    if scenario is None and states_no_job(flags, set_here):
-        assumed.insert(0, Assumption("workload.kind", kind, "--stack vllm, or --rate, asks for serving"))
+    if scenario is None and (why := unstated_job(flags, set_here)):
+        assumed.insert(0, Assumption("workload.kind", kind, why))
     if scenario is None and flags.stack is None and "stack" not in set_here:
-        software = default_stack(kind, changes)
+        software = default_stack(kind, values_of((*changes, *assignments)))
         changes[:0] = [default_assignment("stack", item.value) for item in software]  # before what sets a part of it
         assumed += software
     if isinstance(tree, dict):
@@ -187,12 +195,18 @@ def _kind_of_stack(name: str | None) -> str:
     return str(getattr(found, "kind", "training"))
 
 
-def states_no_job(flags: ScenarioFlags, set_here: Collection[str]) -> bool:
-    """Whether neither flags nor keys that are set are of some workloads alone."""
-    shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values())) - {"stack"}
-    return {*flags.given} <= {*shared, "gpu", "gpus"} and not any(
-        path.startswith(("workload.", "stack", "limits.", "optimizer")) for path in set_here
-    )
+def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
+    """Why an answer is of its workload, and what asks for another, where neither flags nor keys that are set are of
+    some workloads alone; empty where they are.
+    """
+    shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values()))
+    if not {*flags.given} <= {*shared, "gpu", "gpus"} or any(path.startswith(_OF_A_JOB) for path in set_here):
+        return ""
+    if flags.stack is None:
+        return "--stack vllm, or --rate, asks for serving"
+    if _kind_of_stack(flags.stack) != "rl":
+        return ""
+    return f"as --stack {flags.stack}; --set workload.kind=training asks for training by its trainer"
 
 
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
@@ -282,7 +296,7 @@ def _sizes(
     written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
     written |= {"cluster.nodes"} if written & {"cluster", "cluster.groups"} else set()
     open_sizes = [path for path in sizes if path not in written]
-    if any(_is_dpo(change) for change in changes):  # of which pairs are given
+    if of_pairs(values_of(changes)):
         open_sizes = [path for path in open_sizes if path != "workload.samples"]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]
@@ -298,12 +312,6 @@ def _sizes(
     left = [path for path in open_sizes if path != "cluster.nodes" or not wanted]
     assumed = list(default_sizes(first, left)) if left else []
     return [*found, *(default_assignment(item.path, value) for item, value in assumed)], [item for item, _ in assumed]
-
-
-def _is_dpo(change: str | Assignment) -> bool:
-    if isinstance(change, str):
-        return change.replace(" ", "") == "workload.algorithm=dpo"
-    return change.path == "workload.algorithm" and change.value == "dpo"
 
 
 # --- what flags replace

@@ -264,10 +264,12 @@ def _rl() -> WorkloadWords:
         result,
         titled,
     )
+    from costmodel.report.terminal.style.head import job_lines
 
     def subject(case: LoadedScenario, varied: Sequence[str]) -> list[Line]:
         own = not any(path.startswith(("workload", "stack")) for path in varied)
-        return [*_lines(subject_of(case), varied), *([styled(iteration_words(reinforced(case)))] if own else [])]
+        job, iteration = job_lines(case.asked.assumed), [styled(iteration_words(reinforced(case)))] if own else []
+        return [*job, *_lines(subject_of(case), varied), *iteration]
 
     def of(answer: PlanAnswer) -> RlAnswer:
         assert isinstance(answer, RlAnswer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,11 +67,52 @@ def test_one_plan_is_the_best_split_and_says_so(run: Any) -> None:
         ({"stack": "openrlhf"}, "workload.kind", "rl"),
         ({"stack": "verl", "answer": "1k"}, "workload.kind", "rl"),
         ({"answer": "1k"}, "workload.kind", "serving"),
-        ({"rl": "dpo"}, "stack", "trl"),
     ],
 )
 def test_a_flag_sets_its_key(given: dict[str, str], path: str, value: Any) -> None:
     assert at(made(**given), path) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "stack"),
+    [
+        ({"rl": "dpo"}, (), "trl"),
+        ({}, ("workload.kind=rl", "workload.algorithm=dpo"), "trl"),
+        ({"prompts": "64"}, ("workload.algorithm=dpo",), "trl"),
+        ({"prompts": "64"}, (), "verl"),
+    ],
+)
+def test_the_default_software_offers_what_is_asked_for(given: dict[str, str], settings: Any, stack: str) -> None:
+    """Whether a flag states it or --set: pairs of answers are of no software that only generates."""
+    case = loaded_of_flags(None, ScenarioFlags(model="qwen-2.5-7b", gpus=16, **given), settings)
+    assert at(case.scenario, "stack") == stack
+    assert ("samples" in at(case.scenario, "workload").model_fields_set) is (stack == "verl")
+
+
+def test_a_node_that_is_set_brings_the_default_software_of_its_maker() -> None:
+    """As the flag of the node does; a node that is written out too."""
+    named = [
+        at(loaded_of_flags(None, ScenarioFlags(model="llama-3.1-8b", **given), settings).scenario, "stack")
+        for given, settings in (
+            ({"node": "trn2"}, ()),
+            ({}, ("cluster.node=trn2",)),
+            ({}, ("cluster={node: trn2, nodes: 4}",)),
+        )
+    ]
+    assert named == ["neuronx-distributed"] * 3
+
+
+def test_software_for_both_says_which_of_its_jobs_is_assumed(run: Any) -> None:
+    """The line is the first, JSON has it, and what it advises is an answer of the other job."""
+    asked = ("memory", "--model", "qwen-2.5-7b", "--gpus", "8", "--stack", "slime", "--set", "plan={}")
+    job = "as --stack slime; --set workload.kind=training asks for training by its trainer"
+    assert run(*asked).out.startswith(f"assumed workload.kind rl: {job}\n")
+    assert json.loads(run(*asked, "--json").out)["assumed"][0] == {"path": "workload.kind", "value": "rl", "from": job}
+    flags = ScenarioFlags(model="qwen-2.5-7b", gpus=8, stack="slime")
+    other = loaded_of_flags(None, flags, ["workload.kind=training"])
+    assert (other.kind, at(other.scenario, "stack")) == ("training", "megatron-core")
+    for case in (other, loaded_of_flags(None, replace(flags, prompts="64"))):
+        assert "workload.kind" not in {item.path for item in case.asked.assumed}
 
 
 @pytest.mark.parametrize(

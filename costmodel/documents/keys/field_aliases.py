@@ -298,14 +298,19 @@ STACK_ALIASES = {
     **_all("nemo mcore megatron-bridge megatron_core", "megatron-core"),
     **_all("transformers huggingface hf accelerate axolotl", "transformers-fsdp"),
     **_all("llama-factory llamafactory ms-swift swift", "transformers-deepspeed"),
-    **_all("megatron-swift slime nemo-rl", "megatron-core"),
+    **_all("megatron-swift", "megatron-core"),
     **_all("composer mosaicml mosaic llmfoundry", "llm-foundry"),
     **_all("prime-rl prime_rl", "fsdp2"),
     **_all("nanogpt", "nanochat"),
     **_all("jax flax t5x levanter", "maxtext"),
 }
 # Software for reinforcement learning whose trainer also trains by itself.
-TRAINERS = {"trl": "transformers-fsdp", "openrlhf": "transformers-deepspeed", "verl": "verl-fsdp"}
+TRAINERS = {
+    "trl": "transformers-fsdp",
+    "openrlhf": "transformers-deepspeed",
+    "verl": "verl-fsdp",
+    **_all("nemo-rl slime", "megatron-core"),
+}
 _NANOTRON = "'megatron-lm', which cuts and shards as nanotron does and fuses more of its kernels"
 _OLMO = "'fsdp2' with --set stack.compile=none, or blocks where OLMo-core compiles them"
 STACKS = {

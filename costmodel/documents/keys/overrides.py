@@ -92,7 +92,8 @@ def overruled(assignments: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _spoken(text: str) -> Assignment:
+def assignment_of(text: str) -> Assignment:
+    """An assignment that is written path=value, or a fault."""
     path, separator, value = text.partition("=")
     path = full(path.strip())
     written = f"--set {text}"
@@ -110,7 +111,7 @@ def memory_in_whole(changes: Iterable[str | Assignment]) -> tuple[str | Assignme
         path = path_of(change)
         usable = path.removesuffix(_AS_SOLD) + _USABLE
         if path.endswith(_AS_SOLD) and usable not in map(path_of, changes):
-            place = change.place if isinstance(change, Assignment) else _spoken(change).place
+            place = change.place if isinstance(change, Assignment) else assignment_of(change).place
             sentence = "the memory as sold does not change what a job can have of it, which is usable"
             raise fail("C031", sentence, place, f"--set {short(usable)}=… too: what the driver reports")
     return changes
@@ -126,7 +127,7 @@ def assign(tree: dict[Any, Any], assignments: Iterable[str | Assignment], fetch:
     changes: list[Assignment] = []
     for assignment in assignments:
         try:
-            changes.append(_spoken(assignment) if isinstance(assignment, str) else assignment)
+            changes.append(assignment_of(assignment) if isinstance(assignment, str) else assignment)
         except CostModelError as error:
             faults += error.faults
     paths = {change.path for change in changes}

@@ -148,7 +148,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     fit, slowed = inputs.rates.attention, _slowed(inputs, terms["matmul"], terms["attention"])
     kinds = {"matmul": term_error(matmul, slowed if fit is None else terms["matmul"])}
     if fit is not None:
-        attention = residual(fit, common.attention[inputs.stack.kernels.runs("")])
+        attention = residual(fit, common.attention[inputs.stack.kernels.runs(case.accelerator.family)])
         attention = widened(attention, fit.fitted, seq=inputs.layer_sequence)
         kinds["attention"] = term_error(attention, terms["attention"])
     kinds["sustained"] = term_error(sustained, slowed)

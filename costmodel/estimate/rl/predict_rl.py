@@ -29,6 +29,8 @@ from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
 from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
+from costmodel.estimate.serving.predict_serving import remarks
+from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.without_effect import switched_off
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import number
@@ -92,10 +94,8 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
     if not bands:
         return RlAnswer(inputs, memory, found.plain, run, costs, (), refused, () if refused else broken, ())
     idle = unused_keys(inputs.case, _unused(inputs))
-    remarked = ("N051",) if idle else ()
-    makers = case.rollout.makers
-    if "N040" in inputs.trainer.remarked or (makers and case.accelerator.vendor not in makers):
-        remarked = ("N040", *remarked)
+    of_parts = {*inputs.trainer.remarked, *(() if inputs.engines is None else remarks(inputs.engines.inputs))}
+    remarked = (*(code for code in _OF_PARTS if code in of_parts), *(("N051",) if idle else ()))
     assumed = (*idle, *inputs.assumed)
     return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
 
@@ -110,6 +110,7 @@ def evaluate(
     return found, run, results | _ends(inputs, found, results) if bands else results
 
 
+_OF_PARTS = ("N005", "N040", "N056")  # remarks on the trainer or on engines that hold for the iteration
 _SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and the load of engines has what remains
 
 
@@ -190,10 +191,11 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
 
 def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
     """Both ends of every band."""
-    ends, spread = dict[str, Number](), _spread(inputs, found)
+    ends = dict[str, Number]()
+    early, late = (_spread(inputs, found, end) for end in ("low", "high"))
     for name in ("iteration_time", "run_time", "run_cost"):
-        ends[f"{name}_low"] = tenth_percentile(results[name], spread)
-        ends[f"{name}_high"] = ninetieth_percentile(results[name], spread)
+        ends[f"{name}_low"] = tenth_percentile(results[name], early)
+        ends[f"{name}_high"] = ninetieth_percentile(results[name], late)
     return ends
 
 
@@ -205,17 +207,16 @@ def _fit_chance(memory: RlMemory) -> Number:
         return chance_within(max(memory.updating, 1.0), memory.usable, memory.spread)
 
 
-def _spread(inputs: RlInputs, found: Iteration) -> Number:
-    """Relative spread of an iteration: of training and generation by their share, and of the lengths of both."""
+def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
+    """Relative spread of an iteration towards one end: of training and generation by their share, and of the lengths of
+    both.
+    """
     spread, step = inputs.case.stack.spread, inputs.trainer.evaluation.costs.row()
-    trained = combined_error(end_spread(step["step_time"], step["step_time_high"]), spread.update)
+    trained = combined_error(end_spread(step["step_time"], step[f"step_time_{end}"]), spread.update)
     generated: Number = 0.0
     if inputs.engines is not None:
-        engine = inputs.engines.inputs.engine.spread
-        own: Number = engine.experts if inputs.case.model.has_experts else engine.tpot
-        if inputs.engines.inputs.beyond:
-            own = combined_error(own, inputs.engines.inputs.beyond)
-        generated = combined_error(own, spread.generation)
+        steps = spreads(inputs.engines.inputs)
+        generated = combined_error(steps.token if end == "low" else steps.later, spread.generation)
     parts = (trained * found.training, generated * found.phases["generation"])
     whole = found.training + found.phases["generation"]
     both = combined_error(share(parts[0], whole), share(parts[1], whole))

@@ -24,6 +24,7 @@ from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.engine_placement import filled_with
 from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.predict_serving import never_measured
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.estimate.serving.step_batch import Batch
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
@@ -220,6 +221,7 @@ def _engines(
         terms = {"tpot": number(step.total), "tp_exposed": number(step.tp), "ep_exposed": number(step.ep)}
         log.assumed += outside_assumptions(beyond_fits(inputs, (layout,), terms))
         inputs = replace(inputs, beyond=spreads_beyond(inputs, (layout,), terms)[0])
+    log.assumed += [Assumption("stack.rollout", item.value, item.origin) for item in never_measured(inputs)]
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
     return RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token), refused, inputs.assumed

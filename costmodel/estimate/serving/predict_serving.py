@@ -291,7 +291,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         costs |= {name: np.nan for name in costs if name.removesuffix("_low").removesuffix("_high") in BETWEEN_TOKENS}
     broken = dict.fromkeys(code for code, mask in unacceptable(inputs, evaluation) if mask.any())
     idle = () if refused else tuple(without_effect(inputs, columns, costs))
-    counting = (*_never_measured(inputs), *outside_assumptions(beyond))
+    counting = (*never_measured(inputs), *outside_assumptions(beyond))
     found = (*idle, *counting, *assumed, *inputs.assumed, *assumed_headroom(inputs))
     stated = tuple(sorted(found, key=lambda item: item.value != WITHOUT_EFFECT))
     binding, remarked = evaluation.binding(), [*remarks(inputs)]
@@ -310,7 +310,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
 
 
-def _never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
+def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
     """A line for an engine without benchmarks on accelerators of this maker."""
     if never_ran(inputs):
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")

@@ -29,11 +29,15 @@ CHUNKED = 2.0  # bytes of a 16-bit logit: a loss that keeps less makes its logit
 
 def attention_in_use(case: ResolvedScenario) -> AttentionKernel:
     """Class of the attention kernel that runs: the stack's, or its fallback."""
-    kernels, recipe = case.stack.kernels, RECIPES[case.scenario.workload.precision]
-    family = case.accelerator.family or ""
-    usual = kernels.runs(family)
-    missing = usual in _WITHOUT.get(family, ())
-    return kernels.fallback if missing or (recipe.full and usual != "unfused") else usual
+    kernels = case.stack.kernels
+    return kernels.fallback if falls_back(case) else kernels.runs(case.accelerator.family)
+
+
+def falls_back(case: ResolvedScenario) -> bool:
+    """Whether the stack's attention kernel is not made for this accelerator, or has no 32 bits."""
+    family, recipe = case.accelerator.family, RECIPES[case.scenario.workload.precision]
+    usual = case.stack.kernels.runs(family)
+    return usual in _WITHOUT.get(family, ()) or (recipe.full and usual != "unfused")
 
 
 def stack_in_use(case: ResolvedScenario) -> Stack:

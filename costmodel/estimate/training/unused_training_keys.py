@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.estimate.shared.plan_batch import Block, single_rank
-from costmodel.estimate.training.stack_in_use import attention_in_use
+from costmodel.estimate.training.stack_in_use import falls_back
 from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
@@ -106,7 +106,7 @@ SWITCHES = (
     ),
     Switch(
         "stack.kernels.attention runs",
-        lambda inputs, _: attention_in_use(inputs.case) == inputs.case.stack.kernels.attention,
+        lambda inputs, _: not falls_back(inputs.case),
         "stack.kernels.fallback",
     ),
     Switch(

@@ -29,7 +29,7 @@ from costmodel.report.document import (
 )
 from costmodel.report.machine.answer_fields import assumed_json, frame, notes
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
-from costmodel.report.terminal.style.head import title, with_facts
+from costmodel.report.terminal.style.head import assumed_job, title, with_facts
 from costmodel.report.terminal.style.layout import Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
@@ -37,7 +37,6 @@ from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
-    from costmodel.documents.schemas.default_values import Assumption
     from costmodel.documents.schemas.results import ResultColumn
 
 
@@ -160,18 +159,17 @@ def plan_json(
     *,
     columns: Mapping[str, ResultColumn] | None = None,
     convention: str | None = None,
-    assumed: Iterable[Assumption] = (),
 ) -> dict[str, Any]:
     """One plan as costmodel/result/v1.
 
     row: its results. fixes: what takes a reason against it away. columns: of its results, where they are not those of
-    the view. convention: how FLOP are counted. assumed: of the job
+    the view. convention: how FLOP are counted
     """
     case, answer = view.case, view.answer
     asked, words = workload_of(case), words_of(case.kind)
     return {
         **frame(case, asked.facts, columns or view.columns, convention=convention),
-        "assumed": assumed_json([*assumed, *answer.assumed]),
+        "assumed": assumed_json([*assumed_job(case.asked.assumed), *answer.assumed]),
         "plans": [] if answer.refused else [row()],
         "refused": [
             {"code": code, "text": asked.reasons[code].meaning, "case": words.reason(answer, code), **fixes(code)}

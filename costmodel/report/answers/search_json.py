@@ -12,6 +12,7 @@ from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.search import SearchWords, example_of
 from costmodel.report.machine.answer_fields import assumed_json, frame
+from costmodel.report.terminal.style.head import assumed_job
 
 
 def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
@@ -20,7 +21,7 @@ def search_json(words: SearchWords[Inputs, Plan]) -> dict[str, Any]:
     facts, schema = workload_of(case).facts, "costmodel/search/v2"
     return {
         **frame(case, facts, words.json_columns, words.paths, words.convention(), schema),
-        "assumed": assumed_json(words.assumed()),
+        "assumed": assumed_json([*assumed_job(case.asked.assumed), *words.assumed()]),
         "objective": words.objective,
         "limits": [limit.key for limit in stated_limits(case.scenario.limits)],
         "held": words.held(),

@@ -39,7 +39,7 @@ from costmodel.report.terminal.plan.plan_words import plan_words
 from costmodel.report.terminal.search.refusals import reason, reason_of, remedies_json, remedy_lines
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
-from costmodel.report.terminal.style.head import assumed_job, price_fields
+from costmodel.report.terminal.style.head import price_fields
 from costmodel.report.terminal.style.layout import CellTable, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks
@@ -134,13 +134,13 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """How FLOP are counted."""
         return self.found.inputs.convention
 
-    def assumed(self) -> list[Assumption]:
+    def assumed(self) -> Sequence[Assumption]:
         """What was assumed of all plans; of one accelerator alone nothing that several would need."""
-        inputs, job = self.found.inputs, [*assumed_job(self.found.inputs.case.asked.assumed)]
+        inputs = self.found.inputs
         if inputs.ranks != 1:
-            return [*job, *inputs.assumed]
+            return inputs.assumed
         alone = one_row(Structure(), **dict.fromkeys(SIZES, 1.0))
-        return [*job, *relevant_assumptions(inputs.assumed, alone, leaves_domain=False)]
+        return list(relevant_assumptions(inputs.assumed, alone, leaves_domain=False))
 
     def missed_by_least(self) -> list[Ranked]:
         """The best plan that only breaks a limit; if there is none, the plan least over its memory."""

@@ -89,11 +89,9 @@ class TrainingView:
         """Its results as plain values."""
         from costmodel.report.machine.json_answer import answered, fixes
         from costmodel.report.terminal.plan.effect_lines import with_effects
-        from costmodel.report.terminal.style.head import assumed_job
 
         row, against = partial(answered, self.answer), partial(fixes, self.answer)
-        job, convention = assumed_job(self.case.asked.assumed), self.answer.inputs.convention
-        return with_effects(plan_json(self, row, against, convention=convention, assumed=job), self.answer)
+        return with_effects(plan_json(self, row, against, convention=self.answer.inputs.convention), self.answer)
 
     def lines(self) -> list[Line]:
         """Time, memory and cost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from pathlib import Path
@@ -209,3 +210,26 @@ def test_memory_holds_the_longest_answer() -> None:
     ]
     assert held[1].updating > 5 * held[0].updating
     assert "M001" in longest.broken
+
+
+def test_each_end_of_the_band_has_the_errors_of_its_side() -> None:
+    """Experts whose balance is not stated can only take longer: by the band of the trainer, upwards alone."""
+
+    def deviations(found: RlAnswer) -> list[float]:
+        costs = found.costs
+        return [abs(math.log(costs[f"iteration_time_{end}"] / costs["iteration_time"])) for end in ("low", "high")]
+
+    dense, routed = asked(), asked("model=qwen-3-30b-a3b", "plan.cp=1", "plan.tp=2")
+    early, late = deviations(dense)
+    assert late == pytest.approx(early)
+    step = routed.inputs.trainer.evaluation.costs.row()
+    assert step["step_time_high"] / step["step_time"] > 1.1 * step["step_time"] / step["step_time_low"]
+    assert deviations(routed)[1] > deviations(routed)[0]
+    assert deviations(routed)[0] < 1.3 * early  # the side of shorter times knows nothing of it
+
+
+def test_what_was_never_measured_of_either_part_is_remarked() -> None:
+    found = asked("cluster.node=gaudi3-8")
+    assert {"N005", "N040", "N056"} <= {*found.remarked}
+    assert ("stack.rollout", "never measured on Intel") in {(item.path, item.value) for item in found.assumed}
+    assert not {"N005", "N040", "N056"} & {*asked().remarked}

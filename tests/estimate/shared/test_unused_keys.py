@@ -124,6 +124,7 @@ SWITCHED: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {
         ((), "assume.compression.warm_up=9 %", True),
         (("cluster.nodes=8", "plan={tp: 8, pp: 8}"), "stack.overlap.dp=0.1", True),
         (("plan.zero=0",), "stack.buckets.prefetch=4", True),
+        (("stack=torchtune", "plan={}"), "stack.kernels.fallback=unfused", True),  # whose sdpa runs cuDNN's on Hopper
     ],
     "serving": [
         ((), "cluster.node.accelerator.peak.fp32=1500 TFLOP/s", True),

@@ -134,7 +134,7 @@ def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, sele
             inputs.layer_sequence,
             score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused"),
             inputs.widths.element,
-            kernel=kernels.runs(""),
+            kernel=kernels.runs(inputs.case.accelerator.family),
             dropout=kernels.dropout,
             recompute="selective" if selective else "none",
         )

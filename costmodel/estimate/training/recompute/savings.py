@@ -94,7 +94,7 @@ def recompute_saving_bytes(
             heads = score_heads(part.kind, part.mixer, fused=kernels.attention != "unfused")
             rows = (micro_batch, inputs.layer_sequence, heads, inputs.widths.element)
             spared = spared + score_activations(
-                *rows, kernel=kernels.runs(""), dropout=kernels.dropout, recompute="none"
+                *rows, kernel=kernels.runs(inputs.case.accelerator.family), dropout=kernels.dropout, recompute="none"
             )
             if kernels.selective == "op-level":
                 spared = spared + _core_output(inputs, part, part.mixer, tokens)

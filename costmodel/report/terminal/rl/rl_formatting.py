@@ -18,7 +18,7 @@ from costmodel.explore.kept_answers import both_words
 from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.formatting import ENDS, between
-from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
+from costmodel.report.terminal.style.head import job_lines, origin_lines, price_lines, subject_words
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
@@ -60,8 +60,8 @@ def band(costs: Mapping[str, float], name: str) -> str:
 
 def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
     """What is asked about: model, machine, iteration, and the plan where there is one."""
-    subject = subject_of(case)
-    lines: list[Line] = [styled(subject_words(subject), HEAD), styled(iteration_words(case))]
+    subject, job = subject_of(case), job_lines(case.asked.assumed)
+    lines: list[Line] = [*job, styled(subject_words(subject), HEAD), styled(iteration_words(case))]
     if answer is not None:
         lines.append(styled(both_words(answer)))
     return [*lines, *(price_lines(subject.price) if price else []), *origin_lines(case)]

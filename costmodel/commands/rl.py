@@ -51,11 +51,13 @@ def usual_plan(case: LoadedScenario) -> str:
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     """What sets the best split of a search, and where it is from."""
     from costmodel.explore.kept_answers import rl_settings
-    from costmodel.explore.rl.search_splits import best_answer
+    from costmodel.explore.rl.search_splits import found_plan
 
-    found = best_answer(reinforced(case))
-    which = "the best plan" if found.works else "the plan nearest to the limits"
-    return rl_settings(found), f"{which} in costmodel search"
+    found = found_plan(reinforced(case))
+    which = "the plan nearest to the limits"
+    if found.works:
+        which = "the best plan" if found.is_safe else "the plan surest to fit"
+    return rl_settings(found.answer_of(found.best[0])), f"{which} in costmodel search"
 
 
 PLANS_AHEAD = True

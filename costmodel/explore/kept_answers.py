@@ -183,7 +183,8 @@ def rl_degrees(answer: RlAnswer) -> dict[str, float | bool]:
     written, split = answer.inputs.plan, answer.inputs.split
     keys = {name: int(getattr(written, name)) for name in ("tp", "pp", "cp", "ep")}
     rollout = {"colocated": split.colocated, "rollout_tp": int(written.rollout.tp)}
-    return {**keys, "dp": answer.inputs.packing.dp, **rollout}
+    zero = answer.inputs.trainer.evaluation.block.structure.zero
+    return {**keys, "dp": answer.inputs.packing.dp, "zero": zero, **rollout}
 
 
 def rl_settings(answer: RlAnswer) -> dict[str, str]:
@@ -194,7 +195,7 @@ def rl_settings(answer: RlAnswer) -> dict[str, str]:
     wanted = {"plan.tp": f"{float(plan.tp):.0f}", "plan.cp": f"{float(plan.cp):.0f}"}
     wanted |= {f"plan.{name}": f"{float(getattr(plan, name)):.0f}" for name in ("pp", "ep") if getattr(plan, name) > 1}
     own = answer.inputs.case.scenario.plan
-    for name in ("split", "recompute", "etp"):
+    for name in ("split", "zero", "recompute", "etp"):
         value = getattr(plan, name)
         if value is not None and (own is None or getattr(own, name) != value):
             wanted[f"plan.{name}"] = value if isinstance(value, str) else f"{float(value):.0f}"

@@ -111,6 +111,8 @@ def evaluate(
 
 
 _OF_PARTS = ("N005", "N040", "N056")  # remarks on the trainer or on engines that hold for the iteration
+_OF_ENGINES = ("stack.rollout", "stack.sync", "stack.host", "stack.spread.generation", *(
+    f"stack.sharing.{name}" for name in ("memory", "sleeps", "offload")))  # fmt: skip
 _SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and the load of engines has what remains
 
 
@@ -119,7 +121,9 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
     trainer = inputs.trainer
     for path, reason in unused_training_keys(trainer.inputs, trainer.evaluation.block):
         yield path.replace("stack.", "stack.trainer.", 1), reason.replace("stack.", "stack.trainer.")
-    if inputs.engines is not None:
+    if inputs.engines is None:
+        yield from dict.fromkeys(_OF_ENGINES, f"{inputs.case.scenario.workload.algorithm} generates nothing").items()
+    else:
         for path, reason in switched_off(inputs.engines.inputs, [inputs.engines.layout]):
             if path.startswith("stack.") and path != _SHARED_PROMPTS:
                 reason = reason.replace("stack.", "stack.rollout.").replace("plan.", "plan.rollout.")

@@ -34,6 +34,7 @@ from costmodel.explore.search.space import Keep, Space
 from costmodel.explore.search.stream import HERE, SearchOptions
 from costmodel.explore.search.tally import Tally
 from costmodel.explore.search.variants import Variants, fail_if_listed
+from costmodel.ground.choices import Recompute
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
@@ -214,12 +215,18 @@ def planned(case: RlCase) -> RlCase:
     return with_plan_of(case, found.answer_of(found.best[0])) if found.best else case
 
 
-def best_answer(case: RlCase) -> RlAnswer:
-    """The answer about the best plan, or the nearest to one that works; a fault where none is valid."""
+def found_plan(case: RlCase) -> RlSearch:
+    """The search for the best plan, or the nearest to one that works; a fault where none is valid."""
     found = search(case, 1)
     if not found.best:
         why = "costmodel search with the same flags and --why-not shows why"
         raise fail("C004", "no plan of the search is valid", Place(case.file), why)
+    return found
+
+
+def best_answer(case: RlCase) -> RlAnswer:
+    """The answer about that plan."""
+    found = found_plan(case)
     return found.answer_of(found.best[0])
 
 
@@ -280,6 +287,7 @@ def _best_of_split(trials: _Trials, split: RolloutPlan) -> RankedSplit | None:
     rollout = fast[0].inputs.plan.rollout
     by_trainer = [trials.tried(each.model_copy(update={"rollout": rollout})) for each in trainers]
     if case.scenario.plan is None and not any(map(trials.is_safe, by_trainer)):
+        by_trainer += _sharded_further(trials, by_trainer)
         by_trainer += _of_larger_models(trials, base.model_copy(update={"rollout": rollout}))
     valid = (each for each in by_trainer if not each.refused)
     trained = sorted(valid, key=trials.place)
@@ -383,19 +391,46 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
             yield base.model_copy(update={"tp": Figure(tp), "cp": Figure(cp)})
 
 
+def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswer]:
+    """The plans nearest to fit with more recompute and higher ZeRO stages, the lowest first, until a few are safe."""
+    case, valid = trials.inputs.case, [each for each in tried if not each.refused]
+    nearest = sorted(valid, key=_memory)[:_FEW_SAFE]
+    levels = [(zero, again) for zero in sorted(case.trainer.zero) for again in _recomputes(case)]
+    found = list[RlAnswer]()
+    for (zero, again), each in itertools.product(levels, nearest):
+        structure = each.inputs.trainer.evaluation.block.structure
+        further = {"zero": zero, "recompute": again}
+        changed = {name: value for name, value in further.items() if value != getattr(structure, name)}
+        if zero < structure.zero or not changed:
+            continue
+        found.append(trials.tried(each.inputs.plan.model_copy(update=changed)))
+        if sum(map(trials.is_safe, found)) == _FEW_SAFE:
+            break
+    return found
+
+
+def _recomputes(case: RlCase) -> list[Recompute]:
+    """Ways to recompute: the software's own, and all."""
+    return [way for way in dict.fromkeys((case.trainer.recompute[0], "full")) if way in case.trainer.recompute]
+
+
+def _memory(each: RlAnswer) -> float:
+    return each.costs["memory_share"]
+
+
 def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
     """Plans that cut layers and experts too, and recompute all, the least cut first, until a few are safe."""
     case = trials.inputs.case
     ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0)
-    recompute = "full" if "full" in case.trainer.recompute else base.recompute
+    recompute = _recomputes(case)[-1]
     found = list[RlAnswer]()
     for tp, pp, ep in _cuts(case, float(ranks)):
         cut = {"tp": Figure(tp), "pp": Figure(pp), "ep": Figure(ep), "recompute": recompute}
         more: dict[str, Any] = {"split": "spread"} if pp > 1 else {}
         more |= {"etp": Figure(1.0)} if ep > 1 else {}
-        tried = trials.tried(base.model_copy(update=cut | more))
-        if not tried.refused:
-            found.append(tried)
+        each = trials.tried(base.model_copy(update=cut | more))
+        if not each.refused:
+            found.append(each)
         if sum(map(trials.is_safe, found)) == _FEW_SAFE:
             break
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.default_values import Assumption
@@ -35,12 +36,16 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
     shown_anyway = frozenset({"plan.tp", "plan.cp"})
 
     def plan_columns(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """How accelerators are divided, and the degrees of both parts."""
+        """How accelerators are divided, and the degrees of both parts; those of cut layers, experts and states where a
+        plan has them.
+        """
+        written = [self._answer(row).inputs.plan for row in plans]
+        cut = [name for name in ("pp", "ep") if any(getattr(plan, name) > 1 for plan in written)]
+        cut += ["zero"] if any(plan.zero is not None for plan in written) else []
         return [
             (Column("train"), lambda row: f"{self._answer(row).inputs.split.trainer.ranks:.0f}"),
             (Column("generate"), self._generating),
-            (Column("tp"), lambda row: f"{float(self._answer(row).inputs.plan.tp):.0f}"),
-            (Column("cp"), lambda row: f"{float(self._answer(row).inputs.plan.cp):.0f}"),
+            *((Column(name), partial(self._degree, name)) for name in ("tp", "cp", *cut)),
             (Column("engine", "l"), self._engine),
         ]
 
@@ -149,6 +154,9 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def _answer(self, row: RankedSplit) -> RlAnswer:
         return self.found.answer_of(row)
+
+    def _degree(self, name: str, row: RankedSplit) -> Cell:
+        return f"{rl_degrees(self._answer(row))[name]:.0f}"
 
     def _generating(self, row: RankedSplit) -> Cell:
         inputs = self._answer(row).inputs

@@ -93,6 +93,11 @@ def test_nodes_of_several_kinds_are_refused_where_they_are_not_modelled(name: st
 
 
 HOST = "cluster.node.host"
+PAIRS = (
+    "workload={kind: rl, algorithm: dpo, prompts: 512, prompt: 1 k, response: {mean: 4 k, limit: 28 k}}",
+    "stack=openrlhf",
+    "plan={zero: 3, recompute: full, micro_batch: 4}",
+)
 SWITCHED: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {
     # what is set, a key and its value, and whether it is without effect
     "training": [
@@ -142,6 +147,9 @@ SWITCHED: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {
         (("plan.recompute=none",), "stack.trainer.kernels.full=whole", True),
         ((), "cluster.node.accelerator.peak.fp32=1500 TFLOP/s", True),
         ((), "cluster.node.scale_up.pair_bandwidth=7 GB/s", True),
+        (PAIRS, "stack.rollout=sglang", True),
+        (PAIRS, "stack.host.turn=7 s", True),
+        (PAIRS, "stack.sharing.balanced=false", False),
     ],
 }
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
-from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.estimate.rl.predict_rl import RlAnswer, answer, predict
+from costmodel.explore.kept_answers import rl_degrees, rl_settings
 from costmodel.explore.rl import search_splits
 from costmodel.explore.rl.search_splits import search
 from costmodel.explore.safety import preferring
 from costmodel.explore.search.ranges import axes
+from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
 NAME = "grpo-qwen-2.5-7b-64"
 SMALL = ("search={tp: [1, 2], cp: [2], rollout_tp: [2, 4]}",)
@@ -98,3 +101,36 @@ def test_a_front_without_a_safe_plan_is_of_those_that_work(monkeypatch: pytest.M
     tried = {(each.costs["memory_peak"], each.costs["iteration_time"]) for each in seen if each.works}
     unbeaten = {one for one in tried if not any(x <= one[0] and y <= one[1] and (x, y) != one for x, y in tried)}
     assert {(each.costs["memory_peak"], each.costs["iteration_time"]) for each in found.front.rows} == unbeaten
+
+
+def test_states_are_sharded_further_where_no_plan_fits_surely(run: Any) -> None:
+    """The stage of the software leaves no plan that fits; the first that does so surely is taken, and what sets it."""
+    flags = ScenarioFlags(model="qwen-2.5-7b", gpus=8, stack="trl")
+    sizes = ["workload.response.limit=8192", "search={ranks: [4], rollout_tp: [4]}"]
+    case = preferring(reinforced(loaded_of_flags(None, flags, sizes)), 0.9)
+    found = search(case, 1)
+    best = found.answer_of(found.best[0])
+    chances = {
+        zero: answer(case, best.inputs.plan.model_copy(update={"zero": zero})).costs["fit_chance"] for zero in (1, 2, 3)
+    }
+    assert chances[1] < chances[2] < 0.9 <= chances[3]
+    assert (found.is_safe, rl_degrees(best)["zero"]) == (True, 3)
+    settings = [f"{path}={value}" for path, value in rl_settings(best).items()]
+    again = predict(reinforced(loaded_of_flags(None, flags, [*sizes, *settings])))
+    assert again.costs == pytest.approx(best.costs, nan_ok=True)
+    words = [word for item in sizes for word in ("--set", item)]
+    shown = run("search", *flags.words, *words).out
+    head, row = (next(line for line in shown.splitlines() if start in line) for start in ("generate", " tp 4 "))
+    assert dict(zip(head.split(), row.split(), strict=False))["zero"] == "3"
+
+
+def test_a_plan_at_risk_is_said_to_be(run: Any) -> None:
+    """Of a search without a safe plan the surest stands in the place of the best, with its chance where it fits."""
+    words = ("--model", "qwen-2.5-7b", "--gpus", "8", "--stack", "trl", "--set", "workload.response.limit=8192")
+    words = (*words, "--set", "search={ranks: [4], rollout_tp: [4]}", "--set", "stack.trainer.zero=[1, 2]")
+    shown, memory = run("estimate", *words).out, run("memory", *words).out
+    assert "zero 2 · rollout.tp 4" in shown
+    assert ": the plan surest to fit in costmodel search" in shown
+    chance = re.search(r"at risk: (\d+%) to fit", shown)
+    assert chance is not None
+    assert f"at risk: {chance[1]} to fit" in memory

@@ -12,7 +12,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.ground.units import counted, gib, percent, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
-from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result
+from costmodel.report.terminal.rl.rl_formatting import NAMES, fit_words, reason, result
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
@@ -22,7 +22,7 @@ def estimate_lines(answer: RlAnswer) -> list[Line]:
     """The figures one asks for first, two to a line."""
     costs, workload = answer.costs, answer.inputs.case.scenario.workload
     band = between(*(result("iteration_time", costs[f"iteration_time_{end}"]) for end in ENDS))
-    used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB"
+    used = f"{gib(answer.memory.peak)} of {gib(answer.memory.usable)} GiB, {fit_words(costs)}"
     rows = [
         (
             "iteration",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import RL_COLUMNS
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.evaluate.answer_facts import subject_of
@@ -15,7 +16,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer
 from costmodel.estimate.rl.rl_reason_codes import OWN, REFUSALS
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.kept_answers import both_words
-from costmodel.ground.units import counted, gib, percent, show, show_memory, significant
+from costmodel.ground.units import counted, gib, percent, rounded_percent, show, show_memory, significant
 from costmodel.report.terminal.search.refusals import reason as training_reason
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.head import job_lines, origin_lines, price_lines, subject_words
@@ -50,6 +51,14 @@ def result(name: str, value: float, digits: int = 3) -> str:
     if name in ("longest", "rollout_ranks", "training_ranks"):
         return counted(round(value), 6)
     return percent(value, digits) if unit == "1" else show(value, unit, digits)
+
+
+def fit_words(costs: Mapping[str, float]) -> str:
+    """Whether a plan fits; its chance to where that is too small."""
+    if costs["memory_share"] > 1:
+        return "does not fit"
+    chance = costs["fit_chance"]
+    return "fits" if chance >= SAFE else f"at risk: {rounded_percent(chance)} to fit"
 
 
 def band(costs: Mapping[str, float], name: str) -> str:

@@ -14,8 +14,9 @@ from costmodel.ground.units import show, show_time
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Section, Table, traced
+from costmodel.report.terminal.rl.rl_formatting import fit_words
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, WARN, styled
 
 
 def within(answer: RlAnswer) -> list[tuple[str, Transfer]]:
@@ -85,9 +86,9 @@ _ROLES = {
 
 def rl_ledger(answer: RlAnswer) -> MemoryLedger:
     """Every part while answers are generated, and while the policy is updated."""
-    found, fits = answer.memory, "M001" not in answer.broken
+    found, stated = answer.memory, fit_words(answer.costs)
     where = "One GPU, which does both in turns" if found.colocated else "A GPU that generates, and one that trains"
-    words = f"  {room_words(found.peak, found.usable)}   {'fits' if fits else 'does not fit'}"
+    words = f"  {room_words(found.peak, found.usable)}   {stated}"
     return MemoryLedger(
         where,
         ["generating", "updating"],
@@ -104,7 +105,7 @@ def rl_ledger(answer: RlAnswer) -> MemoryLedger:
         [LedgerSum("in all", len(found.parts), total="memory_peak")],
         found.usable,
         "usable",
-        styled(words, GOOD if fits else BAD),
+        styled(words, {"fits": GOOD, "does not fit": BAD}.get(stated, WARN)),
         [] if answer.inputs.engines is None or not found.colocated else _notes(answer),
     )
 

@@ -41,7 +41,8 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         """
         written = [self._answer(row).inputs.plan for row in plans]
         cut = [name for name in ("pp", "ep") if any(getattr(plan, name) > 1 for plan in written)]
-        cut += ["zero"] if any(plan.zero is not None for plan in written) else []
+        own = self.case.scenario.plan
+        cut += ["zero"] if any(plan.zero != (own and own.zero) for plan in written) else []
         return [
             (Column("train"), lambda row: f"{self._answer(row).inputs.split.trainer.ranks:.0f}"),
             (Column("generate"), self._generating),

@@ -204,9 +204,8 @@ def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
         return ""
     if flags.stack is None:
         return "--stack vllm, or --rate, asks for serving"
-    if _kind_of_stack(flags.stack) != "rl":
-        return ""
-    return f"as --stack {flags.stack}; --set workload.kind=training asks for training by its trainer"
+    other = flags_of(_kind_of_stack(flags.stack)).other_job
+    return other and f"as --stack {flags.stack}; {other}"
 
 
 def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:

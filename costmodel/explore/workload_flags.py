@@ -31,6 +31,7 @@ class WorkloadFlags:
     engine: str = ""  # the software by default, else that of the scenario or of the accelerator's maker
     parameter_bytes: float = 0.0  # what each parameter takes at least
     held: str = ""  # which that is
+    other_job: str = ""  # what asks for the other job of its software, where that has two
 
 
 FLAGS = {
@@ -83,6 +84,7 @@ FLAGS = {
         engine="verl",
         parameter_bytes=2.0 + 4.0 + 4.0 + 8.0,
         held="training states",
+        other_job="--set workload.kind=training asks for training by its trainer",
     ),
 }
 

@@ -175,7 +175,7 @@ def run_here(
             with pytest.raises(SystemExit) as left:
                 main()
     finally:
-        REPLIES.open = False
+        REPLIES.open = True
         os.chdir(folder)
         signal.signal(signal.SIGINT, interrupt)
         sys.excepthook = hook

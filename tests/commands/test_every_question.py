@@ -53,11 +53,15 @@ FLAGS: dict[str, dict[str, Any]] = {
 LONG = ("report", "search", "scale", "export")  # their pages, spaces and files have tests of their own
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("form", ["mapping", "flags"])
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("question", [each for each in ASKED if each not in LONG])
 def test_every_question_takes_the_keys_of_a_scenario_or_flags(question: str, name: str, form: str) -> None:
-    """Both are answered as the name of a scenario is, in a notebook and as rows."""
+    """Both are answered as the name of a scenario is, in a notebook and as rows.
+
+    A share of questions, workloads and forms, unless --whole asks for all.
+    """
     ask, keys = getattr(costmodel, question), costmodel.estimate(name).figures["scenario"]["document"]
     scenario, flags = ((), FLAGS[name]) if form == "flags" else ((keys,), {})
     if (question, name) in REFUSED:

@@ -87,7 +87,11 @@ def runs_on(accelerator: str) -> list[Compared]:
 
 
 def _may_be_on(accelerator: str, table: MeasuredTable) -> bool:
-    """Whether a run may be on that accelerator, by the nodes that a document names: its runs take longer to load."""
+    """Whether runs have steps, and may be on that accelerator by the nodes that a document names: to load or predict
+    them takes longer.
+    """
+    if not any(getattr(run.measured, name) is not None for run in table.runs for name in OF_STEPS):
+        return False
     nodes = [at(table.scenario, "cluster.node")]
     for change in itertools.chain.from_iterable(map(listed, (table.set, *(run.set for run in table.runs)))):
         if change.path == "cluster.node":

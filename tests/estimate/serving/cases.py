@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from replies import REPLIES
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
@@ -18,16 +19,19 @@ UNLAUNCHED = (  # the device's part of prompts alone
 )  # fmt: skip
 
 
+@REPLIES.of_words
 def case(*assignments: str) -> ServingCase:
     """The shipped scenario with other values."""
     return serving(load_any(SHIPPED, assignments))
 
 
+@REPLIES.of_words
 def inputs(*assignments: str) -> ServingInputs:
     """Its numbers."""
     return inputs_of(case(*assignments))
 
 
+@REPLIES.of_words
 def predicted(*assignments: str) -> ServingAnswer:
     """Its own plan."""
     return predict(case(*assignments))
@@ -49,6 +53,7 @@ class Figures:
         return predict(self.case).costs
 
 
+@REPLIES.of_words
 def costs(*assignments: str) -> Figures:
     """The results of its own plan."""
     return Figures(case(*assignments))

@@ -36,7 +36,7 @@ class DocumentGroup(StrEnum):
 
 
 class StartOf(StrEnum):
-    """Workloads that a scenario to start from is of."""
+    """Workloads for which a scenario to start from is shipped."""
 
     TRAINING = "training"
     SERVING = "serving"

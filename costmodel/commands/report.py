@@ -136,12 +136,12 @@ def _forms(view: PlanView) -> dict[str, Form]:
 
     def page() -> HtmlPage:
         from costmodel.commands.pages import command_line
-        from costmodel.report.page.whole_report import report_page
+        from costmodel.report.page.plan_page import report_page
 
         return report_page(view, beside(), command_line())
 
     def text() -> str:
-        from costmodel.report.page.whole_report import report_text
+        from costmodel.report.page.plan_page import report_text
 
         return markdown_text(report_text(view, beside()))
 

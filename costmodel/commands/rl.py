@@ -48,7 +48,7 @@ def usual_plan(case: LoadedScenario) -> str:
     return ""
 
 
-def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
+def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """What sets the best split of a search, and where it is from."""
     from costmodel.explore.kept_answers import rl_settings
     from costmodel.explore.rl.search_splits import found_plan
@@ -61,6 +61,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = True
+OTHER_PLANS = "--set plan.tp=… sets another"
 WITHOUT = {
     "pipeline": (
         "an iteration has several phases in turn; stages are those of its trainer alone",

@@ -100,6 +100,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = True
+OTHER_PLANS = "--set plan.tp=… sets another"
 WITHOUT = {
     "run": (
         "a service has no end: it has no length, and a replica that fails leaves its requests to the others",

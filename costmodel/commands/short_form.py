@@ -299,14 +299,16 @@ def _flags(
 
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
-    """With the best plan of a search, where the scenario states none and an answer about one plan needs it."""
+    """The case with the best plan of its search, where it states none and its workload needs one ahead of an answer."""
     from costmodel.commands.by_workload import commands_of
 
     return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """A case of flags that state how it is laid out, with what they leave open as its software has it; else None."""
+    """A case of flags that state a part of the plan, or other software than the default, with all other keys of the plan
+    as that software has them; else None.
+    """
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption
@@ -322,7 +324,7 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:
-    """A case of flags with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
+    """The case with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption
@@ -335,7 +337,7 @@ def with_best_plan(case: LoadedScenario) -> LoadedScenario:
         return case
     planned = vary_any(case, [f"{path}={value}" for path, value in settings.items()])
     words = " · ".join(f"{path.removeprefix('plan.')} {value}" for path, value in settings.items())
-    origin = f"{origin}; --set plan.tp=… sets another"
+    origin = f"{origin}; {commands_of(case).OTHER_PLANS}"
     asked = replace(case.asked, assumed=(*case.asked.assumed, Assumption("plan", words, origin)))
     return replace(planned, assignments=case.assignments, asked=asked)
 

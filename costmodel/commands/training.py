@@ -74,7 +74,7 @@ def usual_plan(case: LoadedScenario) -> str:
     return f"defaults of stacks/{held.stack.name}" if chosen else ""
 
 
-def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
+def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
     """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
     from costmodel.estimate.shared.reasons import REFUSALS
     from costmodel.explore.search.search import search as search_space
@@ -83,8 +83,6 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
     held = training(case)
     found = search_space(held, 1, workers=1)
     rows = found.best or found.tally.missed_by_least
-    if not rows and held.scenario.plan is not None:
-        return None
     if not rows:
         most = found.tally.refused.most_common(1)
         why = f": {REFUSALS[most[0][0]].meaning} ({most[0][0]})" if most else ""
@@ -95,6 +93,7 @@ def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
 
 
 PLANS_AHEAD = False
+OTHER_PLANS = "--set plan.tp=… sets it, and takes all others by default"
 WITHOUT: dict[str, tuple[str, str]] = {}
 FORMATS = ("megatron", "bridge", "torchtitan", "deepspeed", "accelerate", "hf")
 

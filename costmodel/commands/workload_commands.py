@@ -129,6 +129,10 @@ class WorkloadCommands(Protocol):
     def usual_plan(self, case: LoadedScenario) -> str:
         """Where keys of the plan that flags leave open are from, if --set gives some of them; else empty."""
 
+    @property
+    def OTHER_PLANS(self) -> str:  # noqa: N802
+        """How a key of the plan is set in the place of the best plan, and what then becomes of the other keys."""
+
     def best_plan(self, case: LoadedScenario) -> tuple[dict[str, str], str] | None:
         """What sets the best plan of a search or else the nearest to fit, and where it is from; None where none is
         valid, and the answer gives the reason.

@@ -174,8 +174,10 @@ def _kind_set(assignments: Iterable[str]) -> str:
 
 
 def kind_of(flags: ScenarioFlags) -> str:
-    """What flags alone are of: the workload of the software that --stack names, if it has them all; else the first that
-    has; else that of a flag which no other has.
+    """The workload that flags without a scenario ask about.
+
+    That of the software named by --stack if it has all of them, else the first workload that has all of them, else the
+    last one with a flag that no other has, else training.
     """
     software = _kind_of_stack(flags.stack)
     if software and all(name in {*keys_of(software), "gpu", "gpus"} for name in flags.given):

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report.page.reader import Reader
+from rich.text import Text
 
 from costmodel.commands import file_changes, report, shared
+from costmodel.commands.by_workload import commands_of
 from costmodel.commands.short_form import Question
+from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.reader.resolved_scenario import training
+from costmodel.documents.reader.rl_scenario import reinforced
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.page import report_facts
+from costmodel.explore.rl import search_splits
+from costmodel.explore.search.search import search
+from costmodel.explore.serving import search_layouts
 from costmodel.ground.errors import CostModelError
+from costmodel.report.answers.around_plan import around
+from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.answers.search import SearchWords, ordinal
+from costmodel.report.answers.search_rl import RlWords
+from costmodel.report.answers.search_service import ServiceWords
+from costmodel.report.answers.search_training import TrainingWords
+from costmodel.report.page.plan_page import report_page, report_text
+from costmodel.report.page.render import page_html
+from costmodel.report.workload_words import words_of
 
+SERVES, LEARNS = "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
+OF_RUNS = {"quickstart": {"measured"}}  # of other plans, as `list accelerators` has them
 ALONE = tuple(f"--set={word}" for word in ("cluster.nodes=1", "cluster.node.accelerators=1", "plan.tp=1"))
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,6 +188,76 @@ def test_a_report_in_markdown_of_a_service_that_does_not_fit_has_its_remedies_an
     assert "try" in shown.out
     assert "**The best plans**" in shown.out
     assert "**What if the load changes**" not in shown.out
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_report_of_an_invalid_plan_has_no_figure_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An invalid plan has results too, which mean nothing: none of them stands in its report, and no headline does."""
+    monkeypatch.setattr(report_facts, "runs_on", lambda accelerator: [])  # runs of other plans, which take long
+    case = load_any(name, ("plan.tp=3",))
+    view = commands_of(case).view(case, "report")
+    assert view.answer.refused
+    words = words_of(case.kind)
+    stated = {words.result(each, value) for each, value in view.answer.costs.items() if each in view.columns}
+    timed = {text for text in stated if re.search(r"\d\.?\d+ [a-zA-Z]", text)}  # with a unit, of two digits at least
+    assert len(timed) > 5
+    page = report_page(view, beside := view.beside(lambda part: None), ())
+    assert not page.headlines
+    assert not {"measured", "load", "results", "time", "memory"} & {part.key for part in page.parts} - OF_RUNS.get(
+        name, set()
+    )
+    drawn = Reader(page_html(page))
+    texts = [
+        *drawn.words,
+        *(cell.plain if isinstance(cell, Text) else repr(cell) for cell in report_text(view, beside)),
+    ]
+    assert not [text for text in texts if any(figure in text for figure in timed)]
+
+
+def _searched(name: str, *changes: str) -> tuple[PlanView, SearchWords[Any, Any]]:
+    case = replace(load_any(name, changes), assignments=())  # the search holds no key
+    found: dict[str, Callable[[], SearchWords[Any, Any]]] = {
+        "training": lambda: TrainingWords(search(training(case), 3)),
+        "serving": lambda: ServiceWords(search_layouts.search(inputs_of(serving(case)), 3)),
+        "rl": lambda: RlWords(search_splits.search(reinforced(case), 3)),
+    }
+    return commands_of(case).view(case, "report"), found[case.kind]()
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "gain"),
+    [
+        ("quickstart", ("plan.recompute=full",), "is {:.2f} × as fast"),
+        ("quickstart", ("plan.tp=4", "objective=cost_per_mtoken"), "has {:.2f} × the cost_per_mtoken"),
+        (
+            SERVES,
+            ("plan.tp=4", "plan.replicas=4", "limits.tpot.at_most=60 ms"),
+            "has {:.2f} × the rate_within_slo_per_s",
+        ),
+        (
+            LEARNS,
+            (
+                "plan.rollout={tp: 2, colocated: false, ranks: 16}",
+                "search={tp: [1], cp: [4], rollout_tp: [2], ranks: [32]}",
+            ),
+            "is {:.2f} × as fast",
+        ),
+    ],
+)
+def test_a_plan_has_its_place_among_those_of_its_search(name: str, changes: tuple[str, ...], gain: str) -> None:
+    """The rank is that of the search; the gain is what the best plan has, as a scenario of its own, over this one."""
+    view, words = _searched(name, *changes)
+    more = around(view, words, None, ()).more
+    best, own = words.found.best[0], view.answer.costs[words.objective]
+    settings = [f"{path}={value}" for path, value in words.settings(best).items()]
+    other = load_any(name, (*changes, *settings))
+    value = commands_of(other).view(other, "estimate").answer.costs[words.objective]
+    ratio = own / value if words.columns[words.objective].better == "lower" else value / own
+    assert ratio > 1.01
+    stated = gain.format(ratio if "fast" in gain else value / own)
+    assert more == f" It ranks {ordinal(words.found.your_rank)}: the best {stated} ({words.line(best)})."
+    view, words = _searched(name, *changes, *settings)
+    assert around(view, words, None, ()).more == " No plan of the search is better."
 
 
 @pytest.mark.parametrize("name", ["quickstart", "serve-llama-3.1-70b"])

@@ -70,7 +70,7 @@ class ReportFacts:
 
 
 def with_plan(case: ResolvedScenario) -> ResolvedScenario:
-    """The scenario with the best plan of its search where it has none."""
+    """The scenario, with the best plan of its search if it states none."""
     if case.scenario.plan is not None:
         return case
     return replace(case, scenario=case.scenario.model_copy(update={"plan": planned(case)}))

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
-from costmodel.report.answers.plan_view import PlanBeside
-from costmodel.report.answers.search import SearchWords, front_section, plans_section, search, why_section
+from costmodel.report.answers.plan_answer import works
+from costmodel.report.answers.plan_view import PlanBeside, PlanView
+from costmodel.report.answers.search import (
+    SAME_AS_BEST,
+    SearchWords,
+    front_section,
+    ordinal,
+    plans_section,
+    search,
+    why_section,
+)
 from costmodel.report.answers.sensitivity import sensitivity, tornado
 from costmodel.report.terminal.style.document_lines import document_lines
 
@@ -23,10 +32,10 @@ Texts = Sequence[tuple[str, Callable[[], Sequence["Line"]]]]
 
 
 def around(
+    view: PlanView,
     words: SearchWords[Inputs, Plan] | None,
     sensitive: Sensitivity | None,
     evidence: Sequence[Section],
-    more: str = "",
     *,
     brief: SearchWords[Inputs, Plan] | None = None,
     ahead: Sequence[Section] = (),
@@ -48,7 +57,25 @@ def around(
     if sensitive is not None and sensitive.knobs:
         sections.append(tornado(sensitive))
         texts.append((f"What moves {sensitive.result}", lambda: document_lines(sensitivity(sensitive, _FIGURES))))
-    return PlanBeside([*sections, *evidence], texts, more, nodes or {}, choices)
+    return PlanBeside([*sections, *evidence], texts, _rank_words(view, words), nodes or {}, choices)
+
+
+def _rank_words(view: PlanView, words: SearchWords[Inputs, Plan] | None) -> str:
+    """Where a plan that works stands among those of its search, and what the best would gain."""
+    if words is None or not works(view) or not words.found.works or (rank := words.found.your_rank) is None:
+        return ""
+    best, name = words.found.best[0], words.objective
+    own, column = view.answer.costs[name], words.columns[name]
+    ratio = best.costs[name] / own if column.better == "higher" else own / best.costs[name]
+    if rank == 1 or 1 <= ratio <= SAME_AS_BEST:
+        return " No plan of the search is better."
+    gain = f"is {ratio:.2f} × as fast" if words.is_speed(name) else f"has {best.costs[name] / own:.2f} × the {name}"
+    chance, yours = (words.sure(costs[words.found.chance]) for costs in (best.costs, view.answer.costs))
+    if not ratio > SAME_AS_BEST:  # plans with the chance that the search prefers come first
+        gain = f"{words.works} with a chance of {chance}, yours with {yours}"
+    elif words.found.is_risky(best):
+        gain += f", and {words.works} with a chance of {chance}"
+    return f" It ranks {ordinal(rank)}: the best {gain} ({words.line(best)})."
 
 
 def _of_search(words: SearchWords[Inputs, Plan] | None) -> Iterator[Section]:

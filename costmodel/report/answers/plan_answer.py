@@ -180,7 +180,9 @@ def plan_json(
 
 
 def bands_section(view: PlanView, lead: str) -> list[Section]:
-    """How far real runs lie from a prediction: the band of every result that has one."""
+    """How far real runs lie from a prediction: the band of every result that has one; nothing of an invalid plan."""
+    if view.answer.refused:
+        return []
     costs = view.answer.costs
     named = [name for name in costs if math.isfinite(costs.get(f"{name}_low", math.nan))]
     rows = [[name, *(result_cell(view, f"{name}{end}") for end in ("_low", "", "_high"))] for name in named]

@@ -134,6 +134,7 @@ class RlView:
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """The splits of its accelerators, what moves its iteration, and errors of published iterations."""
+        from costmodel.documents.reader.sources import provenance
         from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.search_rl import RlWords
 
@@ -142,24 +143,12 @@ class RlView:
         notify("sensitivity")
         spread = self.case.stack.spread
         generation, update = percent(float(spread.generation)), percent(float(spread.update))
-        lead = f"Errors of published iterations: {generation} of the generation, {update} of the update, as standard "
-        lead += "deviations. The lengths of answers decide: state those of your own log."
+        lead = f"Errors of iterations: {generation} of the generation, {update} of the update, as standard deviations"
+        source = "" if spread.generation.place is None else provenance(self.case.trees, spread.generation.place).title
+        lead += f" (source: {source})." if source else "."
+        lead += " The lengths of answers decide: state those of your own log."
         words = None if found is None else RlWords(found)
-        return around(words, self.facts.sensitive, bands_section(self, lead), _rank_words(self))
-
-
-def _rank_words(view: RlView) -> str:
-    """What another split would gain."""
-    from costmodel.explore.kept_answers import both_words
-
-    found = view.facts.found
-    if found is None or not found.works:
-        return ""
-    best = found.best[0]
-    ratio = view.answer.costs["iteration_time"] / best.costs["iteration_time"]
-    if ratio <= 1.0005:
-        return " No split of the accelerators that was tried is faster."
-    return f" The best plan that was tried is {ratio:.2f} × as fast ({both_words(found.answer_of(best))})."
+        return around(self, words, self.facts.sensitive, bands_section(self, lead))
 
 
 def _phases_figure(answer: RlAnswer) -> Draw:

@@ -143,6 +143,10 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         """A result as people read it."""
         return words_of(self.case.kind).result(name, value)
 
+    def is_speed(self, name: str) -> bool:
+        """Whether a better value of a result means that it is faster."""
+        return self.columns[name].unit == "s" or name in self.speeds
+
     def cell(
         self, name: str, text: Callable[[float], str] | None = None, *, of_units: bool = True, **look: Any
     ) -> PlanColumn[Plan]:
@@ -330,7 +334,7 @@ def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
         return f"{name} {words.result(name, value)}, {words.result(name, best)} in row 1"
     higher = column.better == "higher"
     share = percent(abs((value / best if higher else best / value) - 1), 2)
-    if column.unit == "s" or name in words.speeds:
+    if words.is_speed(name):
         return f"{share} faster"
     return f"{share} {'more' if higher else 'less'} {name}"
 

@@ -158,10 +158,10 @@ class ServingView:
         lead = f"Errors of runs of models that the fit of {engine.name} left out: {percent(float(time))} of the time "
         lead += f"per token, {percent(float(engine.spread.ttft))} of the first token, as standard deviations."
         return around(
+            self,
             words,
             facts.sensitive,
             bands_section(self, lead),
-            _rank_words(facts),
             brief=brief,
             ahead=ahead,
             first=_limits(facts),
@@ -169,25 +169,10 @@ class ServingView:
         )
 
 
-def _rank_words(facts: ServingFacts) -> str:
-    """Where the plan stands among all, and what the best would gain."""
-    from costmodel.report.answers.search import ordinal
-
-    found, name = facts.found, "rate_within_slo_per_s"
-    if found is None or not found.best or not found.works or not found.your_rank:
-        return ""
-    own, best = facts.answer.costs[name], found.best[0]
-    if found.your_rank == 1 or not own or best.costs[name] <= 1.0005 * own:
-        return " No plan of the search answers more within the limits."
-    plan = f"tp {best.sizes['tp']:.0f} · pp {best.sizes['pp']:.0f}"
-    return (
-        f" It ranks {ordinal(found.your_rank)} of {found.tally.fit:,} plans: the best answers "
-        f"{best.costs[name] / own:.2f} × as much ({plan})."
-    )
-
-
 def _limits(facts: ServingFacts) -> Texts:
-    """Each limit of the scenario, the result that it is on, and whether the plan keeps it."""
+    """Each limit of the scenario, the result that it is on, and whether a valid plan keeps it."""
+    if facts.answer.refused:
+        return []
     costs = facts.answer.costs
     columns = dict.fromkeys(limit.column for limit in stated_limits(facts.case.scenario.limits))
     rows = [

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from costmodel.explore.page.operations import Operation
     from costmodel.explore.page.plan_facts import PlanFacts
     from costmodel.explore.page.report_facts import ReportFacts
-    from costmodel.explore.search.search import TrainingSearch
     from costmodel.report.answers.plan_parts import MemoryLedger, PlanRun, PlanTraffic
     from costmodel.report.answers.plan_view import PlanBeside
 
@@ -182,31 +181,10 @@ class TrainingView:
         notify("measured runs")
         evidence = [measured_section(around.measured, self.case.accelerator)]
         if found is None:
-            return beside_plan(None, sensitive, evidence)
+            return beside_plan(self, None, sensitive, evidence)
         nodes = RankedFacts(found).nodes if found.best else {}
         choices = choices_data(found, around.choices) if around.choices else None
-        return beside_plan(
-            TrainingWords(found), sensitive, evidence, _rank_words(self, found), nodes=nodes, choices=choices
-        )
-
-
-def _rank_words(view: TrainingView, found: TrainingSearch) -> str:
-    """Where the plan stands among all, and what the best would gain."""
-    from costmodel.estimate.shared.plan_batch import one_row
-    from costmodel.explore.kept_answers import brief_words
-    from costmodel.report.answers.search import ordinal
-
-    if not found.best or found.yours is None or found.your_rank is None:
-        return ""
-    best = found.best[0]
-    ratio = view.answer.costs["step_time"] / best.costs["step_time"]
-    if found.your_rank == 1 or ratio <= 1.0005:
-        return " No plan of the search is better."
-    risky = ", but its memory may not suffice" if "N023" in best.remarked else ""
-    return (
-        f" It ranks {ordinal(found.your_rank)} of {found.tally.safe:,} plans: the best is {ratio:.2f} × as fast{risky} "
-        f"({brief_words(one_row(best.structure, **best.sizes))})."
-    )
+        return beside_plan(self, TrainingWords(found), sensitive, evidence, nodes=nodes, choices=choices)
 
 
 _CAPTION = "The ideal, what is lost to kernels, then every term of the step as costmodel estimate has them"

@@ -1,24 +1,32 @@
-"""The page of one plan, whatever its workload: its conclusion, where time and memory go, and how figures were made."""
+"""The page of one plan, whatever its workload: its conclusion, where time and memory go, and reports about it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.text import Text
 
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.workloads import workload_of
 from costmodel.report.answers.communication import traffic_sections
 from costmodel.report.answers.memory import memory_section
-from costmodel.report.answers.plan_answer import result_cell, standing
+from costmodel.report.answers.plan_answer import estimate, result_cell, standing
 from costmodel.report.answers.plan_parts import PlanRun
-from costmodel.report.answers.plan_view import PlanView
+from costmodel.report.answers.plan_view import PlanBeside, PlanView
 from costmodel.report.answers.run import run_headlines, run_sections, run_words
 from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.document_page import plain_words, section_data, section_part
-from costmodel.report.page.shared_parts import SIGNS, inputs_part, remark_findings
+from costmodel.report.page.shared_parts import SIGNS, inputs_part, remark_findings, scenario_part
 from costmodel.report.page.trace import Traces, opened
+from costmodel.report.terminal.style.document_lines import document_lines, section_lines
 from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import HEAD, styled
 from costmodel.report.workload_words import words_of
 
 RUN = "run"  # the figure of a whole run
@@ -107,3 +115,39 @@ def results_part(view: PlanView, traces: Traces) -> Part:
     ]
     lead, table = "Each figure opens its equation, its inputs and their sources.", ("result", "value", "meaning")
     return Part("results", "Every figure", lead, tables=[PageTable(table, rows, "lrl")], screen_only=True)
+
+
+def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> HtmlPage:
+    """A plan with all its figures and what is beside it; of an invalid plan the reasons, and what is beside it."""
+    traces = Traces({**({} if view.answer.refused else view.nodes), **beside.nodes})
+    parts, data = list[Part](), dict[str, Any]()
+    for section in beside.sections:
+        parts.append(section_part(section, traces))
+        data |= section_data(section, view.case, traces)
+        if section.key == "plans" and beside.choices:
+            parts.append(_choices_part())
+            data["choices"] = beside.choices
+    behind = [*(parts if view.answer.refused else []), scenario_part(view.case)]
+    page = plan_page(view, commands, traces, beside=parts, behind=behind, more=beside.more)
+    return replace(page, data={**page.data, **data, "trace": traces.data()})
+
+
+def _choices_part() -> Part:
+    """Sliders over computed plans."""
+    lead = (
+        "The sliders choose among plans that were computed: for each four settings the best plan that has them, "
+        "its other settings below. The browser computes nothing."
+    )
+    return Part("what-if", "What if", lead, sliders=True, screen_only=True)
+
+
+def report_text(view: PlanView, beside: PlanBeside) -> list[Line]:
+    """A plan, and the answers beside it, each under its title and without lines of its head that the first has."""
+    lines: list[Line] = document_lines(estimate(view))
+    known = {line.plain for line in lines if isinstance(line, Text)}
+    memory = [] if view.answer.refused else [*section_lines(memory_section(view.ledger()))]
+    for words, other in (("Where the memory goes", memory), *((words, make()) for words, make in beside.texts)):
+        rest = [*itertools.dropwhile(lambda line: isinstance(line, Text) and line.plain in known, other)]
+        if rest:
+            lines += [Text(), styled(words, HEAD), *rest]
+    return lines

@@ -13,7 +13,6 @@ from costmodel.commands import completion, pages
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
 from costmodel.commands.shared import PAGE, VerboseOption, answering_in
-from costmodel.ground.counts import number_of
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -117,7 +116,7 @@ def calibrate(
     from costmodel.evidence.calibrate.calibrate import calibrated
     from costmodel.evidence.calibrate.write_back import decide, updated_document
     from costmodel.exchange.tables.kernel_table import of_runs, of_serving
-    from costmodel.report.terminal.evidence import calibration
+    from costmodel.report.answers import calibrate as report
 
     named_once(files)
     kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
@@ -132,13 +131,9 @@ def calibrate(
     found = calibrated(files, node)
     decisions = decide(found, replace=replace)
     texts = _written(lambda: updated_document(decisions, source)) if write else {}
-    return pages.lined(
-        "Constants from measured kernels",
-        f"{sum(each.written for each in decisions)} of {number_of(len(decisions), 'fit')} are better than now.",
-        lambda: calibration.calibration(found, decisions, list(texts), verbose),
-        lambda: calibration.calibration_json(found, decisions, list(texts)),
-        "fits",
-    )
+    written = list(texts)
+    document = lambda: report.kernels(found, decisions, written, verbose=verbose)  # noqa: E731
+    return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
 
 
 def _written(texts: Callable[[], Mapping[Path, str]]) -> Mapping[Path, str]:
@@ -161,18 +156,12 @@ def _runs(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
     from costmodel.evidence.calibrate.refine_from_runs import refine, texts
-    from costmodel.report.terminal.plan import step_times
+    from costmodel.report.answers import calibrate as report
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
     documents = _written(lambda: texts(found)) if write else {}
-    return pages.lined(
-        "Constants from measured runs",
-        found.why or "The fit describes the runs.",
-        lambda: step_times.sharpening(found, documents),
-        lambda: step_times.sharpening_json(found, documents),
-        "constants",
-        yes=not (write and found.why),
-    )
+    answer, result = lambda: report.runs(found, documents), lambda: report.runs_json(found, documents)
+    return pages.drawn(answer, result, "constants", yes=not (write and found.why))
 
 
 def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
@@ -186,15 +175,9 @@ def _serving(
 ) -> Reply:
     from costmodel.evidence.calibrate.engine_documents import engine_texts
     from costmodel.evidence.calibrate.engine_fit import engine_fit
-    from costmodel.report.terminal.evidence import engine_calibration
+    from costmodel.report.answers import calibrate as report
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
     documents = _written(lambda: engine_texts(found)) if write else {}
-    return pages.lined(
-        "Constants from benchmarks of engines",
-        found.why or "The fit describes the benchmarks.",
-        lambda: engine_calibration.refinement(found, documents),
-        lambda: engine_calibration.refinement_json(found, documents),
-        "constants",
-        yes=not (write and found.why),
-    )
+    answer, result = lambda: report.benchmarks(found, documents), lambda: report.benchmarks_json(found, documents)
+    return pages.drawn(answer, result, "constants", yes=not (write and found.why))

@@ -11,14 +11,12 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.shared import PAGE, answering_in
-from costmodel.ground.counts import number_of
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.evidence.validate.compared_figures import Validated
     from costmodel.evidence.validate.outcomes import Quantity
-    from costmodel.report.document import AnswerDocument
 
 
 class ValidateQuestion(StrEnum):
@@ -145,8 +143,7 @@ def validate(
     """
     from costmodel.evidence.validate.scores import scoreboard
     from costmodel.evidence.validate.validate import validated
-    from costmodel.report.answers import measured_runs as report
-    from costmodel.report.terminal.evidence import evidence
+    from costmodel.report.answers import validate as report
 
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
     asked = cast("Quantity | None", named)
@@ -154,16 +151,12 @@ def validate(
     alone = not (tables or quantity or by or where or worst or without)
     chosen, left = chosen_values(where or []), [term.value for term in without or ()]
     found = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
+    group = by.value if by else None
     if quantity is ValidateQuestion.REGRET:
-        return _regret(found, by, worst)
+        return _regret(found, group or "source", worst, left)
     board = scoreboard(found, left_out=alone)
-
-    def document() -> AnswerDocument:
-        group = by.value if by else None
-        lines = evidence.scoreboard(board) if alone else evidence.validation(board, group, worst)
-        return report.validation(board, [*evidence.left_out_terms(left), *lines])
-
-    return pages.drawn(document, lambda: evidence.validation_json(board), "rows", yes=board.holds)
+    document = lambda: report.validation(board, group, worst, left, dated=alone)  # noqa: E731
+    return pages.drawn(document, lambda: report.validation_json(board, left), "rows", yes=board.holds)
 
 
 def _count_rows(done: int, rows: int) -> None:
@@ -173,18 +166,12 @@ def _count_rows(done: int, rows: int) -> None:
     working_on(f"{done:,} of {rows:,} rows")
 
 
-def _regret(found: list[Validated], by: Grouping | None, worst: int) -> Reply:
+def _regret(found: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:
     from costmodel.evidence.validate.regret import layout_regret, sweeps
-    from costmodel.report.terminal.evidence import regret
+    from costmodel.report.answers.regret import regret, regret_json
 
     made = layout_regret(sweeps(found))
-    return pages.lined(
-        "Layouts picked by prediction",
-        f"{number_of(len(made.sweeps), 'sweep')} of measured layouts are compared.",
-        lambda: regret.choosing(made, by.value if by else "source", worst),
-        lambda: regret.choosing_json(made),
-        "rows",
-    )
+    return pages.drawn(lambda: regret(made, grouping, worst, without), lambda: regret_json(made, without), "rows")
 
 
 def named_once(tables: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from costmodel.report.terminal.style.answer import Filed, Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
-    from costmodel.report.terminal.documents.exports import Found
+    from costmodel.report.answers.export import Found
 
 
 class ExportFormat(StrEnum):
@@ -87,17 +87,15 @@ def export(
 
     Next: costmodel import FILE
     """
-    from costmodel.report.terminal.documents import exports as report
+    from costmodel.report.answers import export as report
 
     wanted = _format(to)
     planned = rank is None and (not to or wanted in _ENGINES)  # flags are planned as estimate plans them
     case = question.loaded(planned=planned)
     found = _found(case, wanted, rank)
-    return pages.lined(
-        f"{found.job.file} for {found.file.target.full_name}",
-        "The format does not express every key." if found.file.faults else "The file states the plan.",
-        lambda: report.text(found, lossy=lossy),
-        lambda: report.as_json(found),
+    return pages.drawn(
+        lambda: report.export(found, lossy=lossy),
+        lambda: report.export_json(found),
         "",
         yes=lossy or not found.file.faults,
         found=found,

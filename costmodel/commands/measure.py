@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from costmodel.commands import pages
 from costmodel.commands.exit_codes import Exit
 from costmodel.commands.shared import answering
 from costmodel.report.terminal.style.answer import Reply
@@ -74,7 +75,7 @@ def measure(
     from costmodel.evidence.measure.operators import BRIEF, WHOLE, Session
     from costmodel.evidence.measure.stopwatch import device as found_device
     from costmodel.evidence.measure.time_collectives import measured_collectives
-    from costmodel.report.terminal.evidence import measured as report
+    from costmodel.report.answers import measure as report
 
     here = found_device(device.value if device else None)
 
@@ -88,9 +89,8 @@ def measure(
     found = replace(found, rows=with_predictions(named(found.rows, gpu)))
     for remark in filter(None, (misnamed(here, gpu), *report.remarks(found))):
         console(stderr=True).print(Text(remark))
-    return Reply(
-        lambda: report.table(here, found), lambda: report.as_json(here, found), rows="rows", stopped=found.stopped
-    )
+    answer, result = lambda: report.measured(here, found), lambda: report.measured_json(here, found)
+    return pages.drawn(answer, result, "rows", stopped=found.stopped)
 
 
 def _progress(sentence: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from costmodel.commands.progress import is_quiet
@@ -66,28 +66,6 @@ def drawn(
 
     forms = {**page_forms(page, figure), **(others or {})}
     return Reply(lines, result, rows, yes=yes, stopped=stopped, others=forms, filed=filed, found=found)
-
-
-def lined(
-    title: str,
-    conclusion: str,
-    lines: Callable[[], Sequence[Line]],
-    result: Callable[[], dict[str, Any]],
-    rows: str,
-    *,
-    yes: bool = True,
-    stopped: bool = False,
-    found: object = None,
-    filed: Filed | None = None,
-) -> Reply:
-    """Lines as a reply, whose tables a page has too."""
-
-    def document() -> AnswerDocument:
-        from costmodel.report.terminal.style.document_lines import lined_answer
-
-        return lined_answer(title, conclusion, lines(), "plain" if yes else "bad")
-
-    return drawn(document, result, rows, yes=yes, stopped=stopped, found=found, filed=filed)
 
 
 def of_view(

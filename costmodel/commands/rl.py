@@ -11,8 +11,8 @@ from costmodel.estimate.rl.predict_rl import predict
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.report.answers.export import Found
     from costmodel.report.answers.rl_view import RlView
-    from costmodel.report.terminal.documents.exports import Found
 
 
 def view(case: LoadedScenario, question: str) -> RlView:

@@ -15,8 +15,8 @@ from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
+    from costmodel.report.answers.export import Found
     from costmodel.report.answers.serving_view import ServingView
-    from costmodel.report.terminal.documents.exports import Found
 
 
 def _works(answer: ServingAnswer) -> bool:

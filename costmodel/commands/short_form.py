@@ -306,8 +306,8 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """A case of flags that state a part of the plan, or other software than the default, with all other keys of the plan
-    as that software has them; else None.
+    """A case of flags that state a part of the plan, or other software than the default: all other keys of its plan are
+    the defaults of that software. Else None.
     """
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any

@@ -13,8 +13,8 @@ from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
+    from costmodel.report.answers.export import Found
     from costmodel.report.answers.training_view import TrainingView
-    from costmodel.report.terminal.documents.exports import Found
 
 _WHY = "costmodel search with the same flags and --why-not shows why"
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from costmodel.explore.search.rank import Plan
     from costmodel.explore.search.stream import SearchOptions
     from costmodel.explore.search.variants import Inputs
+    from costmodel.report.answers.export import Found
     from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.answers.search import SearchWords
-    from costmodel.report.terminal.documents.exports import Found
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 

@@ -117,6 +117,12 @@ class Column:
     legend: str = ""
 
 
+def columns(heads: Sequence[str], align: str, drop: Sequence[str] = ()) -> list[Column]:
+    """Columns by their heads and the letter of each; drop: heads in the order in which they go."""
+    places = {head: place for place, head in enumerate(drop, 1)}
+    return [Column(head, side, drop=places.get(head, 0)) for head, side in zip(heads, align, strict=True)]
+
+
 @record
 class Table:
     """Rows under columns.

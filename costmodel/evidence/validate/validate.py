@@ -199,7 +199,8 @@ def validated(
 ) -> list[Validated]:
     """Every table named, or every document found, with its figures beside the predictions.
 
-    without: terms of a training step that predictions leave out; tables without such terms are left out too
+    without: terms of a training step that predictions leave out; of the shipped tables those without such terms are
+    left out too
     count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
@@ -214,11 +215,12 @@ def validated(
         raise nothing_chosen(where, asked, shelf)
     if not without:
         return found
-    if not any(figure.parts for part in found for figure in part.figures):
-        raise fail(
-            "C005", "only times of training steps have terms to leave out", Place("command line"), "--quantity time"
-        )
     of_steps = [part for part in found if any(figure.parts for figure in part.figures)]
+    if not of_steps or (tables and len(of_steps) < len(found)):
+        other = next((part.table for part in found if part not in of_steps), None)
+        named = "these tables" if other is None else other.name if isinstance(other, MeasuredTable) else other.file
+        sentence = f"--without leaves out terms of training steps, and {named} has no predicted time of one"
+        raise fail("C005", sentence, Place("command line"), "leave the table out, or --without; --quantity time")
     return [replace(part, figures=[figure.without(without) for figure in part.figures]) for part in of_steps]
 
 

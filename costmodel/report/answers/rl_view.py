@@ -134,7 +134,6 @@ class RlView:
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """The splits of its accelerators, what moves its iteration, and errors of published iterations."""
-        from costmodel.documents.reader.sources import provenance
         from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.search_rl import RlWords
 
@@ -144,7 +143,8 @@ class RlView:
         spread = self.case.stack.spread
         generation, update = percent(float(spread.generation)), percent(float(spread.update))
         lead = f"Errors of iterations: {generation} of the generation, {update} of the update, as standard deviations"
-        source = "" if spread.generation.place is None else provenance(self.case.trees, spread.generation.place).title
+        named = self.case.stack.sources.get(spread.source or "")
+        source = spread.source if named is None else named.title
         lead += f" (source: {source})." if source else "."
         lead += " The lengths of answers decide: state those of your own log."
         words = None if found is None else RlWords(found)

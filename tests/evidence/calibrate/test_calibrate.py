@@ -391,7 +391,7 @@ def test_tables_of_training_runs_are_sent_to_validate(run: Any, tmp_path: Path) 
 
 def test_json_has_every_fit_and_what_was_left_out(run: Any) -> None:
     printed = json.loads(run("calibrate", GEMM, NCCL, "--json").out)
-    assert printed["schema"] == "costmodel/calibration/v1"
+    assert printed["schema"] == "costmodel/calibration/v2"
     assert [fit["part"] for fit in printed["fits"]] == ["collectives", "matmul"]
     matmul = printed["fits"][1]
     assert {constant["name"] for constant in matmul["constants"]} == set(write.MATMUL)

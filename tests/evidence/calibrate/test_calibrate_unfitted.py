@@ -13,7 +13,7 @@ import pytest
 from costmodel.documents.schemas.prior import Prior
 from costmodel.evidence.calibrate.fit_from_runs import Posterior
 from costmodel.evidence.calibrate.priors import around
-from costmodel.report.terminal.plan.step_times import known
+from costmodel.report.answers.calibrate import known_to
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
@@ -44,7 +44,8 @@ def test_what_is_not_fitted_is_held_against_what_is_in_use(run: Any, table: str)
         assert 0 < fit["in_use_median"] < 0.6
         assert fit["constants"] == []
         assert not fit["write"]
-    assert answer["left_out"] == [{"reason": "collectives of unknown size, or of one rank", "rows": 1}]
+    why = "collectives of unknown size, or of one rank"
+    assert answer["refused"] == [{"id": None, "refused": None, "why": why, "rows": 1}]
 
 
 def test_table_csv_and_markdown_say_the_same(run: Any, table: str) -> None:
@@ -174,4 +175,4 @@ def test_what_is_known_of_a_share_is_between_two_shares() -> None:
         Posterior(prior, prior.mean, 0.47, 9, ("a",), resolved=True, interval=around(prior, prior.mean, 0.47))
         for prior in (share, factor)
     ]
-    assert [known(part) for part in parts] == ["71% to 86%", "47%"]
+    assert [known_to(part) for part in parts] == ["71% to 86%", "47%"]

@@ -19,7 +19,7 @@ from costmodel.evidence.validate.serving.benchmarks import case_of_group, of_gro
 from costmodel.evidence.validate.serving.serving_rows import serving_row
 from costmodel.exchange.tables.serving_table import read_serving_runs
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.evidence.engine_calibration import refinement_json
+from costmodel.report.answers.calibrate import benchmarks_json
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
@@ -88,7 +88,7 @@ def test_rows_left_out_are_unseen() -> None:
         # a tenth of a host of 0.8 ms is a fifth of the 0.4 ms that the two lie apart
         assert parts[name].unseen["tpot"].median == pytest.approx(np.median(np.abs(errors)), rel=0.2)
         assert parts[name].unseen["tpot"].bias == pytest.approx(np.median(errors), rel=0.2)
-    assert json.loads(json.dumps(refinement_json(found, [])))["left_out"]["source"]["quick"]["left_out"]["ttft"]["runs"]
+    assert json.loads(json.dumps(benchmarks_json(found, [])))["left_out"]["source"]["quick"]["left_out"]["ttft"]["runs"]
 
 
 def test_constants_of_experts_come_back() -> None:

@@ -100,7 +100,8 @@ def test_runs_that_are_all_faster_are_heard_in_any_precision(run: Any, tmp_path:
     answer = json.loads(run("calibrate", str(path), "--json").out)
     slow = answer["constants"][0]
     assert (slow["name"], slow["resolved"]) == ("sustained, h100-sxm", True)
-    assert answer["errors"]["in_sample"]["median"] < 0.6 * answer["errors"]["shipped"]["median"]
+    median = {name: each["step_time"]["median"] for name, each in answer["errors"].items() if each}
+    assert median["in_sample"] < 0.6 * median["shipped"]
 
 
 def test_a_table_comes_by_stdin_too(run: Any) -> None:

@@ -22,7 +22,7 @@ from costmodel.evidence.validate.serving.serving_rows import RULES, serving_row
 from costmodel.evidence.validate.validate import validated
 from costmodel.exchange.tables.serving_table import read_serving_runs
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.evidence.evidence import validation_json
+from costmodel.report.answers.validate import validation_json
 
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 

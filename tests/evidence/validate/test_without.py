@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from report.page.reader import Reader
+
+from costmodel.commands.evidence import StepTerm
+from costmodel.estimate.training.time.step import TERMS
+
+from .test_regret import laid_out, runs
 
 TABLE = "korthikanti-2022"
 
@@ -52,6 +61,40 @@ def test_terms_add_up(run: Any) -> None:
     assert plain - both == pytest.approx((plain - one) + (plain - other))
 
 
-def test_memory_has_no_terms_of_a_step(run: Any, faults: Any) -> None:
-    (fault,) = faults(run("validate", "qi-2023", "--quantity", "memory", "--without", "launch"))
+STATED = "Steps are predicted without launch, memory-bound; no constant is fitted again."
+
+
+@pytest.mark.parametrize("quantity", ["time", "regret"])
+def test_every_form_states_what_is_left_out(quantity: str, run: Any, tmp_path: Path) -> None:
+    path = runs(tmp_path, *(laid_out(number) for number in range(5)))
+    asked = ("validate", path, "--quantity", quantity, "--without", "launch", "--without", "memory_bound")
+    assert run(*asked).out.startswith(f"{STATED}\n")
+    assert STATED in run(*asked, "--format", "markdown").out.replace("\\", "")
+    assert STATED in Reader(run(*asked, "--format", "html").out).words
+    assert json.loads(run(*asked, "--json").out)["without"] == ["launch", "memory_bound"]
+    rows = list(csv.DictReader(io.StringIO(run(*asked, "--csv").out)))
+    assert {row["without"] for row in rows} == {"launch, memory_bound"}
+    whole = asked[:4]
+    assert "Steps are predicted" not in run(*whole).out
+    assert json.loads(run(*whole, "--json").out)["without"] == []
+    assert "without" not in run(*whole, "--csv").out
+
+
+def test_the_terms_are_those_of_a_step() -> None:
+    assert sorted(StepTerm) == sorted(TERMS)
+
+
+@pytest.mark.parametrize(
+    ("tables", "more", "named"),
+    [
+        (("qi-2023",), ("--quantity", "memory"), "qi-2023"),
+        (("tensorrt-llm-1.0",), (), "tensorrt-llm-1.0"),
+        ((TABLE, "vllm-cache-pools"), (), "vllm-cache-pools"),
+    ],
+)
+def test_a_table_without_times_of_steps_is_a_fault(
+    tables: tuple[str, ...], more: tuple[str, ...], named: str, run: Any, faults: Any
+) -> None:
+    (fault,) = faults(run("validate", *tables, *more, "--without", "launch"))
     assert fault.code == "C005"
+    assert f"{named} has no predicted time" in fault.sentence

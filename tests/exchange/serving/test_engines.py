@@ -22,7 +22,7 @@ from costmodel.explore.export_serving import CHECKPOINTS, ExportedEngine, export
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
-from costmodel.report.terminal.documents.exports import file_text
+from costmodel.report.answers.export import file_text
 
 SCENARIO = "serve-llama-3.1-70b"
 MODELS = {

@@ -1,17 +1,13 @@
-"""An answer's document as lines of a terminal, and lines as a document."""
+"""An answer's document as lines of a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, Verdict, table_of
+from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, table_of
 from costmodel.report.terminal.style.layout import CellTable, Line
-
-if TYPE_CHECKING:
-    from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
 
 def document_lines(document: AnswerDocument) -> list[Line]:
@@ -20,25 +16,6 @@ def document_lines(document: AnswerDocument) -> list[Line]:
     for section in document.sections:
         lines += section_lines(section)
     return [*lines, *document.remarks, *([Text()] if document.closing else []), *document.closing]
-
-
-def lined_answer(
-    title: str, conclusion: str, lines: Sequence[Line], verdict: Verdict = "plain", case: LoadedScenario | None = None
-) -> AnswerDocument:
-    """Lines as a document: a page has each of their tables, titled by the line above it."""
-    sections, above = [Section("lines", "", beneath=lines, face="terminal", apart=False)], list[str]()
-    for line in lines:
-        if isinstance(line, Text):
-            above += [line.plain.strip()] if line.plain.strip() else []
-        elif isinstance(line, CellTable):
-            heading = above[-1] if above else title
-            columns = [Column(name, side) for name, side in zip(line.names, line.align, strict=True)]
-            table = Table(columns, line.rows, headed=line.headed)
-            sections.append(Section(f"part-{len(sections)}", heading, " ".join(above[:-1]), table=table, face="page"))
-            above.clear()
-    if above:
-        sections.append(Section("remarks", "Remarks", beneath=[Text(words) for words in above], face="page"))
-    return AnswerDocument(case, title, [], conclusion, verdict, sections)
 
 
 def section_lines(section: Section) -> Iterator[Line]:

@@ -1,16 +1,16 @@
-"""What was measured on the device at hand."""
+"""The answer of `measure`: what was timed on the device at hand."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.evidence.measure.measure import LACKED_TIME, MeasuredKernels
 from costmodel.evidence.measure.stopwatch import Device
+from costmodel.ground.counts import number_of
+from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.theme import HEAD, WARN, styled
 
 _SHAPE = ("n_gpus", "bytes", "b", "h", "l", "dim", "m", "n", "k")
@@ -18,7 +18,7 @@ _TIMES = ("fwd_us", "bwd_us", "predicted_fwd_us", "predicted_bwd_us", "time_us")
 _NEXT = "Keep them with -o mine.csv, then: costmodel calibrate mine.csv"
 
 
-def table(device: Device, found: MeasuredKernels) -> list[Line]:
+def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
     """Every operation with its shape and times, and how many were left out."""
     rows = [row for row in found.rows if not row.get("skipped")]
     shape, times = (
@@ -29,12 +29,13 @@ def table(device: Device, found: MeasuredKernels) -> list[Line]:
         for row in rows
     ]
     heads = ["op", *shape, *(name.replace("_us", " us").replace("_", " ") for name in times)]
-    lines: list[Line] = [styled(f"{device.name}, PyTorch {device.torch}", HEAD)]
-    if device.is_processor:
-        lines.append(styled("these are times of a processor, not of a GPU", WARN))
-    lines += [Text(), CellTable(heads, cells, "l" + "r" * (len(heads) - 1)), Text()]
-    lines += [styled(sentence, WARN) for sentence in remarks(found)]
-    return [*lines, styled(_NEXT)]
+    about: list[Line] = [styled(f"{device.name}, PyTorch {device.torch}", HEAD)]
+    about += [styled("these are times of a processor, not of a GPU", WARN)] if device.is_processor else []
+    table = Table(columns(heads, "l" + "r" * (len(heads) - 1)), cells)
+    left = [*(styled(sentence, WARN) for sentence in remarks(found)), styled(_NEXT)]
+    sections = [Section("operations", "Operations", table=table), Section("remarks", "Remarks", beneath=left)]
+    stated = f"{number_of(len(rows), 'operation')} timed on {device.name}."
+    return AnswerDocument(None, f"Operations of {device.name}", about, stated, "plain", sections)
 
 
 def remarks(found: MeasuredKernels) -> list[str]:
@@ -62,7 +63,7 @@ def _time(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f}"
 
 
-def as_json(device: Device, found: MeasuredKernels) -> dict[str, Any]:
+def measured_json(device: Device, found: MeasuredKernels) -> dict[str, Any]:
     """The table as a document; times in microseconds, as tables of kernels have them."""
     return {
         **head("costmodel/measured-kernels/v1"),

@@ -1,10 +1,11 @@
-"""Predicted beside measured."""
+"""The answer of `validate`: measured figures beside their predictions, what their errors come to, and runs left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -18,12 +19,15 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
-from costmodel.evidence.validate.scores import GroupScore, Scoreboard
+from costmodel.evidence.validate.scores import GroupScore, Score, Scoreboard
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
-from costmodel.exchange.tables.run_table import Table
+from costmodel.exchange.tables.run_table import Table as RunTable
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent
+from costmodel.report.answers.measured_runs import amounts, runs_figure, runs_table
+from costmodel.report.document import AnswerDocument, Cell, Column, Headline, Section, Table, TraceWriter, Value
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
@@ -33,18 +37,89 @@ from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
 KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
 _FEW = 3  # runs of a file that are shown themselves
+_ERRORS = ("Median error", "P90 error", "Bias", "Inside P10 – P90")
 _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 
 
-def validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
-    """The figures of all tables, those of documents about services and RL apart from those of training."""
-    return [*_validation(found, grouping, count), *_of_others(found, grouping, count)]
+def validation(
+    found: Scoreboard, grouping: str | None = None, worst: int = 0, without: Sequence[str] = (), *, dated: bool = False
+) -> AnswerDocument:
+    """Every measured figure beside the predicted one; documents about services and RL stand apart from others.
+
+    grouping, worst: in a terminal the column by which figures are gathered, and how many with the largest errors are
+    shown. without: terms that predictions leave out. dated: with errors of sources that a fit leaves out
+    """
+    figures, part = found.figures, found.together.score
+    outside = sum(not figure.within for figure in figures)
+    stated = "Nothing compared."
+    if part.median_error is not None:
+        errors = f"median error {percent(part.median_error)}, nine in ten below {percent(part.p90_error or 0)}"
+        held = f"{outside} lie outside their tolerance." if outside else "All lie within their tolerance."
+        stated = f"{part.modelled:,} of {part.rows:,} measured figures are modelled: {errors}. {held}"
+        stated += " Services and RL are scored apart, below." if found.others else ""
+    lines = _scoreboard(found) if dated else [*_validation(found, grouping, worst), *_of_others(found, grouping, worst)]
+    heads = ("figures", "median", "P90", "bias", "in band")
+    rows = list[list[Cell]]()
+    for name, group in found.groups["source"].items():
+        rows.append([name, f"{group.score.modelled:,}", *_score_cells(group.score, f"the rows of {name}")])
+    by_source = Table([Column("source", "l"), *map(Column, heads)], rows, sortable=True)
+    sections = [
+        Section("lines", "", beneath=lines, face="terminal", apart=False),
+        Section(
+            "measured",
+            "Measured and predicted",
+            figures=[partial(runs_figure, figures)] if amounts(figures) else [],
+            face="page",
+        ),
+        Section("sources", "By source", table=by_source, face="page"),
+        Section("figures", "Every figure", table=runs_table(figures, _names(found.tables), sortable=True), face="page"),
+    ]
+    for name, board in found.others.items():
+        of_board, table = [partial(runs_figure, board.figures)], runs_table(board.figures, _names(board.tables))
+        sections.append(
+            Section(name, f"{WORKLOADS[name]}, {name}", "", of_board, table=table, folded=True, face="page")
+        )
+    shown = dict.fromkeys(name for board in (found, *found.others.values()) for name in map(_name, board.tables))
+    return AnswerDocument(
+        None,
+        f"Predicted against measured: {', '.join(shown)}",
+        without_lines(without),
+        stated,
+        "bad" if outside else "good",
+        sections,
+        headlines=[Headline(words, cell) for words, cell in zip(_ERRORS, _score_cells(part, "all rows"), strict=True)],
+    )
 
 
-def left_out_terms(terms: Sequence[str]) -> list[Line]:
+def without_lines(terms: Sequence[str]) -> list[Line]:
     """What predictions leave out, where they do."""
     named = ", ".join(term.replace("_", "-") for term in terms)
-    return [styled(f"steps predicted without {named}; no constant is fitted again", HEAD)] if terms else []
+    return [styled(f"Steps are predicted without {named}; no constant is fitted again.", HEAD)] if terms else []
+
+
+def _name(part: Validated) -> str:
+    return part.table.name if isinstance(part.table, MeasuredTable) else part.table.file
+
+
+def _names(tables: Sequence[Validated]) -> list[str]:
+    """The table of each figure."""
+    return [_name(part) for part in tables for _ in part.figures]
+
+
+def _score_cells(found: Score, rows: str) -> Iterator[Cell]:
+    """What the errors of some rows come to."""
+    of_rows = f"of {rows} under Every figure that have an error"
+    for name, value, words in (
+        ("median_error", found.median_error, f"the median of the absolute errors {of_rows}"),
+        ("p90_error", found.p90_error, f"nine in ten absolute errors {of_rows} are smaller"),
+        ("bias", found.bias, f"the median of the errors {of_rows}, with their sign"),
+        ("inside_band", found.inside_band, f"the part {of_rows} whose measured value lies between P10 and P90"),
+    ):
+        yield "" if value is None else Value(percent(value), value, name, opens=partial(_stated, name, value, words))
+
+
+def _stated(name: str, value: float, words: str, traces: TraceWriter) -> int | None:
+    return traces.add(name, percent(value), words)
 
 
 def _of_others(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
@@ -70,7 +145,7 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
     if count:
         lines += _worst(found.worst[:count])
     if rowed:
-        tables = (part.table for part in found.tables if isinstance(part.table, Table))
+        tables = (part.table for part in found.tables if isinstance(part.table, RunTable))
         nothing = [] if found.compares else [Text(), styled("no row is modelled: nothing is compared", BAD)]
         return [*lines, *_left(found), *mistaken(tables), *nothing]
     if found.median is None:
@@ -82,7 +157,7 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
     return [*lines, *_left(found), Text(), styled(summary)]
 
 
-def scoreboard(found: Scoreboard) -> list[Line]:
+def _scoreboard(found: Scoreboard) -> list[Line]:
     """How far off each source's published runs are, when this was looked at, and by which version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
     lines = [*_validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
@@ -225,16 +300,17 @@ def _chance(mean: float | None) -> str:
     return "" if mean is None else f", with a mean chance to fit of {mean:.0%}"
 
 
-def validation_json(found: Scoreboard) -> dict[str, Any]:
+def validation_json(found: Scoreboard, without: Sequence[str] = ()) -> dict[str, Any]:
     """The same as plain values; of the scoreboard with the errors of sources that are left out."""
-    boards = (found, *found.others.values())
+    boards, left = (found, *found.others.values()), without_fields(without)
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
+        "without": list(without),
         **_scores(found),
-        "rows": [row for board in boards for part in board.tables for row in _rows(part)],
+        "rows": [{**row, **left} for board in boards for part in board.tables for row in _rows(part)],
     }
-    if found.others:
-        result["serving"] = {name: _scores(board) for name, board in found.others.items()}
+    for name, board in found.others.items():
+        result.setdefault(WORKLOADS[name], {})[name] = _scores(board)
     used = {name for figure in found.figures for name in figure.filled}
     rules = (rule for part in found.tables for rule in part.rules.items())
     result["rules"] = {name: rule for name, rule in rules if name in used}
@@ -243,6 +319,11 @@ def validation_json(found: Scoreboard) -> dict[str, Any]:
     if found.left_out is not None:
         result["left_out"] = found.left_out
     return result
+
+
+def without_fields(terms: Sequence[str]) -> dict[str, str]:
+    """The same in each row."""
+    return {"without": ", ".join(terms)} if terms else {}
 
 
 def _scores(found: Scoreboard) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How well layouts are chosen: what the pick cost over the fastest, by group and sweep by sweep."""
+"""The answer of `validate --quantity regret`: what the picked layout cost over the fastest, by group and by sweep."""
 
 from __future__ import annotations
 
@@ -9,27 +9,38 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.evidence.validate.regret import LEAST, LayoutRegret, LayoutSweep, MeasuredLayout, RegretScore
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import show
+from costmodel.report.answers.validate import without_fields, without_lines
+from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import styled
 
+_LEGEND = (
+    "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's correlation. "
+    "time: mean |error| of step time"
+)
+_NONE = f"no model was measured in {LEAST} layouts on one cluster with one batch"
 _NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked", "time")
 
 
-def choosing(found: LayoutRegret, grouping: str, count: int) -> list[Line]:
-    """Regret by group and together, and the sweeps where it was largest, if asked for."""
-    if not found.sweeps:
-        return [styled(f"no model was measured in {LEAST} layouts on one cluster with one batch")]
-    rows = [(name, *_scored(part)) for name, part in found.groups[grouping].items()]
-    rows.append(("together", *_scored(found.together)))
-    lines: list[Line] = [CellTable((grouping, *_NAMES), rows, "lrrrrrrrr", drop=("modelled", "median"))]
-    shown = "mean, median, worst: how much longer the picked layout ran than the fastest. ranks: Spearman's"
-    lines += [Text(), styled(f"{shown} correlation. time: mean |error| of step time")]
-    if count:
-        worst = list(_worst(found.worst[:count]))
-        lines += [Text(), CellTable(("sweep", "regret", "picked", "the fastest"), worst, "lrll")]
-    return lines
+def regret(found: LayoutRegret, grouping: str, worst: int, without: Sequence[str] = ()) -> AnswerDocument:
+    """Regret by group and together, and the sweeps where it was largest, if asked for.
+
+    without: terms that predictions leave out
+    """
+    sections = [Section("none", "No sweep", beneath=[styled(_NONE)], apart=False)]
+    if found.sweeps:
+        rows = [(name, *_scored(part)) for name, part in found.groups[grouping].items()]
+        rows.append(("together", *_scored(found.together)))
+        table = Table(columns((grouping, *_NAMES), "lrrrrrrrr", ("modelled", "median")), rows)
+        title = f"Regret by {grouping.replace('_', ' ')}"
+        sections = [Section("regret", title, table=table, beneath=[Text(), styled(_LEGEND)], apart=bool(without))]
+    if found.sweeps and worst:
+        table = Table(columns(("sweep", "regret", "picked", "the fastest"), "lrll"), [*_worst(found.worst[:worst])])
+        sections.append(Section("worst", "Where the picked layout loses most", table=table))
+    stated = f"{number_of(len(found.sweeps), 'sweep')} of measured layouts are compared."
+    return AnswerDocument(None, "Layouts picked by prediction", without_lines(without), stated, "plain", sections)
 
 
 def _scored(part: RegretScore) -> tuple[str, ...]:
@@ -73,14 +84,18 @@ def _plain(cell: str) -> str:
     return cell.removesuffix(".0")
 
 
-def choosing_json(found: LayoutRegret) -> dict[str, Any]:
+def regret_json(found: LayoutRegret, without: Sequence[str] = ()) -> dict[str, Any]:
     """The same as plain values; a row is a sweep."""
     return {
         **head("costmodel/validation/v1"),
         "quantity": "regret",
+        "without": list(without),
         "overall": asdict(found.together),
         "by": {column: {name: asdict(part) for name, part in parts.items()} for column, parts in found.groups.items()},
-        "rows": [_row(sweep, alone) for sweep, alone in zip(found.sweeps, found.scores, strict=True)],
+        "rows": [
+            {**_row(sweep, alone), **without_fields(without)}
+            for sweep, alone in zip(found.sweeps, found.scores, strict=True)
+        ],
     }
 
 

@@ -1,6 +1,4 @@
-"""A plan as a file to launch, or as the command of an engine: its text with its origin at its head, and what it could
-not express.
-"""
+"""The answer of `export`: a plan as a file to launch or the command of an engine, with its origin at its head."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.ground.counts import number_of
+from costmodel.report.document import AnswerDocument, Section
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -31,11 +30,19 @@ _WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that stat
 Found = ExportedPlan | ExportedEngine
 
 
-def text(found: Found, *, lossy: bool) -> list[Line]:
+def export(found: Found, *, lossy: bool) -> AnswerDocument:
     """The file as it would be written, or the keys that it cannot express."""
-    if found.file.faults and not lossy:
-        return _refused(found)
-    return [drawn(line) for line in file_text(found).splitlines()]
+    refused = bool(found.file.faults) and not lossy
+    lines = _refused(found) if refused else [drawn(line) for line in file_text(found).splitlines()]
+    conclusion = "The format does not express every key." if found.file.faults else "The file states the plan."
+    return AnswerDocument(
+        None,
+        f"{found.job.file} for {found.file.target.full_name}",
+        [],
+        conclusion,
+        "bad" if refused else "plain",
+        [Section("file", "The file", beneath=lines, apart=False)],
+    )
 
 
 def file_text(found: Found) -> str:
@@ -128,7 +135,7 @@ def _refused(found: Found) -> list[Line]:
     return [*lines, drawn("--lossy writes the rest")]
 
 
-def as_json(found: Found) -> dict[str, Any]:
+def export_json(found: Found) -> dict[str, Any]:
     """The text with the version it is of, the keys that it cannot express, and what it leaves to its reader."""
     target = found.file.target
     return {

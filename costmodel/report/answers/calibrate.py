@@ -1,0 +1,462 @@
+"""The answer of `calibrate`: constants fitted to kernels, to runs or to benchmarks, beside those in use, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from costmodel.evidence.calibrate.regression_problem import Errors
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import percent, show
+from costmodel.report.document import AnswerDocument, Section, Table, columns
+from costmodel.report.terminal.search.reasons import mistaken, not_modelled
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.formatting import signed
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from costmodel.evidence.calibrate.calibrate import Calibrated, Fit
+    from costmodel.evidence.calibrate.engine_fit import EngineFit
+    from costmodel.evidence.calibrate.fit_from_runs import Posterior
+    from costmodel.evidence.calibrate.refine_from_runs import Refined
+    from costmodel.evidence.calibrate.regression import Error
+    from costmodel.evidence.calibrate.write_back import Decision
+
+_FITS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
+_MORE = ("P90", "bias", "in band")
+_SIZES, _ALL_SIZES = 4, 32  # of a fit, shown unasked and with -v
+_LEGEND = (
+    "in each pair: median and 90th percentile of |predicted / measured − 1|, %",
+    "bias and error: predicted / measured − 1, with the constants in use if there are any",
+)
+
+
+def _plain(of: str, files: Mapping[str, str], written: Iterable[Path], **found: Any) -> dict[str, Any]:
+    """A calibration as plain values: the same keys whatever is fitted; what it does not have is empty."""
+    return {
+        **head("costmodel/calibration/v2"),
+        "of": of,
+        "files": [{"file": file, "digest": digest} for file, digest in files.items()],
+        "rows": 0,
+        "modelled": 0,
+        "fits": [],
+        "sizes": [],
+        "fabrics": [],
+        "constants": [],
+        "errors": {},
+        "left_out": {},
+        "widths": {},
+        "refused": [],
+        "remarks": [],
+        "why": "",
+        **found,
+        "written": [str(path) for path in written],
+    }
+
+
+# ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kernels(
+    found: Calibrated, decisions: Sequence[Decision], written: Sequence[Path], *, verbose: bool
+) -> AnswerDocument:
+    """Every fit under the document it belongs to, the constants under each, what was left out, what was written."""
+    sections = list[Section]()
+    for name in dict.fromkeys(decision.fit.sample.of for decision in decisions):
+        mine, apart = [decision for decision in decisions if decision.fit.sample.of == name], bool(sections)
+        table = Table(columns(_FITS, "lrrrrrl", ("", "in sample")), [_fit_row(decision) for decision in mine])
+        constants = [line for decision in mine for line in _constants(decision.fit, verbose)]
+        ahead = [styled(name, HEAD)]
+        sections.append(Section(f"fits-{name}", name, ahead=ahead, table=table, beneath=constants, apart=apart))
+        sound = [line for decision in mine for line in _sound(decision)]
+        title = f"{name}: measured and predicted"
+        sections.append(Section(f"sizes-{name}", title, table=_sizes(mine, verbose=verbose), beneath=sound))
+    stated = verbose or not decisions
+    beneath = [styled(words, DIM) for words in (_LEGEND if decisions else ())]
+    if found.left_out:
+        total = sum(found.left_out.values())
+        beneath.append(styled(f"not fitted: {number_of(total, 'row')}" + ("" if stated else "; -v shows why"), DIM))
+    sections.append(Section("about", "How to read it", beneath=beneath, apart=bool(decisions)))
+    if stated and found.left_out:
+        table = Table(
+            columns(("not fitted", "rows"), "lr"), [(why, f"{rows:,}") for why, rows in found.left_out.items()]
+        )
+        sections.append(Section("left-out", "Not fitted", table=table, apart=False))
+    better = sum(decision.written for decision in decisions)
+    fitted = sum(not decision.fit.unfitted for decision in decisions)
+    closing = [*(styled(remark) for remark in found.remarks), styled(_in_words(better, fitted, written))]
+    sections.append(Section("closing", "What was written", beneath=closing, apart=False))
+    conclusion = f"{better} of {number_of(len(decisions), 'fit')} are better than now."
+    return AnswerDocument(None, "Constants from measured kernels", [], conclusion, "plain", sections)
+
+
+def _in_words(better: int, fitted: int, written: Sequence[Path]) -> str:
+    if written:
+        return f"{better} fits written to {', '.join(map(str, written))}"
+    return f"{better} of {fitted} fits would be written (✓): add --write" if better else "nothing to write"
+
+
+def _fit_row(decision: Decision) -> tuple[str, ...]:
+    fit = decision.fit
+    bias = fit.now or fit.inside
+    errors = (*map(_pair, (fit.inside, fit.outside, fit.now)), signed(bias.bias) if bias else "–")
+    return (fit_title(fit), f"{fit.points:,}", *errors, "✓" if decision.written else decision.why)
+
+
+def _pair(error: Error | None) -> str:
+    return f"{100 * error.median:.1f} {100 * error.p90:4.1f}" if error else "–"
+
+
+def _sizes(decisions: Sequence[Decision], *, verbose: bool) -> Table:
+    """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
+    rows = []
+    for decision in decisions:
+        found = decision.sizes
+        last, count = len(found) - 1, min(len(found), _ALL_SIZES if verbose else _SIZES)
+        places = [round(step * last / max(1, count - 1)) for step in range(count)]
+        for number, place in enumerate(places):
+            one = found[place]
+            named = "" if number else fit_title(decision.fit)
+            rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
+    return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows)
+
+
+def _sound(decision: Decision) -> Iterator[Line]:
+    """Whether a fabric is slower than healthy fabrics."""
+    found = decision.soundness
+    if found is None:
+        return
+    rates = f"{found.measured / 1e9:.3g} GB/s busbw, {found.predicted / 1e9:.3g} in healthy fabrics"
+    by = "as fast as" if found.verdict == "sound" else f"{percent(abs(found.error), 2)} {found.verdict} than"
+    words = f"{by} healthy fabrics, which differ by up to {percent(found.apart, 2)}"
+    style = WARN if found.verdict == "slower" else ""
+    yield styled(f"  {fit_title(decision.fit)} from {show(found.message, 'B')}: {rates}: {words}", style)
+
+
+def fit_title(fit: Fit) -> str:
+    """What a fit is of, and by which form where there are several."""
+    key = fit.sample.key
+    words = [*((key.of,) if key.part == "network" else ()), key.part, key.entry if key.part != "memory" else ""]
+    words += [key.detail, *((f"({fit.sample.form.title})",) if key.part in ("attention", "matmul") else ())]
+    return " ".join(filter(None, words)).replace(" (rounded roofline)", "")
+
+
+def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
+    """The constants of a fit, those in use in brackets."""
+    now = fit.sample.now or {}
+    if fit.unfitted:
+        if verbose and fit.sample.range:
+            yield styled(f"  {fit_title(fit)}: over {fit.sample.range}", DIM)
+        return
+    parts = [
+        f"{constant.name} {show(fit.constants[constant.name], constant.unit)}"
+        + (f" ({show(now[constant.name], constant.unit)})" if constant.name in now else "")
+        for constant in fit.sample.form.constants
+    ]
+    yield styled(f"  {fit_title(fit)}: {' · '.join(parts)}")
+    if verbose:
+        yield styled(f"    over {fit.sample.range}", DIM)
+
+
+def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values; modelled: the timings that are in a fit."""
+    points, left = sum(fit.points for fit in found.fits), sum(found.left_out.values())
+    return _plain(
+        "kernels",
+        found.files,
+        written,
+        rows=points + left,
+        modelled=points,
+        fits=[_fit_fields(decision) for decision in decisions],
+        sizes=[size for decision in decisions for size in _size_fields(decision)],
+        fabrics=[fabric for decision in decisions for fabric in _fabric_fields(decision)],
+        refused=[{"id": None, "refused": None, "why": why, "rows": rows} for why, rows in found.left_out.items()],
+        remarks=list(found.remarks),
+    )
+
+
+def _fit_fields(decision: Decision) -> dict[str, Any]:
+    fit, key = decision.fit, decision.fit.sample.key
+    return {
+        "of": fit.sample.of,
+        "part": key.part,
+        "entry": key.entry,
+        "detail": key.detail if key.part != "network" else key.of,
+        "form": fit.sample.form.title,
+        "points": fit.points,
+        "range": fit.sample.range,
+        **_error_fields("in_sample", fit.inside),
+        **_error_fields("held_out", fit.outside),
+        **_error_fields("in_use", fit.now),
+        "write": decision.written,
+        "why_not": decision.why,
+        "constants": [
+            {
+                "name": constant.name,
+                "unit": constant.unit,
+                "fitted": fit.constants[constant.name],
+                "in_use": (fit.sample.now or {}).get(constant.name),
+            }
+            for constant in fit.sample.form.constants
+            if not fit.unfitted
+        ],
+    }
+
+
+def _error_fields(name: str, error: Error | None) -> dict[str, float | None]:
+    return {
+        f"{name}_median": error.median if error else None,
+        f"{name}_p90": error.p90 if error else None,
+        f"{name}_bias": error.bias if error else None,
+    }
+
+
+def _size_fields(decision: Decision) -> Iterator[dict[str, Any]]:
+    """Measured beside predicted, every size of a fit."""
+    for one in decision.sizes:
+        yield {
+            "of": decision.fit.sample.of,
+            "fit": fit_title(decision.fit),
+            "size": one.size,
+            "rows": one.rows,
+            "measured_s": one.measured,
+            "predicted_s": one.predicted,
+            "error": one.error,
+        }
+
+
+def _fabric_fields(decision: Decision) -> Iterator[dict[str, Any]]:
+    """How large messages compare with those of healthy fabrics."""
+    found = decision.soundness
+    if found is not None:
+        yield {
+            "of": decision.fit.sample.of,
+            "fit": fit_title(decision.fit),
+            "from_bytes": found.message,
+            "busbw_bytes_per_s": found.measured,
+            "sound_busbw_bytes_per_s": found.predicted,
+            "error": found.error,
+            "apart": found.apart,
+            "verdict": found.verdict,
+        }
+
+
+# ── runs and benchmarks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refined(
+    found: Refined | EngineFit,
+    title: str,
+    what: str,
+    identified: str,
+    constants: Table,
+    errors: Table,
+    groups: Iterable[tuple[str, Table]],
+    written: Iterable[Path],
+    stated: Sequence[str] = (),
+) -> AnswerDocument:
+    """Constants, errors before and after, errors by groups that are left out, what was not modelled, what was written.
+
+    what: that a fit describes. stated: sentences on constants and widths
+    """
+    sections = [
+        Section("identified", "Identified", beneath=[styled(identified)], apart=False, face="terminal"),
+        Section("constants", "Constants", f"{identified}.", table=constants),
+        Section("errors", "Errors", table=errors),
+    ]
+    sections += [Section(f"by-{name}", f"Errors by {name}", table=table) for name, table in groups]
+    lines = [each for words in stated for each in (Text(), styled(words))]
+    lines += [Text(), *not_modelled(found.left)] if found.left else []
+    lines += [Text(), styled(f"not to be written: {found.why}", WARN)] if found.why else []
+    lines += [*mistaken(found.tables), *(styled(f"wrote {path}") for path in written)]
+    sections += [Section("remarks", "Remarks", beneath=lines, apart=False)] if lines else []
+    conclusion = found.why or f"The fit describes the {what}."
+    return AnswerDocument(None, title, [], conclusion, "bad" if found.why else "plain", sections)
+
+
+def _scored(errors: Errors) -> tuple[str, ...]:
+    shares = f"{errors.median:.1%}", f"{errors.p90:.1%}", f"{errors.bias:+.1%}", f"{errors.inside_band:.0%}"
+    return f"{errors.runs}", *shares
+
+
+def _refined_fields(found: Refined | EngineFit, of: str, written: Iterable[Path], **more: Any) -> dict[str, Any]:
+    return _plain(
+        of,
+        {table.file: table.digest for table in found.tables},
+        written,
+        rows=found.runs + len(found.left),
+        modelled=found.runs,
+        refused=[{"id": left.run, "refused": left.refused, "why": left.why, "rows": 1} for left in found.left],
+        why=found.why,
+        **more,
+    )
+
+
+def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
+    """Constants fitted to runs of training."""
+    from costmodel.evidence.calibrate.refine_from_runs import unit_value
+
+    fit = found.fit
+    rows = []
+    for part in fit.constants:
+        prior = unit_value(part.prior, part.prior.mean) + (f" × {part.prior.like}" if part.prior.like else "")
+        known = known_to(part) if part.resolved else "as prior"
+        counts = f"{part.runs}", f"{len(part.families)}"
+        rows.append((part.prior.name, prior, unit_value(part.prior, part.value), known, *counts))
+    shown = sum(part.resolved for part in fit.constants)
+    groups = []
+    for name, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind)):
+        if len(parts) > 1:
+            each = [(value, *_scored(inside), *_scored(outside)[1:]) for value, (inside, outside) in parts.items()]
+            heads = columns((name, "runs", "in sample", *_MORE, "left out", *_MORE), "lrrrrrrrrr")
+            groups.append((name, Table(heads, each)))
+    widths = ", ".join(f"{leaf} {value:.1%}" for leaf, value in fit.widths.items())
+    kept = "; ".join(part.prior.name for part in fit.constants if not part.resolved)
+    return _refined(
+        found,
+        "Constants from measured runs",
+        "runs",
+        f"{shown} of {len(fit.constants)} constants identified by {found.runs} of {found.rows} runs",
+        Table(columns(("constant", "prior", "fitted", "known to", "runs", "families"), "lrrrrr"), rows),
+        Table(columns(("errors", "runs", "median", *_MORE), "lrrrrr"), [*_run_errors(found)]),
+        groups,
+        written,
+        [
+            *([f"widths of the band: {widths}"] if widths else []),
+            *([f"left at their priors, not identified by these runs: {kept}"] if kept else []),
+        ],
+    )
+
+
+def known_to(part: Posterior) -> str:
+    """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
+    if not part.prior.share:
+        return f"{part.spread:.0%}"
+    low, high = part.interval
+    return f"{low:.0%} to {high:.0%}"
+
+
+def _run_errors(found: Refined) -> Iterator[tuple[str, ...]]:
+    fit = found.fit
+    yield "as in use", *_scored(fit.shipped)
+    if found.afresh:
+        yield "at the priors", *_scored(fit.at_priors)
+    yield "in sample", *_scored(fit.inside)
+    if fit.left_out is not None:
+        yield f"{found.grouping} left out", *_scored(fit.left_out)
+
+
+def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values."""
+    fit = found.fit
+    errors = {"shipped": fit.shipped, "prior": fit.at_priors, "in_sample": fit.inside, "left_out": fit.left_out}
+    left_out = {
+        grouping: {
+            name: {"in_sample": _of_steps(inside), "left_out": _of_steps(outside)}
+            for name, (inside, outside) in parts.items()
+        }
+        for grouping, parts in ((found.grouping, fit.by_group), ("models", fit.by_kind))
+    }
+    constants = [
+        {
+            "name": part.prior.name,
+            "documents": list(part.prior.documents),
+            "leaves": [part.prior.leaf],
+            "prior": part.prior.mean,
+            "times": part.prior.like or None,
+            "value": part.value,
+            "spread": part.spread,
+            "prior_spread": part.prior.spread,
+            "scale": "log-odds" if part.prior.share else "log",
+            "resolved": part.resolved,
+            "runs": part.runs,
+            "families": list(part.families),
+        }
+        for part in fit.constants
+    ]
+    more = {"constants": constants, "left_out": left_out, "widths": dict(fit.widths)}
+    scored = {name: None if each is None else _of_steps(each) for name, each in errors.items()}
+    return _refined_fields(found, "runs", written, errors=scored, **more)
+
+
+def _of_steps(errors: Errors) -> dict[str, Any]:
+    return _by_quantity({"step_time": errors})
+
+
+def _by_quantity(errors: Mapping[str, Errors]) -> dict[str, Any]:
+    return {quantity: asdict(each) for quantity, each in errors.items()}
+
+
+def benchmarks(found: EngineFit, written: Iterable[Path]) -> AnswerDocument:
+    """Constants fitted to benchmarks of engines."""
+    from costmodel.evidence.calibrate.engine_constants import written as value_of
+
+    rows = []
+    for each in found.constants:
+        fitted = (value_of(each.constant, each.value), f"{each.spread:.0%}") if each.identified else ("as prior", "")
+        rows.append((each.constant.name, value_of(each.constant, each.prior), *fitted))
+    groups = []
+    for quantity in found.unseen or ():
+        values = [
+            (part.value, *_scored(part.shipped[quantity])[:2], *_scored(part.unseen[quantity])[1:])
+            for part in found.by_value
+            if quantity in part.unseen
+        ]
+        name = f"{quantity} by {found.grouping}"
+        groups.append((name, Table(columns((name, "runs", "as shipped", "left out", *_MORE), "lrrrrrr"), values)))
+    shown, every = sum(each.identified for each in found.constants), found.runs + len(found.left)
+    return _refined(
+        found,
+        "Constants from benchmarks of engines",
+        "benchmarks",
+        f"{shown} of {len(found.constants)} constants identified by {found.runs} of {every} runs",
+        Table(columns(("constant", "prior", "fitted", "known to"), "lrrr"), rows),
+        Table(columns(("errors", "", "runs", "median", *_MORE), "llrrrrr"), [*_engine_errors(found)]),
+        groups,
+        written,
+    )
+
+
+def _engine_errors(found: EngineFit) -> Iterator[tuple[str, ...]]:
+    parts = {"as shipped": found.shipped, "fitted": found.fitted, f"{found.grouping} left out": found.unseen}
+    for quantity in found.shipped:
+        for name, errors in parts.items():
+            if errors:
+                yield quantity, name, *_scored(errors[quantity])
+
+
+def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values."""
+    constants = [
+        {
+            "name": each.constant.name,
+            "documents": each.constant.documents,
+            "leaves": [str(leaf) for leaf in each.constant.leaves],
+            "prior": each.prior,
+            "times": None,
+            "value": each.value,
+            "spread": each.spread,
+            "prior_spread": each.constant.spread,
+            "scale": "log",
+            "resolved": each.identified,
+        }
+        for each in found.constants
+    ]
+    left_out = {
+        part.value: {
+            "shipped": _by_quantity(part.shipped),
+            "left_out": _by_quantity(part.unseen),
+            "constants": dict(part.constants),
+        }
+        for part in found.by_value
+    }
+    unseen = None if found.unseen is None else _by_quantity(found.unseen)
+    errors = {"shipped": _by_quantity(found.shipped), "in_sample": _by_quantity(found.fitted), "left_out": unseen}
+    groups = {found.grouping: left_out} if found.grouping else {}
+    return _refined_fields(found, "benchmarks", written, constants=constants, errors=errors, left_out=groups)

@@ -192,7 +192,10 @@ def _diff(
 ) -> Result:
     """What differs between two scenarios, or from one to the same with settings: inputs, and every figure that moved.
 
-    It works where nothing differs. plans, and flags that describe A: as the options of the command
+    It works where nothing differs. plans and flags: as the options of the command; flags without before describe it
+
+    Raises:
+        TypeError: there is nothing to compare with, or after is given without before
 
     Example:
         >>> function("diff")("quickstart", settings=["plan.recompute=full"]).works
@@ -203,16 +206,21 @@ def _diff(
     from costmodel.commands.progress import quiet
     from costmodel.commands.short_form import flag_options
 
-    if after is None and not _assignments("diff", settings) and not plans:
-        raise TypeError("diff: there is nothing to compare with: give another scenario, settings or plans")
+    if before is None and after is not None:
+        raise TypeError("diff: flags describe the first scenario, settings change it: name both, or leave after out")
+    described = before is not None and any(value is not None for name, value in flags.items() if name != "safe")
+    if after is None and not (described or _assignments("diff", settings) or plans):
+        raise TypeError("diff: there is nothing to compare with: give another scenario, settings, flags or plans")
     options = flag_options()
     if before is None:
         with quiet():
             asked = _question("diff", {"settings": settings, **flags}, options)
             return Result(inspect.unwrap(command)(asked, plans=plans, exit_code=True))
-    sides = {"scenario": before}, {"scenario": before if after is None else after, "settings": settings}
-    cases = [_question("diff", {**side, **flags}, options).loaded() for side in sides]
-    names = [case.name if not case.assignments else f"{case.name} changed" for case in cases]
+    other = {"scenario": before if after is None else after, "settings": settings, **flags}
+    sides = {"scenario": before, "safe": flags.get("safe")}, other
+    cases = [_question("diff", side, options).loaded() for side in sides]
+    changed = bool(cases[0].assignments), bool(cases[1].assignments) or described
+    names = [f"{case.name} changed" if each else case.name for case, each in zip(cases, changed, strict=True)]
     with quiet():
         ranks, both = ranks_of(str(plans)) if plans else None, [*zip(names, cases, strict=True)]
         return Result(compared(both, " → ".join(names), ranks, changed=True, exit_code=True))

@@ -126,6 +126,8 @@ def test_every_command_is_a_function_with_its_options() -> None:
         (lambda: costmodel.explain("ring-all-reduce", ranks=1), "explain: ranks: Input should be greater"),
         (lambda: costmodel.memory("quickstart", gpus=True), "memory: gpus: a boolean is not a value"),
         (lambda: costmodel.diff("quickstart"), "diff: there is nothing to compare with"),
+        (lambda: costmodel.diff(after="quickstart", model="gpt-3-175b", gpu="h100"), "diff: flags describe the first"),
+        (lambda: costmodel.diff(after="quickstart"), "diff: flags describe the first"),
     ],
 )
 def test_what_a_function_does_not_take_is_an_error(ask: Any, words: str) -> None:
@@ -232,6 +234,8 @@ def test_a_difference_names_what_moved() -> None:
     found = costmodel.diff("quickstart", costmodel.load("quickstart", ["plan.recompute=full"]))
     assert not found.found.same
     assert {"step_time_s", "memory_peak_bytes"} <= set(found.frame()["name"])
+    flagged, wanted = costmodel.diff("quickstart", gpu="h200"), ["cluster.node=dgx-h200"]
+    assert flagged.figures["figures"] == costmodel.diff("quickstart", settings=wanted).figures["figures"]
     serving = costmodel.diff(SERVES, settings=["plan.tp=4"])
     assert "tpot_s" in set(serving.frame()["name"])
     assert "Reproduce" not in serving.form("html")

@@ -91,7 +91,11 @@ def has_none(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> bool:
 
 
 def explained(asked: Workload, answer: PlanAnswer, names: Sequence[str]) -> list[ExplainedFigure]:
-    """The trees of figures of a plan; a fault where one is not known and stating a key would mend that."""
+    """The trees of figures of a plan.
+
+    Raises:
+        CostModelError: a figure has no value, and a key of the scenario would give it one
+    """
     for name in names:
         wanted = asked.missing(name) if _is_unknown(asked, answer, name) else ""
         if wanted:

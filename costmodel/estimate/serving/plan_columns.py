@@ -51,8 +51,8 @@ class PlanColumns:
         return len(self.tp)
 
     @functools.cached_property
-    def known(self) -> dict[tuple[object, ...], tuple[object, ...]]:
-        """What was found of these columns, with what it was found of beside them."""
+    def results_by_call(self) -> dict[tuple[object, ...], tuple[object, ...]]:
+        """Results of functions decorated with `once_for_sizes`, each with the arguments that its key holds by id."""
         return {}
 
     @functools.cached_property
@@ -108,9 +108,10 @@ _PARTS = (*SIZES, "time_factor", "straddles")
 
 
 def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callable[Concatenate[S, PlanColumns, P], R]:
-    """Decorator: what follows from the sizes of plans, whatever a step carries, is found once for the same columns.
+    """Decorator that memoises a function of plan columns on these columns, but not while figures are traced.
 
-    Other arguments are compared by identity, numbers by value.
+    Other arguments are compared by identity, floats by value: a second call with the same model and layout returns the
+    first result.
     """
 
     @functools.wraps(work)
@@ -119,9 +120,9 @@ def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callabl
             return work(first, layout, *others, **named)
         values = (*others, *named.values())
         key = (work, id(first), *named, *((each,) if type(each) is float else id(each) for each in values))
-        if key not in layout.known:
-            layout.known[key] = work(first, layout, *others, **named), first, values
-        result: R = layout.known[key][0]  # type: ignore[assignment]
+        if key not in layout.results_by_call:
+            layout.results_by_call[key] = work(first, layout, *others, **named), first, values
+        result: R = layout.results_by_call[key][0]  # type: ignore[assignment]
         return result
 
     return call

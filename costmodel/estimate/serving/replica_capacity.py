@@ -150,7 +150,7 @@ class _KnownReplicas:
     def are_of(self, case: ServingCase, others: Hashable) -> bool:
         """Whether another case has the same replicas."""
         same = self.others == others and all(getattr(self.case, name) is getattr(case, name) for name in _DOCUMENTS)
-        return same and self.scenario == _of_replicas(case.scenario)
+        return same and self.scenario == _without_load(case.scenario)
 
 
 _KNOWN: deque[_KnownReplicas] = deque(maxlen=QUESTIONS)
@@ -169,12 +169,14 @@ def _known(inputs: ServingInputs) -> _KnownReplicas | None:
     for known in tuple(_KNOWN):
         if known.are_of(case, others):
             return known
-    _KNOWN.appendleft(_KnownReplicas(case, _of_replicas(case.scenario), others))
+    _KNOWN.appendleft(_KnownReplicas(case, _without_load(case.scenario), others))
     return _KNOWN[0]
 
 
-def _of_replicas(scenario: ServingScenario) -> ServingScenario:
-    """The scenario without what no replica depends on: how much is asked, of how many replicas, within which limits."""
+def _without_load(scenario: ServingScenario) -> ServingScenario:
+    """The scenario without what the capacity of a replica does not depend on: amounts of its load, nodes, headroom,
+    limits, objective, search, title and plan.
+    """
     workload, cluster, assume = scenario.workload, scenario.cluster, scenario.assume
     alike = {
         "workload": workload.model_copy(update={name: getattr(workload, name) is not None for name in LOADS}),

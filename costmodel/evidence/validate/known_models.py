@@ -13,7 +13,7 @@ from costmodel.estimate.model.shards import layer_count
 from costmodel.evidence.validate.imputation import Filling
 from costmodel.exchange.tables.csv_cells import CsvRow
 
-_UNSAID = ("positions", "norm", "embedding_norm")
+_WITHOUT_CELL = ("positions", "norm", "embedding_norm")  # facts of a model for which tables have no column
 _FLAGS = ("glu", "tied_embeddings")
 
 
@@ -81,7 +81,7 @@ def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) ->
     kinds = [kind.model_dump(exclude_none=True) for kind in model.layers]
     if len(kinds) == 1:
         kinds[0]["count"] = layers
-    return {name: getattr(model, name) for name in _UNSAID} | {"layers": kinds}
+    return {name: getattr(model, name) for name in _WITHOUT_CELL} | {"layers": kinds}
 
 
 def known_whole(filling: Filling, shelf: CachedReader) -> dict[str, Any] | None:
@@ -116,12 +116,12 @@ def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
 @functools.lru_cache(maxsize=1024)
 def _name(said: str, known: frozenset[str]) -> str:
     """The longest of these names that this one begins with, else the only one that begins with it."""
-    if said in _OF_OTHERS:
-        return _OF_OTHERS[said]
+    if said in _OTHER_NAMES:
+        return _OTHER_NAMES[said]
     longest = max((name for name in known if said.startswith(squeezed(name))), key=len, default="")
-    longer = [name for name in known if squeezed(name).startswith(said)] if len(said) >= _LEAST else []
+    longer = [name for name in known if squeezed(name).startswith(said)] if len(said) >= _SHORTEST_PREFIX else []
     return longest or (longer[0] if len(longer) == 1 else "")
 
 
-_OF_OTHERS = {"deepseekv316b": "deepseek-v2-lite"}  # a flavour of torchtitan's
-_LEAST = 12  # letters of a name that is cut short
+_OTHER_NAMES = {"deepseekv316b": "deepseek-v2-lite"}  # a flavour of torchtitan's
+_SHORTEST_PREFIX = 12  # letters of a name that is cut short

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.schemas.precision import Narrow
-from costmodel.documents.schemas.stack import AXES, Stack
+from costmodel.documents.schemas.stack import AXES, Compile, Stack
 from costmodel.evidence.validate.imputation import LAST_UNFUSED, Filling
 from costmodel.evidence.validate.spelling import recompute_of, schedule_of, ulysses
 from costmodel.ground.units import Figure
@@ -38,8 +38,13 @@ BY_MAKER = {
     ("deepspeed", "Intel"): "megatron-deepspeed-gaudi",
     ("megatron-deepspeed", "Intel"): "megatron-deepspeed-gaudi",
 }
-# Stacks that torch.compile runs otherwise, and the stack that has it; fsdp1 and fsdp2 differ by the traffic alone.
-COMPILED = {"ddp": "nanochat"}
+# What rows that state torch.compile compile of each stack: the whole model, or each block within what shards it.
+COMPILED: dict[str, Compile] = {
+    "ddp": "model",
+    "fsdp1": "blocks",
+    "fsdp2": "blocks",
+    "torchtune": "blocks",
+}
 # Words of features and notes, and the leaf of the stack they set.
 SWITCHES: tuple[tuple[str, str, str, Any], ...] = (
     ("no flash attention", "kernels", "attention", "unfused"),
@@ -73,8 +78,7 @@ def _standing_for(filling: Filling) -> str:
         return "zero-bubble"  # its 1F1B too: its memory grows with the micro-batch as unfused attention's
     named = next((stack for words, stack in NAMED if words in framework), None)
     if named:
-        named = BY_MAKER.get((named, filling.maker()), named)
-        return COMPILED.get(named, named) if compiled(filling.said) else named
+        return BY_MAKER.get((named, filling.maker()), named)
     if filling.sharded() and not any(name in framework for name in ("megatron", "nemo")):
         return "fsdp1" if year <= LAST_FLAT or "pytorch fsdp" in framework else "fsdp2"
     if year <= LAST_UNFUSED:
@@ -82,23 +86,19 @@ def _standing_for(filling: Filling) -> str:
     return "megatron-lm" if framework.startswith("megatron-lm") and not _overlapped(filling) else "megatron-core"
 
 
-def compiled(said: str) -> bool:
-    """Whether the words of a row state that its kernels are compiled."""
-    return "compile" in said and not _UNCOMPILED.search(said)
-
-
 def _compiled(filling: Filling, stack: Stack) -> bool:
-    """Whether kernels are compiled: as features of the row state, or the stack it names; with torchtitan only so."""
+    """Whether kernels are compiled: as a row states, else as in the stack; in torchtitan only where a row states it."""
     said = filling.said
     if "compile" in said:
-        return compiled(said)
+        return not _UNCOMPILED.search(said)
+    usual = stack.compile not in (None, "none")
     if filling.row.text("framework") == stack.name:
-        return stack.name == "fsdp2"
+        return usual
     if filling.row.text("features"):
         return False
     if "torchtitan" in filling.row.text("framework").lower():
         return filling.put("compile", False)
-    return stack.name == "fsdp2"
+    return usual
 
 
 def _overlapped(filling: Filling) -> bool:
@@ -114,8 +114,8 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
             stack = _set(stack, group, leaf, value)
     if filling.graphed:
         stack = _set(stack, "launch", "operation", Figure(0.0))
-    if stack.name in ("fsdp1", "fsdp2", "torchtune") and _compiled(filling, stack) != (stack.compile == "blocks"):
-        stack = stack.compiled_as("none" if stack.compile == "blocks" else "blocks")
+    if stack.name in COMPILED:
+        stack = stack.compiled_as(COMPILED[stack.name] if _compiled(filling, stack) else "none")
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
         stack = _set(stack, "kernels", "attention", attention)

@@ -62,12 +62,23 @@ def test_a_stack_by_the_name_of_its_software(row: Any, framework: str, stack: st
 
 
 @pytest.mark.parametrize(
-    ("features", "stack"),
-    [("torch.compile", "nanochat"), ("without torch.compile", "ddp"), ("bf16", "ddp"), (EMPTY, "ddp")],
+    ("framework", "features", "like"),
+    [
+        ("PyTorch DDP (nanochat)", "torch.compile", "nanochat"),
+        ("PyTorch DDP (nanochat)", "without torch.compile", "ddp"),
+        ("PyTorch DDP", "bf16", "ddp"),
+        ("PyTorch DDP", EMPTY, "ddp"),
+        ("nanochat", EMPTY, "nanochat"),
+    ],
 )
-def test_compiled_data_parallel_is_a_stack_of_its_own(row: Any, features: str, stack: str) -> None:
-    cells = {"framework": "PyTorch DDP (nanochat)", "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
-    assert modelled(row(**cells, features=features), SHELF).inputs.stack.name == stack
+def test_torch_compile_of_data_parallel_is_of_the_whole_model(
+    row: Any, framework: str, features: str, like: str
+) -> None:
+    """Compiled it has the kernels and the loss of nanochat, which is compiled by default; else those of ddp."""
+    cells = {"framework": framework, "fsdp": EMPTY, "tp": 1, "dp": 8, "global_batch": 32, "year": 2024}
+    stack, wanted = modelled(row(**cells, features=features), SHELF).inputs.stack, SHELF.document("stack", like)
+    assert stack.name == ("nanochat" if framework == "nanochat" else "ddp")
+    assert (stack.kernels, stack.buckets) == (wanted.kernels, wanted.buckets)
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ _AXES: dict[Axis, str] = {
     "ep": "expert parallelism",
     "etp": "expert-tensor parallelism",
 }
-_WIDELY_USED = (
+_SUGGESTED_STACKS = (  # the first two that run on the accelerators and have the axis
     *("fsdp2", "megatron-core", "transformers-deepspeed", "deepspeed"),
     *("maxtext-tpu", "neuronx-distributed", "megatron-deepspeed-gaudi"),
 )
@@ -313,7 +313,7 @@ _WIDELY_USED = (
 def _elsewhere(inputs: TrainingInputs, axis: Axis) -> str:
     """Up to two of the usual stacks on these accelerators whose software has an axis, with the release it came with."""
     reader, found = DocumentReader(), []
-    for name in _WIDELY_USED:
+    for name in _SUGGESTED_STACKS:
         stack = reader.document("stack", name)
         if inputs.case.accelerator.vendor in stack.makers and stack.layouts is not None and stack.has(axis):
             found.append(f"{name} (since {getattr(stack.layouts, axis)})")

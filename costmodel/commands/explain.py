@@ -11,7 +11,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, answering_in
-from costmodel.commands.short_form import Question, asking
+from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -88,13 +88,28 @@ def explain(
     if more or (quantity is not None and not _is_scenario(what) and (_is_word(words) or not _is_quantity(quantity))):
         what, quantity = words, None
     if quantity == "plan" and _is_scenario(what):
-        case = question.loaded()
-        return commands_of(case).explain_plan(case)
+        return _plan(question)
     if quantity is not None:
         return _figure(question, quantity, depth)
     if _is_scenario(what):
         raise _without_figure(question, what)
     return _page(what)
+
+
+def _plan(question: Question) -> Reply:
+    """The scenario's plan beside its neighbours."""
+    from costmodel.commands import pages
+    from costmodel.explore.explain.neighbours import neighbours
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.answers import neighbours as report
+
+    case = with_plan(question.loaded())
+    view = commands_of(case).view(case, "explain")
+    if view.answer.refused:
+        return pages.no_answer(view, rows="refused")
+    found = neighbours(workload_of(case), view.answer)
+    document = lambda: report.neighbours(view, found)  # noqa: E731
+    return pages.drawn(document, lambda: report.neighbours_json(view, found), "neighbours", found=found)
 
 
 def _words() -> Reply:

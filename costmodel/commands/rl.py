@@ -32,17 +32,6 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     return search_reply(RlWords(found), asked)
 
 
-def explain_plan(case: LoadedScenario) -> Reply:
-    """A fault: a search has them beside each other."""
-    raise no_answer(
-        case,
-        (
-            "explain compares plans of training; search ranks those of reinforcement learning",
-            f"costmodel search {case.name}",
-        ),
-    )
-
-
 def usual_plan(case: LoadedScenario) -> str:
     """Empty: what flags leave open is searched."""
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
@@ -62,13 +62,6 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     from costmodel.explore.serving.cache_levers import levers
 
     return ServingView(asked, levers(asked))
-
-
-def explain_plan(case: LoadedScenario) -> Reply:
-    """A fault: a search has them beside each other."""
-    raise no_answer(
-        case, ("explain compares plans of training; search ranks those of a service", f"costmodel search {case.name}")
-    )
 
 
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:

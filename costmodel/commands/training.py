@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands import pages
 from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.ground.counts import number_of
@@ -36,21 +35,6 @@ def view(case: LoadedScenario, question: str) -> TrainingView:
 
     held = training(case)
     return TrainingView(predicted(with_plan(held)), held)
-
-
-def explain_plan(case: LoadedScenario) -> Reply:
-    """The answer of `explain` about the plan beside its neighbours."""
-    from costmodel.explore.explain.neighbours import neighbours
-    from costmodel.report.terminal.plan import neighbours as report
-
-    plan = view(case, "explain")
-    asked = plan.answer
-    if asked.refused:
-        return pages.no_answer(plan, rows="refused")
-    others = neighbours(asked)
-    return Reply(
-        lambda: report.plan(asked, others), lambda: report.plan_json(asked, others), "neighbours", found=others
-    )
 
 
 def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:

@@ -116,9 +116,6 @@ class WorkloadCommands(Protocol):
     def view(self, case: LoadedScenario, question: str) -> PlanView:
         """Its plan as the answer to a question shows it."""
 
-    def explain_plan(self, case: LoadedScenario) -> Reply:
-        """The answer of `explain` about the plan beside its neighbours."""
-
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
 

@@ -315,6 +315,9 @@ class Workload(Protocol):
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
         """How one of them was computed, from the calls that were really made."""
 
+    def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Changes of its plan in one choice: the question that each answers, and keys with their values."""
+
     def missing(self, result: str) -> str:
         """What to state so that a result is known; empty where nothing would help."""
 

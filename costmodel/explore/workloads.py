@@ -237,6 +237,13 @@ class TrainingWorkload(_Usual):
         held = _trained(answer)
         return explain(held.inputs, held.plan, quantity)
 
+    def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Of the plan of a step."""
+        from costmodel.explore.explain.neighbours import of_training
+
+        held = _trained(answer)
+        return of_training(held.plan, held.evaluation.block, held.inputs)
+
     def missing(self, result: str) -> str:
         """The input to set for an unknown result."""
         from costmodel.estimate.evaluate.evaluate_plans import missing_input
@@ -403,6 +410,14 @@ class ServingWorkload(_Usual):
         assert isinstance(answer, ServingAnswer)
         return explain(answer.inputs, quantity)
 
+    def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Of a replica and its engine."""
+        from costmodel.estimate.serving.predict_serving import ServingAnswer
+        from costmodel.explore.explain.neighbours import of_service
+
+        assert isinstance(answer, ServingAnswer)
+        return of_service(answer)
+
     def missing(self, result: str) -> str:
         """The price, of a cost, a limit, of a share of requests in time, and a longer answer, of a time per token."""
         from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
@@ -526,6 +541,14 @@ class RlWorkload(_Usual):
 
         assert isinstance(answer, RlAnswer)
         return explain(answer, quantity)
+
+    def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Of both plans, and of how they share the accelerators."""
+        from costmodel.estimate.rl.predict_rl import RlAnswer
+        from costmodel.explore.explain.neighbours import of_learning
+
+        assert isinstance(answer, RlAnswer)
+        return of_learning(answer)
 
     def missing(self, result: str) -> str:
         """The section about the whole run, or how many iterations it has, of its results, and the price, of a cost."""

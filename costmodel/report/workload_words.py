@@ -198,7 +198,7 @@ def _serving() -> WorkloadWords:
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.terminal.serving import serving_estimate
     from costmodel.report.terminal.serving.overload_words import at_most_lines
-    from costmodel.report.terminal.serving.serving_formatting import band, plan_words, result
+    from costmodel.report.terminal.serving.serving_formatting import TERMS, band, plan_words, result
     from costmodel.report.terminal.serving.serving_reasons import reason
 
     def sized(found: Scaled) -> list[Line]:
@@ -230,6 +230,7 @@ def _serving() -> WorkloadWords:
         OWN,
         lambda answer, limit: _beside_limit(of(answer), limit),
         {"cost_per_mtoken": "rent/M out"},
+        {name: words for words, name in TERMS},
         sized=sized,
         more=more,
     )

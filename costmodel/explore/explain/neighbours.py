@@ -1,113 +1,148 @@
-"""Plans that differ from a scenario's own in one choice, each priced: why this axis, and not its neighbour."""
+"""Plans that differ from a scenario's own in one choice, each evaluated: why this axis, and not its neighbour."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import ValidationError
-
-from costmodel.documents.schemas.plan import Plan
-from costmodel.estimate.evaluate.evaluate_plans import TERM_COLUMNS
-from costmodel.estimate.evaluate.predict import Answer, answer
+from costmodel.explore.trial import tried
+from costmodel.explore.workload import PlanAnswer, Trial, Workload
 from costmodel.ground.choices import Recompute, Zero
-from costmodel.ground.errors import CostModelError
 from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.quoting import value_text
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from costmodel.documents.schemas.plan import Plan
+    from costmodel.estimate.rl.predict_rl import RlAnswer
+    from costmodel.estimate.serving.predict_serving import ServingAnswer
+    from costmodel.estimate.shared.plan_batch import Block
+    from costmodel.estimate.training.training_inputs import TrainingInputs
 
-LEAST = 0.002  # share of the step below which a change of a term is ignored
+Change = tuple[str, Mapping[str, Any]]  # a question, and the keys of the plan with the values that it asks about
+_HALF, _DOUBLE = 0.5, 2.0
+_APART = 4  # engines of their own get one in so many accelerators
 
 
 @record
 class Neighbour:
-    """A plan next to the scenario's own.
-
-    asked: the question that it answers; settings: what to set for it; found: its answer
-    """
+    """A plan next to the scenario's own, and the question that it answers."""
 
     asked: str
-    words: str
-    settings: dict[str, Any]
-    found: Answer
+    values: Mapping[str, Any]  # of the keys that make it
+    trial: Trial
 
     @property
-    def works(self) -> bool:
-        """Whether it is valid, fits and keeps the limits."""
-        return not (self.found.refused or self.found.broken)
+    def words(self) -> str:
+        """What to set for it."""
+        parts = (setting.partition("=") for setting in self.trial.settings)
+        return " · ".join(f"{path.rpartition('plan.')[2]} {value}" for path, _, value in parts)
 
 
-def neighbours(own: Answer) -> list[Neighbour]:
-    """Every neighbour that the stack and the model know, in the order of their questions."""
-    found = []
-    for asked, settings in _changes(own):
-        made = _made(own, settings)
-        if made is not None:
-            words = (
-                f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in settings.items()
-            )
-            found.append(Neighbour(asked, " · ".join(words), settings, made))
-    return found
+def neighbours(asked: Workload, answer: PlanAnswer) -> list[Neighbour]:
+    """Every neighbour that the software and the model know, in the order of their questions; of each plan the first."""
+    found = dict[tuple[str, ...], Neighbour]()
+    for question, values in asked.neighbours(answer):
+        settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())
+        if settings not in found:
+            found[settings] = Neighbour(question, values, tried(asked, settings))
+    return [each for each in found.values() if each.trial.fault is None]
 
 
-def written_value(value: Any) -> str:
-    """A value of a plan as --set takes it."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def of_training(plan: Plan, block: Block, inputs: TrainingInputs) -> Iterator[Change]:
+    """Changes of the plan of a step; dp follows from the rest where the plan does not state it."""
+    size, stack = {name: float(getattr(block, name)[0]) for name in SIZES}, inputs.stack
 
-
-def moved(own: Answer, other: Answer) -> tuple[str, float]:
-    """The term of the step that moved most, and by how much; no name where none did."""
-    before, after = own.evaluation.costs.row(), other.evaluation.costs.row()
-    apart = {name: after[name] - before[name] for name in TERM_COLUMNS.values()}
-    name = max(apart, key=lambda term: abs(apart[term]))
-    return (name, apart[name]) if abs(apart[name]) > LEAST * before["step_time"] else ("", 0.0)
-
-
-def _made(own: Answer, settings: dict[str, Any]) -> Answer | None:
-    """The answer of a plan with other choices; nothing where no plan can be written so."""
-    written = {name: getattr(own.plan, name) for name in own.plan.model_fields_set}
-    try:
-        return answer(own.inputs, Plan.model_validate({**written, **settings}))
-    except (CostModelError, ValidationError):
-        return None
-
-
-def _changes(own: Answer) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What to set for each neighbour, by question; dp follows from the rest where the scenario does not state it."""
-    block, stack = own.evaluation.block, own.inputs.stack
-    size = {name: float(getattr(block, name)[0]) for name in SIZES}
-    stated = own.plan.dp is not None
-
-    def traded(changed: dict[str, float]) -> dict[str, Any]:
+    def traded(**changed: float) -> dict[str, float]:
         inner = {name: changed.get(name, size[name]) for name in ("tp", "pp", "cp")}
         whole = size["dp"] * size["tp"] * size["pp"] * size["cp"]
-        dp = {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])} if stated else {}
-        return {**changed, **dp}
+        dp = {} if plan.dp is None else {"dp": whole / (inner["tp"] * inner["pp"] * inner["cp"])}
+        return {f"plan.{name}": value for name, value in (changed | dp).items()}
 
     for zero in get_args(Zero):
         if zero != block.structure.zero and size["dp"] > 1:
-            yield "DDP or FSDP (zero)", {"zero": zero}
-    for tp, pp in ((0.5, 2.0), (2.0, 0.5)):
-        if size["tp"] * tp >= 1 and size["pp"] * pp >= 1:
-            yield "tp or pp", traded({"tp": size["tp"] * tp, "pp": size["pp"] * pp})
-    for name in ("tp", "pp"):
-        for factor in (0.5, 2.0):
-            if size[name] * factor >= 1 and (factor < 1 or size["dp"] > 1):
-                yield f"{name} or dp", traded({name: size[name] * factor})
-    for factor in (0.5, 2.0):
-        if size["cp"] * factor >= 1 and (factor < 1 or size["dp"] > 1):
-            yield "cp or dp", traded({"cp": size["cp"] * factor})
-    if own.inputs.experts is not None:
-        for factor in (0.5, 2.0):
-            if size["ep"] * factor >= 1:
-                yield "more or fewer experts a rank", {"ep": size["ep"] * factor}
+            yield "DDP or FSDP (zero)", {"plan.zero": zero}
+    for tp, pp in ((_HALF, _DOUBLE), (_DOUBLE, _HALF)):
+        if size["tp"] * tp >= 1 and size["pp"] * pp >= 1 and stack.has("pp" if pp > 1 else "tp"):
+            yield "tp or pp", traded(tp=size["tp"] * tp, pp=size["pp"] * pp)
+    for name in ("tp", "pp", "cp"):
+        offered = bool(stack.context_parallel) if name == "cp" else stack.has("tp" if name == "tp" else "pp")
+        for factor in (_HALF, _DOUBLE):
+            if size[name] * factor >= 1 and (factor < 1 or (size["dp"] > 1 and offered)):
+                yield f"{name} or dp", traded(**{name: size[name] * factor})
+    if inputs.experts is not None:
+        for factor in (_HALF, _DOUBLE):
+            if size["ep"] * factor >= 1 and (factor < 1 or stack.has("ep")):
+                yield "more or fewer experts a rank", {"plan.ep": size["ep"] * factor}
     for recompute in get_args(Recompute):
         if recompute != block.structure.recompute and recompute in stack.recompute:
-            yield "recompute", {"recompute": recompute}
-    for factor in (0.5, 2.0):
+            yield "recompute", {"plan.recompute": recompute}
+    for factor in (_HALF, _DOUBLE):
         if size["micro_batch"] * factor >= 1:
-            yield "micro-batch", {"micro_batch": size["micro_batch"] * factor}
+            yield "micro-batch", {"plan.micro_batch": size["micro_batch"] * factor}
     for vpp in (1.0, 2.0):
         if size["pp"] > 1 and vpp != size["vpp"]:
-            yield "chunks a stage", {"vpp": vpp}
+            yield "chunks a stage", {"plan.vpp": vpp}
+
+
+def of_service(answer: ServingAnswer) -> Iterator[Change]:
+    """Changes of a replica, with as many accelerators as before, or of instances for prompts and for tokens."""
+    plan, layout = answer.plan, answer.evaluation.layout
+    if plan.prefill is not None and plan.decode is not None:
+        for name, half in (("prefill", plan.prefill), ("decode", plan.decode)):
+            for factor in (_HALF, _DOUBLE):
+                tp, replicas = float(half.tp) * factor, float(half.replicas) / factor
+                if tp >= 1 and replicas >= 1 and replicas.is_integer():
+                    values = {f"plan.{name}.tp": tp, f"plan.{name}.replicas": replicas}
+                    yield f"tp or instances for {'prompts' if name == 'prefill' else 'tokens'}", values
+        return
+    size = {name: float(getattr(layout, name)[0]) for name in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")}
+    of_replica = size["tp"] * size["pp"] * size["dp_attention"]
+
+    def traded(**changed: float) -> dict[str, float]:
+        made = size | changed
+        whole = made["tp"] * made["pp"] * made["dp_attention"]
+        stated = {} if plan.replicas is None else {"replicas": size["replicas"] * of_replica / whole}
+        return {f"plan.{name}": value for name, value in (changed | stated).items()}
+
+    axes = ("tp", "pp", "dp_attention") if answer.inputs.model.has_experts else ("tp", "pp")
+    for name in axes:
+        for factor in (_HALF, _DOUBLE):
+            if size[name] * factor >= 1 and (factor < 1 or size["replicas"] > 1):
+                yield f"{name} or replicas", traded(**{name: size[name] * factor})
+    for other in axes[1:]:
+        for tp, more in ((_HALF, _DOUBLE), (_DOUBLE, _HALF)):
+            if size["tp"] * tp >= 1 and size[other] * more >= 1:
+                yield f"tp or {other}", traded(**{"tp": size["tp"] * tp, other: size[other] * more})
+    if answer.inputs.model.has_experts:
+        for ep in (1.0, size["tp"] * size["dp_attention"]):
+            if ep != size["ep"]:
+                yield "experts whole or divided", {"plan.ep": ep}
+    if size["dcp"] > 1:
+        yield "context divided or not", {"plan.dcp": size["dcp"] / 2}
+    budget = float(layout.budget[0])
+    for factor in (_HALF, _DOUBLE):
+        yield "tokens of a step", {"stack.budget": budget * factor}
+    if plan.speculation is not None:
+        yield "drafts or none", {"plan.speculation": None}
+
+
+def of_learning(answer: RlAnswer) -> Iterator[Change]:
+    """Changes of the trainer's plan, of the engines', and of how both share the accelerators."""
+    inputs = answer.inputs
+    trainer, plan = inputs.trainer, inputs.plan
+    for question, values in of_training(plan, trainer.evaluation.block, trainer.inputs):
+        if "plan.vpp" not in values:
+            yield f"trainer: {question}", values
+    if inputs.engines is None:
+        return
+    for factor in (_HALF, _DOUBLE):
+        if plan.rollout.tp * factor >= 1:
+            yield "engine: tp or replicas", {"plan.rollout.tp": float(plan.rollout.tp) * factor}
+    tp, each, nodes = float(plan.rollout.tp), float(inputs.case.node.accelerators), float(inputs.case.cluster.nodes)
+    grain = each if nodes > 1 else 1.0
+    apart = max(grain, grain * round(each * nodes / _APART / grain))
+    if not inputs.split.colocated:
+        yield "in turns or apart", {"plan.rollout": {"tp": tp}}
+    elif inputs.case.stack.apart and apart < each * nodes:
+        yield "in turns or apart", {"plan.rollout": {"tp": tp, "colocated": False, "ranks": apart}}

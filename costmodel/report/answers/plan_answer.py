@@ -64,10 +64,11 @@ def plan_answer(
     ahead: Sequence[Line] = (),
     *,
     priced: bool = False,
+    closing: Sequence[Line] | None = None,
 ) -> AnswerDocument:
     """An answer about one plan; of one that is not valid only the reasons.
 
-    ahead: lines ahead of the commands that follow
+    ahead: lines ahead of the commands that follow. closing: in the place of both
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
     if answer.refused:
@@ -80,7 +81,7 @@ def plan_answer(
         standing(case, answer),
         sections(),
         problems=words.problems(answer),
-        closing=[*ahead, *_following_all(case, view.nexts[question])],
+        closing=[*ahead, *_following_all(case, view.nexts[question])] if closing is None else closing,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-NAME = "llama-3-70b-512"
+NAME, SERVES, LEARNS = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
+TIMES = {NAME: "step_time_s", "deepseek-v3-2048": "step_time_s", SERVES: "tpot_s", LEARNS: "iteration_time_s"}
 
 
 def json_of(run: Any, name: str, *args: str) -> dict[str, Any]:
@@ -17,19 +18,38 @@ def json_of(run: Any, name: str, *args: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [NAME, "deepseek-v3-2048"])
+@pytest.mark.parametrize("name", TIMES)
 def test_a_neighbour_is_what_estimate_says(run: Any, name: str) -> None:
     found = json_of(run, name)["neighbours"]
-    assert len(found) >= 12
-    for other in found[::3]:
+    assert len(found) >= (12 if name not in (SERVES, LEARNS) else 5)
+    for other in found[::4]:
         settings = [part for path, value in other["set"].items() for part in ("--set", f"{path}={value}")]
-        ran = run("estimate", name, *settings, "--json")
-        plans = json.loads(ran.out)["plans"]
+        plans = json.loads(run("estimate", name, *settings, "--json").out)["plans"]
         if other["refused"]:
             assert plans == []
             continue
-        assert plans[0]["step_time_s"] == other["step_time_s"]
-        assert plans[0]["memory_peak_bytes"] == other["memory_peak_bytes"]
+        for figure in (TIMES[name], "memory_peak_bytes"):
+            assert plans[0][figure] == other[figure]
+
+
+def test_a_service_with_instances_apart_trades_them(run: Any) -> None:
+    """Half the ranks of an instance make twice as many of them."""
+    halves = "plan={prefill: {tp: 4, replicas: 2}, decode: {tp: 4, replicas: 2}}"
+    found = [one["set"] for one in json_of(run, SERVES, "--set", halves)["neighbours"]]
+    assert {"plan.prefill.tp": 2, "plan.prefill.replicas": 4} in found
+    assert {"plan.decode.tp": 8, "plan.decode.replicas": 1} in found
+
+
+def test_what_moves_is_a_term_of_the_time(run: Any) -> None:
+    """The term moves by what two estimates differ in it; the page has the same rows."""
+    found = json_of(run, LEARNS)
+    (own,) = found["plans"]
+    moved = next(one for one in found["neighbours"] if one.get("moves") == "generation")
+    settings = [part for path, value in moved["set"].items() for part in ("--set", f"{path}={value}")]
+    (plan,) = json.loads(run("estimate", LEARNS, *settings, "--json").out)["plans"]
+    assert moved["by_s"] == pytest.approx(plan["generation_s"] - own["generation_s"])
+    page = run("explain", LEARNS, "plan", "--format", "html").out
+    assert all(f"{one['asked']}</td>" in page for one in found["neighbours"])
 
 
 def test_every_neighbour_differs_in_what_it_says(run: Any) -> None:

@@ -196,7 +196,7 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
         prompt=_number(inputs.load.prompt),
         context=round(_number(inputs.load.longest)),
         accelerators=round(case.node.accelerators * case.scenario.cluster.nodes),
-        pool=_number(use.tokens) / groups,
+        pool=_number(use.logged) / groups,
         requests=_number(use.requests_worst) / groups,
         bound=bound,
         dispatched=bool(np.any(dispatches(inputs, layout))),

@@ -30,7 +30,7 @@ def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]
         inputs.model,
         (
             lambda kind: token_bytes(kind, cache_width(inputs)),
-            lambda kind: np.ravel(share * admitted_layer(inputs, layout, kind))[0],
+            lambda kind: np.ravel(share * admitted_layer(inputs, layout, kind, inputs.load.longest))[0],
             lambda kind: np.ravel(share * layer_cache(inputs, kind, layout.tp, own_tokens(layout, mean)))[0],
         ),
     )

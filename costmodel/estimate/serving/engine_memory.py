@@ -48,7 +48,8 @@ class EngineMemoryUse:
     pool: Number
     requests_worst: Number = 0.0
     requests_steady: Number = 0.0
-    tokens: Number = 0.0
+    tokens: Number = 0.0  # of requests of the load
+    logged: Number = 0.0  # of the longest requests alone, as vLLM logs them
     one_request: Number = 0.0  # bytes set aside for the longest request on the most loaded accelerator
     per_token: Number = 0.0
 
@@ -194,15 +195,19 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
         context = context + block_waste(block)
         mean = stages * rank_cache(inputs, layout, context)
     with term("the longest request"):
-        worst = stages * admitted_cache(inputs, layout)
-        longest = block_tokens(load.longest, block)
-    with term("pool"):
-        tokens = pool_tokens(pool, worst / longest, block)
+        worst = stages * admitted_cache(inputs, layout, load.longest)
+        logged = pool_tokens(pool, worst / block_tokens(load.longest, block), block)
+    planned, tokens = load.prompt + load.output, logged
+    if np.any(planned != load.longest):  # of windows and states the longest allowed request would change what it holds
+        with term("pool"):
+            each = stages * admitted_cache(inputs, layout, planned) / block_tokens(planned, block)
+            tokens = pool_tokens(pool, each, block)
     return replace(
         use,
-        requests_worst=layout.dp_attention * worst_concurrency(tokens, load.longest, block),
+        requests_worst=layout.dp_attention * worst_concurrency(logged, load.longest, block),
         requests_steady=layout.dp_attention * (np.maximum(pool - shared, 0.0) / mean),
         tokens=layout.dp_attention * tokens,
+        logged=layout.dp_attention * logged,
         one_request=worst,
         per_token=token_cache(inputs),
     )

@@ -53,28 +53,28 @@ def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Nu
     return sequence_cache(inputs, layout.tp, own_tokens(layout, tokens))
 
 
-def admitted_cache(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """What an engine sets aside for the longest request on a rank without a pipeline."""
+def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
+    """What an engine sets aside for a request of so many tokens on a rank without a pipeline."""
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is not None:
-            total = total + kind.count * admitted_layer(inputs, layout, kind)
-    return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout)
+            total = total + kind.count * admitted_layer(inputs, layout, kind, request)
+    return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout, request)
 
 
-def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> Number:
+def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, request: Number) -> Number:
     """Of one layer: whole blocks, and of a window as much as may be in flight."""
     tp, budget = layout.tp, layout.budget
-    longest, block = inputs.load.longest, inputs.engine.block
-    whole = own_tokens(layout, block_tokens(longest, cache_block(inputs, layout)))
+    block = inputs.engine.block
+    whole = own_tokens(layout, block_tokens(request, cache_block(inputs, layout)))
     if kind.attention is not None and kind.attention.window is not None:
-        tokens = admitted_window_tokens(longest, kind.attention.window, budget, block)
+        tokens = admitted_window_tokens(request, kind.attention.window, budget, block)
         heads = kv_heads_per_rank(kind.attention.kv_heads, tp)
         each = attention_cache_bytes(tokens, heads, kind.attention.core_width, inputs.types.cache)
         each = 0.0 if kind.attention.shared_kv else each
         return each + state_bytes(kind, tp, cache_width(inputs)) if kind.scan_heads else each
     if kind.compressed is not None:
-        windowed = admitted_window_tokens(longest, kind.compressed.window, budget, block)
+        windowed = admitted_window_tokens(request, kind.compressed.window, budget, block)
         return compressed_attention.held(kind.compressed, windowed, whole, cache_width(inputs))
     return layer_cache(inputs, kind, tp, whole)
 

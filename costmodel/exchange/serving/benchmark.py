@@ -33,7 +33,7 @@ TABLE = known(
     part("random-range-ratio", "workload.prompt workload.output", "text"),
     part("random-prefix-len", "workload.shared_prefix workload.prompt", "count"),
     part("request-rate", "workload.rate workload.traffic", "word", "inf"),
-    part("max-concurrency", "workload.concurrency", "count"),
+    part("max-concurrency", "workload.concurrency most_in_flight", "count"),
     part("num-prompts", "workload.concurrency", "count"),
     part("dataset-name", "workload.prompt", "word"),
     part("model", "model", "word"),
@@ -95,7 +95,7 @@ def _read_load(keys: ForeignKeys, layer: Layer) -> None:
     if math.isfinite(figure) and figure > 0:
         layer.facts["workload.rate"] = rate._replace(value=f"{figure:g} /s")
         if most.value:
-            keys.lose("approximated", "at most so many requests in flight at that rate", "max-concurrency")
+            layer.facts["most_in_flight"] = most
         return
     at_once = most if most.value else count
     if at_once.value:

@@ -51,7 +51,7 @@ def _held(found: ServingAnswer) -> int:
     in the smaller one of both kinds of instances.
     """
     engine, block = found.inputs.engine, float(found.inputs.engine.block)
-    pools = (_number(use.tokens) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
+    pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
     return min(math.floor(pool * (1.0 - engine.spread.pool) / block) * round(block) for pool in pools)
 
 

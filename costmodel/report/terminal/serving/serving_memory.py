@@ -153,10 +153,10 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     aside = " and ".join(f"{_mebibytes(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
     rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
-    tokens, requests = significant(costs["cache_pool_tokens"] / 1e3, 4), significant(costs["concurrency_worst"], 4)
+    logged, requests = one(answer.evaluation.memory.logged), significant(costs["concurrency_worst"], 4)
     return [
         ("", f"of that {aside}; {rest}"),
-        ("", f"{requests} such requests, in whole blocks, are the {tokens} k tokens"),
+        ("", f"{requests} such requests, in whole blocks, are {significant(logged / 1e3, 4)} k tokens"),
     ]
 
 

@@ -73,6 +73,15 @@ GivenOption = Annotated[
         show_default=False,
     ),
 ]
+FormatsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="Format of the file, as costmodel list formats names it, or config; once for each of several files",
+        show_default=False,
+    ),
+]
 KindOption = Annotated[ImportedKind, typer.Option("--as", help="runs: a log as a row for validate and calibrate")]
 ConfigOption = Annotated[
     list[str] | None,
@@ -105,6 +114,7 @@ def import_file(
     concurrency: ConcurrencyOption = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
+    formats: FormatsOption = None,
 ) -> Reply:
     """Convert a config.json to a model, launch files to a scenario, a log to a measured run, a machine to a cluster.
 
@@ -116,6 +126,7 @@ def import_file(
       costmodel import serve.sh --gpu h200 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import "vllm serve Qwen/Qwen3-8B" --gpu h100 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import serve.sh benchmark.sh --gpu h200 > mine.yaml
+      costmodel import options.yaml --from vllm --set model=qwen-3-8b --gpu h100 --rate 8 --prompt 2048 --answer 512
       costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 
@@ -129,7 +140,7 @@ def import_file(
 
     flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
     load = {name: text for name, text in flags.items() if text is not None}
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus)
+    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus, tuple(formats or ()))
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:

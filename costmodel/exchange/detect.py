@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from costmodel.documents.keys.suggestions import nearest
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import ForeignOption
 from costmodel.exchange.megatron.options import READ
@@ -25,6 +26,9 @@ from costmodel.exchange.training.argument_texts import is_call
 from costmodel.exchange.values.foreign_values import Lines
 from costmodel.ground.errors import Place, fail
 
+_TRAINERS = (
+    bridge, deepspeed, accelerate, transformers, torchtitan, axolotl, llama_factory, torchtune, nanotron, maxtext,
+)  # fmt: skip
 OWN = 10  # what a key counts that no other format has
 _FEWEST = 15  # score of a text that is of a format
 _LONGEST = 200_000  # letters that are looked at
@@ -38,6 +42,8 @@ SERVING, TRT_OPTIONS = "command of a serving engine", "YAML of TensorRT-LLM"
 # What starts a serving engine; such a command may have no options at all.
 _STARTS = re.compile(
     r"\bvllm[ \t]+serve\b|\bvllm\.entrypoints\.|\bsglang\.launch_server\b|\bsglang[ \t]+serve\b|\btrtllm-serve\b"
+    r"|\bdynamo\.(?:vllm|sglang|trtllm)\b|\bkind:[ \t]*(?:LLM)?InferenceService\b"
+    r"|(?m:^(?:servingEngineSpec|modelArtifacts):)"
     r"|\bvllm/vllm-openai\b|\bvllm[ \t]+bench[ \t]+serve\b|\bbench(?:mark)?_serving\b"
 )
 
@@ -209,6 +215,28 @@ FORMATS = (
 # Options of Megatron-LM that other programs have too, such as --bf16.
 _SHARED = {key for entry in FORMATS if entry.name != MEGATRON for key in entry.own | entry.others}
 _OWN = {entry.name: entry.own - (_SHARED if entry.name == MEGATRON else set()) for entry in FORMATS}
+
+
+# What --from takes: formats by their short names, and engines, whose commands and option files are of one name.
+ENGINE_OPTIONS = {"vllm": "options of vLLM", "sglang": "options of SGLang", "trt-llm": TRT_OPTIONS}
+STATED = {
+    "config": CONFIG,
+    "megatron": MEGATRON,
+    **{module.FORMAT.name: module.TITLE for module in _TRAINERS},
+    **ENGINE_OPTIONS,
+}
+
+
+def stated_format(name: str, text: str) -> str:
+    """The format that the user says a text is of; of an engine its command, or a file of its options."""
+    if name.lower() not in STATED:
+        close = nearest(name.lower(), list(STATED), 0.6)
+        hint = f"did you mean '{close}'? " if close else ""
+        raise fail("C001", f"--from {name} is no format that is read", None, f"{hint}one of {', '.join(STATED)}")
+    title = STATED[name.lower()]
+    plain = _without_comments(text)
+    command = title in ENGINE_OPTIONS.values() and (_STARTS.search(plain) or not _TOP.search(plain))
+    return SERVING if command else title
 
 
 def scores(text: str) -> list[tuple[ForeignFormat, int]]:

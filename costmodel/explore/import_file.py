@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Flags
 from dataclasses import field, replace
@@ -53,6 +54,7 @@ class GivenBesideFile:
     gpu: str = ""
     load: Flags[str, str] = field(default_factory=dict)  # flags of a load, such as rate and prompt, as typed
     gpus: int | None = None
+    formats: tuple[str, ...] = ()  # of the files in turn, where they are stated
 
 
 @record
@@ -81,7 +83,9 @@ def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
 def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     """Files that state parts of one training, as one scenario; one file alone may be a model."""
     refuse_unquoted(names)
-    texts = [opened(name) for name in names]
+    if len(beside.formats) > len(names):
+        raise fail("C001", f"{len(beside.formats)} formats for {len(names)} files", None, "one --from for each file")
+    texts = [opened(name, stated) for name, stated in itertools.zip_longest(names, beside.formats, fillvalue="")]
     first = texts[0]
     _refuse_load(texts, beside)
     if len(texts) == 1 and first.format == CONFIG and not beside.assignments:

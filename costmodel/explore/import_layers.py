@@ -13,7 +13,7 @@ from costmodel.documents.reader.library import read
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.files import file_text
 from costmodel.documents.text.yaml_tree import assigned
-from costmodel.exchange.detect import CONFIG, detected
+from costmodel.exchange.detect import CONFIG, detected, stated_format
 from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.machine_shape import machine_format
@@ -39,18 +39,23 @@ class OpenedFile(NamedTuple):
     format: str
 
 
-def opened(name: str) -> OpenedFile:
-    """A file by its path, a folder with a config.json, standard input by '-', or a command that is typed whole."""
+def opened(name: str, stated: str = "") -> OpenedFile:
+    """A file by its path, a folder with a config.json, standard input by '-', or a command that is typed whole.
+
+    stated: the short name of its format, where that is given
+    """
     if is_typed_command(name):
-        return OpenedFile(COMMAND_LINE, name, _format_of(name, COMMAND_LINE))
+        return OpenedFile(COMMAND_LINE, name, _format_of(name, COMMAND_LINE, stated))
     path = Path(name) if name == "-" else file_in("model", Path(name))
     text = file_text(str(path))
     file = "<stdin>" if name == "-" else as_named(path)
-    return OpenedFile(file, text, CONFIG if is_config(text) else _format_of(text, file))
+    return OpenedFile(file, text, CONFIG if is_config(text) and not stated else _format_of(text, file, stated))
 
 
-def _format_of(text: str, file: str) -> str:
+def _format_of(text: str, file: str, stated: str) -> str:
     """The format of a launch file, or the tool that printed the shape of a machine."""
+    if stated:
+        return stated_format(stated, text)
     try:
         return detected(text, file).name
     except CostModelError:

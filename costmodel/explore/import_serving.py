@@ -16,11 +16,10 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import copied, key_at
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
-from costmodel.exchange.detect import CONFIG, SERVING, TRT_OPTIONS
+from costmodel.exchange.detect import CONFIG, ENGINE_OPTIONS, SERVING
 from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.models import imported_model
-from costmodel.exchange.serving.commands import TRT_LLM
 from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command
 from costmodel.exchange.serving.settle_serving import MOST_IN_FLIGHT, settled_serving
 from costmodel.exchange.training.layer import Layer
@@ -43,7 +42,7 @@ from costmodel.ground.parsing import parse
 
 def is_served(files: Sequence[OpenedFile]) -> bool:
     """Whether files start a serving engine."""
-    return any(opened_file.format in (SERVING, TRT_OPTIONS) for opened_file in files)
+    return any(opened_file.format in (SERVING, *ENGINE_OPTIONS.values()) for opened_file in files)
 
 
 def served(
@@ -59,8 +58,9 @@ def served(
             written = imported_model(opened_file.text, opened_file.file)
         elif opened_file.format == SERVING:
             layers += _of_commands(opened_file, paths_of(files))
-        elif opened_file.format == TRT_OPTIONS:
-            layers.append(read_option_file(opened_file.text, opened_file.file, TRT_LLM))
+        elif opened_file.format in ENGINE_OPTIONS.values():
+            engine = next(name for name, title in ENGINE_OPTIONS.items() if title == opened_file.format)
+            layers.append(read_option_file(opened_file.text, opened_file.file, engine))
         else:
             sentence = f"{opened_file.format} trains, and another file serves"
             raise fail("X004", sentence, Place(opened_file.file), "import them apart")

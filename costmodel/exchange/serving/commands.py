@@ -22,6 +22,9 @@ _MODULES = {
     "vllm.entrypoints.openai.api_server": VLLM,
     "vllm.entrypoints.api_server": VLLM,
     "sglang.launch_server": SGLANG,
+    "dynamo.vllm": VLLM,
+    "dynamo.sglang": SGLANG,
+    "dynamo.trtllm": TRT_LLM,
     "sglang.bench_serving": BENCHMARK,
     "tensorrt_llm.serve.scripts.benchmark_serving": BENCHMARK,
 }
@@ -39,6 +42,7 @@ class ServeCommand(NamedTuple):
     copies: OriginValue | None = None
     image: OriginValue | None = None
     environment: tuple[tuple[str, Word], ...] = ()
+    gpus: OriginValue | None = None
 
 
 def serve_commands(text: str, file: str) -> list[ServeCommand]:
@@ -50,7 +54,10 @@ def serve_commands(text: str, file: str) -> list[ServeCommand]:
             own = tuple(container.environment.items())
             found += [
                 each._replace(
-                    copies=container.copies, image=container.image or each.image, environment=(*own, *each.environment)
+                    copies=container.copies,
+                    image=container.image or each.image,
+                    environment=(*own, *each.environment),
+                    gpus=container.gpus,
                 )
                 for each in started
             ]

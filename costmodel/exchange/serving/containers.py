@@ -11,18 +11,21 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from costmodel.documents.text.yaml_tree import Items, Mapping, parse
+from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.serving.deployments import MARKS, copies_of, deployments, listed_words, place_of
 from costmodel.exchange.serving.image_releases import image_fact
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
 
-_MARK = re.compile(r"(?m)^[ \t]*(?:- )?(?:containers|services|image|nodeSelector|allocatable|capacity)[ \t]*:")
+_MARK = re.compile(
+    r"(?m)^[ \t]*(?:- )?(?:containers|services|image|nodeSelector|allocatable|capacity"
+    rf"|{'|'.join(MARKS)})[ \t]*:|^kind:[ \t]*(?:LLM)?InferenceService\b"
+)
 _PARTED = re.compile(r"(?m)^---[^\n]*\n?")
 _DEEPEST = 24  # levels of a manifest
 _MOST = 200  # containers
-_DIGITS = 7  # of a number of replicas
-GPUS = "nvidia.com/gpu"
+GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu")  # the last is Dynamo's
 # Labels of nodes that name their accelerators.
 _PRODUCTS = (
     "nvidia.com/gpu.product",
@@ -40,12 +43,13 @@ class Container(NamedTuple):
 
 
 class ContainerCommand(NamedTuple):
-    """The words that a container starts, how often it runs where that is stated, its variables and its image."""
+    """The words that a container starts, how often it runs where that is stated, its variables, image and GPUs."""
 
     words: tuple[Word, ...]
     copies: OriginValue | None
     environment: Environment
     image: OriginValue | None = None
+    gpus: OriginValue | None = None
 
 
 def is_manifest(text: str) -> bool:
@@ -82,21 +86,19 @@ def selected_accelerators(text: str, file: str) -> list[OriginValue]:
             for label, holder, key in pairs:
                 value = holder[key][0] if key == "values" else holder[key]
                 if label in _PRODUCTS and isinstance(value, str):
-                    found.append(OriginValue(value, Origin("file", str(label), _place(holder, key, file))))
+                    found.append(OriginValue(value, Origin("file", str(label), place_of(holder, key, file))))
     return found
 
 
-def containers(text: str, file: str) -> list[Container]:
+def containers(tree: Mapping) -> list[Container]:
     """Every mapping with an image, or a command with arguments."""
-    found: list[Container] = []
-    for tree in manifest_trees(text, file):
-        composed = "services" in tree
-        found += [
-            Container(each, copies, composed)
-            for each, copies in _walk(tree, 0, None)
-            if "image" in each or "command" in each or "args" in each
-        ]
-    return found[:_MOST]
+    composed = "services" in tree
+    held = (
+        Container(each, copies, composed)
+        for each, copies in _walk(tree, 0, None)
+        if "image" in each or "command" in each or "args" in each
+    )
+    return list(itertools.islice(held, _MOST))
 
 
 def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[Mapping, OriginValue | None]]:
@@ -105,8 +107,8 @@ def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[M
         return
     if isinstance(node, Mapping):
         deploy = node.get("deploy")
-        stated = [_copies(node, "replicas"), _copies(node, "scale")]
-        stated += [_copies(deploy, "replicas")] if isinstance(deploy, Mapping) else []
+        stated = [copies_of(node, "replicas", ""), copies_of(node, "scale", "")]
+        stated += [copies_of(deploy, "replicas", "")] if isinstance(deploy, Mapping) else []
         copies = next((each for each in stated if each is not None), copies)
         yield node, copies
         for value in node.values():
@@ -116,43 +118,53 @@ def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[M
             yield from _walk(value, depth + 1, copies)
 
 
-def _copies(tree: Mapping, name: str) -> OriginValue | None:
-    """How many of a container a mapping asks for; nothing where that is no whole number."""
-    stated = str(tree.get(name, ""))
-    if not (stated.isascii() and stated.isdigit() and len(stated) < _DIGITS):
-        return None
-    return OriginValue(int(stated), Origin("file", name, _place(tree, name, "")))
-
-
 def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
     """What every container starts: the program that its image names gives way to one of its own."""
-    for container in containers(text, file):
+    for tree in manifest_trees(text, file):
+        deployed = deployments(tree, file)
+        if deployed is None:
+            yield from _of_containers(tree, file)
+        for each in deployed or ():
+            environment = environment_of(each.container, place_of(each.container, "env", file), composed=False)
+            fact = None if each.image is None else image_fact(each.image.text, each.image.place)
+            words = words_with_values(each.words, environment, composed=False)
+            gpus = accelerators_of(each.container, file) or copies_of(each.container, "requestGPU", file)
+            yield ContainerCommand(tuple(words), each.copies, environment, fact, gpus)
+
+
+def accelerators_of(container: Mapping, file: str) -> OriginValue | None:
+    """The accelerators that a container is given, where its resources state them."""
+    resources = container.get("resources")
+    for kind in ("limits", "requests"):
+        held = resources.get(kind) if isinstance(resources, Mapping) else None
+        for name in GPUS if isinstance(held, Mapping) else ():
+            if found := copies_of(held, name, file):
+                return found if found.value else None
+    return None
+
+
+def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
+    for container in containers(tree):
         tree, composed = container.tree, container.composed
         key = "environment" if composed else "env"
-        environment = environment_of(tree, _place(tree, key, file), composed=composed)
+        environment = environment_of(tree, place_of(tree, key, file), composed=composed)
         image, own = tree.get("image"), "entrypoint" if composed else "command"
-        named = Word(image, _place(tree, "image", file)) if isinstance(image, str) else None
+        named = Word(image, place_of(tree, "image", file)) if isinstance(image, str) else None
         words = [named] if named is not None and not tree.get(own) else []
         for key in ("entrypoint", "command", "args"):
-            words += _words(tree.get(key), _place(tree, key, file), file, environment)
+            words += _words(tree.get(key), place_of(tree, key, file), file, environment)
         if len(words) > 1:
             words = words_with_values(words, environment, composed=composed)
             fact = None
             if named is not None:
                 fact = image_fact(expanded(named, environment, composed=composed).text, named.place)
-            yield ContainerCommand(tuple(words), container.copies, environment, fact)
-
-
-def _place(tree: Mapping, name: str, file: str) -> Place:
-    found = next((key for key in tree if key == name), None)
-    return getattr(found, "at", None) or getattr(found, "place", None) or Place(file)
+            yield ContainerCommand(tuple(words), container.copies, environment, fact, accelerators_of(tree, file))
 
 
 def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:
     """A list as its words; a text as a shell would part it, with the values of its variables."""
     if isinstance(value, list):
-        places = value.places if isinstance(value, Items) else [place] * len(value)
-        return [Word(str(item), at) for item, at in zip(value, places, strict=False) if not isinstance(item, dict)]
+        return listed_words(value, place)
     if not isinstance(value, str):
         return []
     commands = read_script(value.replace("$$", "$"), file, environment).commands

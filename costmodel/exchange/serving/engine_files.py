@@ -15,6 +15,7 @@ from costmodel.exchange.serving.commands import (
     ServeCommand,
     serve_commands,
 )
+from costmodel.exchange.serving.deployments import APART, APART_HINT
 from costmodel.exchange.serving.image_releases import IMAGE
 from costmodel.exchange.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.training.layer import Layer
@@ -26,6 +27,7 @@ _TABLES = {
     SGLANG: (sglang.TABLE, sglang.SPELLING, sglang.read_sglang),
     TRT_LLM: (tensorrt_llm.TABLE, tensorrt_llm.SPELLING, tensorrt_llm.read_trtllm),
 }
+_PROMPTS = re.compile(r"--is-prefill-worker|--disaggregation-mode[= ]prefill|\bkv_producer\b")
 _LONGEST = 400_000  # letters of a script that are looked at for files it writes
 _WRITTEN = re.compile(
     r"(?m)^[ \t]*(?:cat|tee)\b(?=[^\n]*<<-?[ \t]*['\"]?(?P<end>\w+))[^\n>]*?(?:<<-?[ \t]*['\"]?\w+['\"]?[ \t]*)?"
@@ -58,6 +60,8 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     first = commands[0]
     for other in commands[1:]:
         if (other.starts, [word.text for word in other.words]) != (first.starts, [word.text for word in first.words]):
+            if any(_PROMPTS.search(" ".join(word.text for word in each.words)) for each in (first, other)):
+                raise fail("X003", APART, other.place, APART_HINT)
             hint = f"the first stands on line {first.place.line}; keep one of the two"
             raise fail("X004", "more than one engine is started", other.place, hint)
     table, spelling, read = _TABLES[first.starts]
@@ -67,6 +71,8 @@ def _engine(commands: list[ServeCommand], file: str) -> Layer:
     layer.faults += options.faults
     layer.unless += options.unless
     layer.join(of_environment(first.environment, file))
+    if first.gpus is not None:
+        layer.weak["visible"] = first.gpus
     if first.copies is not None:
         layer.facts["copies"] = first.copies
     if first.image is not None:

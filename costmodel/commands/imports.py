@@ -140,7 +140,9 @@ def import_file(
 
     flags = {"rate": rate, "concurrency": concurrency, "prompt": prompt, "answer": answer}
     load = {name: text for name, text in flags.items() if text is not None}
-    beside = GivenBesideFile(node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus, tuple(formats or ()))
+    beside = GivenBesideFile(
+        node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus, tuple(formats or ())
+    )
     if kind is ImportedKind.RUNS:
         return _runs(files, config or [], beside, warmup)
     if config or warmup is not None:
@@ -168,10 +170,15 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
 def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None) -> Reply:
     """A log as a row of a table of measured runs."""
-    from costmodel.explore.import_runs import import_run
+    from costmodel.explore.import_runs import import_results, import_run
     from costmodel.report.terminal.documents import imports as report
 
     if len(files) != 1:
         raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
+    results = import_results(files[0], config, beside)
+    if results is not None:
+        if warm_up is not None:
+            raise fail("C001", "--warmup is of the log of a training", None, "leave it out")
+        return Reply(lambda: report.results_summary(results), lambda: report.results_json(results), "runs")
     found = import_run(files[0], config, beside, warm_up)
     return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs")

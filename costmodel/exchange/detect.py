@@ -228,7 +228,7 @@ STATED = {
 
 
 def stated_format(name: str, text: str) -> str:
-    """The format that the user says a text is of; of an engine its command, or a file of its options."""
+    """The format that --from states for a text; of an engine its command, or a file of its options."""
     if name.lower() not in STATED:
         close = nearest(name.lower(), list(STATED), 0.6)
         hint = f"did you mean '{close}'? " if close else ""
@@ -286,5 +286,6 @@ def detected(text: str, file: str) -> ForeignFormat:
     if not known:
         nearest = ", ".join(f"{entry.name} ({points})" for entry, points in ranked[:3] if points)
         hint = f"the nearest, by the keys in it: {nearest}" if nearest else "it holds no key of any known format"
+        hint += "; --from states the format"
         raise fail("X001", "the format of this text is not known", Place(file), hint)
     return best

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import case_from
+from costmodel.documents.reader.load_scenario import any_from, case_from
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
 from costmodel.documents.text.yaml_tree import copied
@@ -15,11 +18,14 @@ from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.row_settings import BETWEEN
 from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.tables.csv_cells import row_of
 from costmodel.exchange.tables.run_table import COLUMNS
+from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
+from costmodel.exchange.tables.serving_table import OF_RUNS
 from costmodel.explore.export_plan import settled
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -73,6 +79,85 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     if answer is not None:
         warnings += unlike(answer, ordered, name)
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
+
+
+@record
+class ImportedResults:
+    """Rows of a benchmark's results, the program that wrote them, and columns that neither it nor a file states."""
+
+    file: str
+    program: str
+    rows: tuple[dict[str, Any], ...]
+    open: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def import_results(name: str, configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
+    """The rows of a benchmark's results, with engine, plan and machine of the files beside; none for another log."""
+    text, _ = file_head(name, MOST_BYTES)
+    found = benchmark_results(text.replace("\r\n", "\n"), name)
+    if found is None:
+        return None
+    rows = []
+    for number, each in enumerate(found.rows, 1):
+        row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
+        beside_row, replicas = _engine_cells(configs, beside, each.cells)
+        row |= beside_row
+        for column in ("concurrency", "requests_per_s"):
+            if column in row and replicas > 1:
+                row[column] = row[column] / replicas
+        if "concurrency" in row:
+            row["concurrency"] = max(1, round(row["concurrency"]))
+        if each.tokens_per_s and row.get("gpus"):
+            row["tokens_per_s_per_gpu"] = each.tokens_per_s / (row["gpus"] * replicas)
+        rows.append({column: row[column] for column in SERVING_COLUMNS if row.get(column) is not None})
+    left = tuple(column for column in OF_RUNS if any(column not in row for row in rows))
+    remarks = tuple(dict.fromkeys(each.remark for each in found.rows if each.remark))
+    return ImportedResults(name, found.program, tuple(rows), left, remarks)
+
+
+def _engine_cells(
+    configs: Sequence[str], beside: GivenBesideFile, load: Mapping[str, Any]
+) -> tuple[dict[str, Any], float]:
+    """Engine, model, plan and machine as cells, of one replica, and how many replicas there are."""
+    if not configs:
+        given = dict(text.partition("=")[::2] for text in beside.assignments)
+        cells: dict[str, Any] = {"engine": given.get("stack"), "model": given.get("model"), "gpu": beside.gpu or None}
+        cells |= {key: given.get(f"plan.{key}") for key in ("tp", "pp", "ep", "dp_attention")}
+        unused = [key for key in given if key not in ("stack", "model", *(f"plan.{name}" for name in cells))]
+        if unused:
+            hint = "--config serve.sh, with the command of the engine"
+            raise fail("C001", f"--set {unused[0]} has no effect on results without the engine's command", None, hint)
+        return {key: value for key, value in cells.items() if value is not None}, 1.0
+    asked = {"prompt": str(load["prompt"]), "answer": str(load["output"]), "concurrency": str(load["concurrency"])}
+    found = import_files(configs, replace(beside, load=asked)).found
+    case = serving(any_from(DocumentReader(), copied(found.document), configs[-1], ()))
+    plan, workload = case.scenario.plan, case.scenario.workload
+    if plan is None:
+        return {}, 1.0
+    groups, stages = plan.dp_attention or 1.0, plan.pp or 1.0
+    cells = {
+        "engine": case.stack.name,
+        "model": next(iter(case.hub), None) or case.model.name,
+        "gpu": case.accelerator.name,
+        "gpus": plan.tp * groups * stages,
+        "tp": plan.tp * groups,
+        "pp": stages,
+        "dp_attention": groups,
+        "ep": plan.ep or 1.0,
+        "precision": _kept(workload.precision, workload.weights),
+        "cache_type": workload.cache,
+        "max_num_batched_tokens": case.stack.budget if isinstance(case.stack.budget, float) else None,
+    }
+    return {key: _plain(value) for key, value in cells.items() if value is not None}, plan.replicas or 1.0
+
+
+def _kept(precision: str, weights: str | None) -> str:
+    """The type of a checkpoint, as the column precision has it."""
+    if weights is not None and weights.startswith(("int4", "q4")):
+        return "int4"
+    kind = weights or precision
+    return {"fp8-block": "fp8_block", "nvfp4": "fp4", "mxfp4": "fp4"}.get(kind, kind)
 
 
 def _own_arguments(text: str, name: str, more: bool) -> list[str]:

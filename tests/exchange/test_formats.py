@@ -104,6 +104,29 @@ def test_a_comment_or_a_value_that_names_another_program_refuses_nothing(text: s
     assert detected(text, "a").name == name
 
 
+@pytest.mark.parametrize(("stated", "text", "expected"), [
+    ("vllm", "tensor-parallel-size: 2\n", ("vllm", 2)),
+    ("sglang", "tp-size: 2\n", ("sglang", 2)),
+    ("vllm", "docker run mine vllm serve -tp 2", ("vllm", 2)),
+])  # fmt: skip
+def test_what_the_user_says_of_a_format_counts(
+    stated: str, text: str, expected: tuple[str, int], run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "options.yaml").write_text(text, "utf-8")
+    load = ("--gpu", "h100", "--rate", "1", "--prompt", "512", "--answer", "64", "--set", "model=qwen-3-8b")
+    ran = run("import", str(tmp_path / "options.yaml"), "--from", stated, *load, "--format", "json")
+    found = json.loads(ran.out)["document"]
+    assert (found["stack"], found["plan"]["tp"]) == expected
+
+
+def test_a_format_that_is_not_known_or_of_no_file_is_refused(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: 1", "utf-8")
+    ran = run("import", str(tmp_path / "a.yaml"), "--from", "vlm")
+    assert (ran.code, "did you mean 'vllm'?" in ran.err) == (2, True)
+    ran = run("import", str(tmp_path / "a.yaml"), "--from", "vllm", "--from", "hf")
+    assert (ran.code, "2 formats for 1 files" in ran.err) == (2, True)
+
+
 @pytest.mark.parametrize("text", ["Our flavor of the day: vanilla", "the template: a letter\nand more", "x: 1\nflavor"])
 def test_a_word_in_prose_decides_nothing(text: str) -> None:
     with pytest.raises(CostModelError):

@@ -114,7 +114,16 @@ def _machine(filling: Filling, shelf: CachedReader) -> tuple[Accelerator, Defaul
         stated, memory = row.text("accelerator") or row.text("gpu") or "(not named)", row.number("gpu_mem_gb")
         sized = "" if memory is None else f" with {memory:g} GB"
         raise CannotModel("V001", f"no document of the accelerator {stated}{sized} and its node")
-    return shelf.document("accelerator", name), found
+    return shelf.document("accelerator", name), _wide_enough(found, name, row.number("gpus_per_node"), shelf)
+
+
+def _wide_enough(stand: DefaultNode, accelerator: str, each: float | None, shelf: CachedReader) -> DefaultNode:
+    """The proxy node, or one with as many of that accelerator as the row has in a node, where it holds fewer."""
+    if each is None or shelf.document("node", stand.node).accelerators >= each:
+        return stand
+    nodes = ((name, shelf.document("node", name)) for name in sorted(shelf.names("node")))
+    alike = (name for name, node in nodes if (node.accelerator, node.accelerators) == (accelerator, each))
+    return next((DefaultNode(node=name) for name in alike), stand)
 
 
 def _features(row: CsvRow) -> None:

@@ -41,6 +41,7 @@ from costmodel.evidence.validate.outcomes import (
     stated,
 )
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
+from costmodel.exchange.logs.benchmark_result import is_result_file
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import read_measured
 from costmodel.exchange.tables.run_table import Table
@@ -204,7 +205,9 @@ def validated(
     count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
-        read_measured(name) if name == "-" or name.lower().endswith(TABLES) else read("measured", name)
+        read_measured(name)
+        if name == "-" or name.lower().endswith(TABLES) or is_result_file(name)
+        else read("measured", name)
         for name in tables or names("measured")
     ]
     if quantity and not tables:

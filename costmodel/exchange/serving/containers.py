@@ -137,9 +137,10 @@ def accelerators_of(container: Mapping, file: str) -> OriginValue | None:
     resources = container.get("resources")
     for kind in ("limits", "requests"):
         held = resources.get(kind) if isinstance(resources, Mapping) else None
-        for name in GPUS if isinstance(held, Mapping) else ():
-            if found := copies_of(held, name, file):
-                return found if found.value else None
+        if isinstance(held, Mapping):
+            for found in (copies_of(held, name, file) for name in GPUS):
+                if found is not None:
+                    return found if found.value else None
     return None
 
 

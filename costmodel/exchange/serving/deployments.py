@@ -171,7 +171,7 @@ def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
 
 
 def _degrees(tree: Mapping) -> Mapping:
-    """The degrees of a deployment, but for those that only say which of them lie on one node."""
+    """The degrees of a deployment, but for those that state only which of them lie on one node."""
     stated = tree.get("parallelism")
     found = Mapping(
         (key, value)

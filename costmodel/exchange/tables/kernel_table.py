@@ -12,6 +12,7 @@ from typing import Literal
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
+from costmodel.exchange.logs.benchmark_result import is_result_file
 from costmodel.exchange.logs.engine_start import is_engine_start
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, log_hint, repeated, row_of, sheet
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
@@ -183,7 +184,11 @@ def of_runs(path: str) -> bool:
 def of_serving(path: str) -> bool:
     """Whether a file is a table of serving runs, by its header."""
     text = file_text(path, largest=LARGEST_TABLE)
-    return is_engine_start(text) or (not is_nccl_text(text) and is_serving(sheet(path, text, SERVING_COLUMNS).names))
+    return (
+        is_engine_start(text)
+        or is_result_file(path)
+        or (not is_nccl_text(text) and is_serving(sheet(path, text, SERVING_COLUMNS).names))
+    )
 
 
 def _are_runs(names: Collection[str]) -> bool:

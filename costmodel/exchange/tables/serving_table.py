@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
+from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, repeated, row_of, sheet
 from costmodel.exchange.tables.run_table import Table
@@ -97,6 +98,9 @@ def read_serving_runs(path: str) -> ServingTable:
     A row itself states what is wrong with it.
     """
     text = file_text(path, largest=LARGEST_TABLE)
+    if benchmark_results(text, path) is not None:
+        hint = f"costmodel import {path} --as runs --config serve.sh --gpu NAME -o runs.csv makes a table"
+        raise fail("D004", "results of a benchmark do not state the engine's plan and machine", Place(path), hint)
     found = sheet(path, start_as_table(text) if is_engine_start(text) else text, COLUMNS)
     names, renamed = _renamed(found.names)
     faults = repeated(found.place, names)

@@ -1,4 +1,4 @@
-"""Descriptions of deployments: KServe, Dynamo, vLLM's production stack and llm-d come to the scenario of their engine."""
+"""KServe, Dynamo, vLLM's production stack and llm-d: their keys come to the scenario of the engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ servingEngineSpec:
     modelURL: meta-llama/Llama-3.1-8B-Instruct
     replicaCount: 2
     requestGPU: 2
-    vllmConfig: {enablePrefixCaching: false, maxModelLen: 16384, tensorParallelSize: 2, extraArgs: ["--max-num-seqs=64"]}
+    vllmConfig:
+      {enablePrefixCaching: false, maxModelLen: 16384, tensorParallelSize: 2, extraArgs: ["--max-num-seqs=64"]}
     lmcacheConfig: {enabled: true}
 """
 VALUES = """

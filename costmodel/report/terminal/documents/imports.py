@@ -11,7 +11,8 @@ from costmodel.exchange.imported import VERDICTS, Imported, Loss, LossKind
 from costmodel.exchange.models import worded
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.explore.import_file import ImportedFile, is_fixed, origins
-from costmodel.explore.import_runs import ImportedRun
+from costmodel.explore.import_runs import ImportedResults, ImportedRun
+from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import CellTable, Line, drawn
@@ -138,6 +139,36 @@ def run_summary(found: ImportedRun) -> list[Line]:
 
 def _cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def results_summary(found: ImportedResults) -> list[Line]:
+    """The rows of a benchmark's results, and what is open."""
+    names = list(dict.fromkeys(name for row in found.rows for name in row if name not in ("id", "source")))
+    cells = [tuple(_cell(row.get(name, "")) for name in names) for row in found.rows]
+    stated: list[Line] = [
+        styled(f"{found.file}: {number_of(len(found.rows), 'result')} of {found.program}", HEAD),
+        *map(drawn, found.remarks),
+        Text(),
+        CellTable(tuple(names), cells, "l" * len(names)),
+    ]
+    if found.open:
+        sentence = (
+            f"neither the results nor a file beside them state {', '.join(found.open)}: --config serve.sh --gpu NAME"
+        )
+        stated.append(styled(f"  ? {sentence}", WARN))
+    return [*stated, Text(), drawn("With -o runs.csv a table. Next: costmodel validate runs.csv")]
+
+
+def results_json(found: ImportedResults) -> dict[str, Any]:
+    """The rows under the names of a table of serving runs."""
+    return {
+        **head("costmodel/import-runs/v1"),
+        "file": found.file,
+        "format": found.program,
+        "runs": list(found.rows),
+        "remarks": list(found.remarks),
+        "open": list(found.open),
+    }
 
 
 def run_json(found: ImportedRun) -> dict[str, Any]:

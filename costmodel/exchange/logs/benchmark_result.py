@@ -1,0 +1,214 @@
+"""Results of benchmark clients as rows of measured serving runs.
+
+Read are the JSON of `vllm bench serve --save-result` and of `sglang.bench_serving --output-file`, what both print, and
+the JSON of GuideLLM, genai-perf and aiperf.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costmodel.documents.text.files import file_head
+from costmodel.ground.errors import Place, fail
+
+_MARKS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
+_PRINTED = re.compile(r"=+ Serving Benchmark Result =+\n(.*?)(?:\n=+\s*(?:\n|\Z)|\Z)", re.S)
+_LINE = re.compile(r"(?m)^[#\s]*([A-Za-z][\w ()/.]{2,60}?):[ \t]+(-?[\w./-]+)[ \t]*$")
+# What is printed, by the names of the JSON.
+_NAMES = {
+    "Successful requests": "completed",
+    "Maximum request concurrency": "max_concurrency",
+    "Max request concurrency": "max_concurrency",
+    "Request rate configured (RPS)": "request_rate",
+    "Traffic request rate": "request_rate",
+    "Total input tokens": "total_input_tokens",
+    "Total generated tokens": "total_output_tokens",
+    "Request throughput (req/s)": "request_throughput",
+    "Output token throughput (tok/s)": "output_throughput",
+    "Mean TTFT (ms)": "mean_ttft_ms",
+    "Mean TPOT (ms)": "mean_tpot_ms",
+    "Concurrency": "concurrency",
+    "Backend": "backend",
+}
+_ENGINES = {"vllm": "vllm", "sglang": "sglang", "sglang-oai": "sglang", "tensorrt-llm": "trt-llm", "trt": "trt-llm"}
+_NEARLY = 0.95  # of a rate that is asked for: fewer answers than that, and a cap of requests in flight binds
+_HEAD = 1 << 20  # bytes in which the keys of a result stand
+_MOST = 1_000  # rows of a file
+_LARGEST = 1e12
+
+
+class BenchmarkRow(NamedTuple):
+    """One benchmark by the columns of a table of serving runs, tokens generated a second, and a remark."""
+
+    cells: dict[str, Any]
+    tokens_per_s: float | None
+    remark: str
+
+
+class BenchmarkResults(NamedTuple):
+    """The program whose results a file holds, and its rows."""
+
+    program: str
+    rows: tuple[BenchmarkRow, ...]
+
+
+def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
+    """The rows of a text; none where it is no result of a benchmark, and a fault where no row of it can be read."""
+    if not _MARKS.search(text):
+        return None
+    program, found = _found(text)
+    if not program:
+        return None
+    rows = tuple(row for each in found[:_MOST] if (row := _row(each)) is not None)
+    if not rows:
+        sentence = "no row states a mean time to the first token, tokens of prompts and answers, and a load"
+        raise fail("X002", f"results of {program}: {sentence}", Place(file), "give the file that the client wrote last")
+    return BenchmarkResults(program, rows)
+
+
+def is_result_file(name: str) -> bool:
+    """Whether a file is JSON with results of a benchmark, by its first letters."""
+    if not name.lower().endswith((".json", ".jsonl")) or not Path(name).is_file():
+        return False
+    return _MARKS.search(file_head(name, _HEAD)[0]) is not None
+
+
+def _found(text: str) -> tuple[str, list[Mapping[str, Any]]]:
+    """The program, and its results by the names of vLLM's JSON."""
+    trees = list(_trees(text))
+    if any("mean_ttft_ms" in tree for tree in trees):
+        of_sglang = any(
+            "sharegpt_output_len" in tree or str(tree.get("backend")).startswith("sglang") for tree in trees
+        )
+        return ("sglang.bench_serving" if of_sglang else "vllm bench serve"), trees
+    if trees and isinstance(trees[0].get("benchmarks"), list):
+        return "GuideLLM", [_guided(each) for each in trees[0]["benchmarks"] if isinstance(each, Mapping)]
+    if any("time_to_first_token" in tree for tree in trees):
+        return "genai-perf or aiperf", [_profiled(tree) for tree in trees]
+    printed: list[Mapping[str, Any]] = [
+        _printed(match.group(1), text[: match.start()]) for match in _PRINTED.finditer(text)
+    ]
+    return ("benchmark client" if printed else ""), printed
+
+
+def _trees(text: str) -> Iterator[Mapping[str, Any]]:
+    """One JSON, or one in each line."""
+    for part in (text, *text.splitlines()[:_MOST]):
+        try:
+            tree = json.loads(part) if part.lstrip().startswith("{") else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(tree, Mapping):
+            yield tree
+            if part is text:
+                return
+
+
+def _printed(body: str, ahead: str) -> dict[str, Any]:
+    """The lines of a printed result, and the rate and the cap that stand ahead of it."""
+    lines = [*_LINE.findall(ahead[-2_000:]), *_LINE.findall(body)]
+    return {_NAMES[name.strip()]: value for name, value in lines if name.strip() in _NAMES}
+
+
+def _inside(tree: Any, path: str) -> Any:
+    for part in path.split("."):
+        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def _first(tree: Any, *paths: str) -> Any:
+    return next((found for path in paths if (found := _inside(tree, path)) is not None), None)
+
+
+def _guided(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """One benchmark of GuideLLM; its values are of requests that were answered."""
+
+    def mean(name: str) -> Any:
+        return _first(tree, f"metrics.{name}.successful.mean", f"{name}.successful.mean", f"{name}.mean")
+
+    strategy = _first(tree, "config.strategy", "args.strategy", "scheduler.strategy") or {}
+    return {
+        "completed": 1.0,
+        "total_input_tokens": mean("prompt_token_count"),
+        "total_output_tokens": mean("output_token_count"),
+        "request_throughput": mean("requests_per_second"),
+        "output_throughput": mean("output_tokens_per_second"),
+        "mean_ttft_ms": mean("time_to_first_token_ms"),
+        "mean_tpot_ms": mean("inter_token_latency_ms") or mean("time_per_output_token_ms"),
+        "concurrency": mean("request_concurrency"),
+        "max_concurrency": _first(strategy, "streams", "max_concurrency"),
+        "request_rate": _first(strategy, "rate"),
+        "model_id": _first(tree, "config.model", "args.model", "worker.backend_model", "request_loader.model"),
+    }
+
+
+_LOADS = ("loadgen.", "perf_analyzer.stimulus.", "")  # where a profile states its load
+
+
+def _profiled(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A profile of genai-perf or aiperf; times are in milliseconds."""
+    models = _first(tree, "input_config.endpoint.model_names", "input_config.model_names", "input_config.model")
+    return {
+        "completed": 1.0,
+        "total_input_tokens": _inside(tree, "input_sequence_length.avg"),
+        "total_output_tokens": _inside(tree, "output_sequence_length.avg"),
+        "request_throughput": _inside(tree, "request_throughput.avg"),
+        "output_throughput": _inside(tree, "output_token_throughput.avg"),
+        "mean_ttft_ms": _inside(tree, "time_to_first_token.avg"),
+        "mean_tpot_ms": _inside(tree, "inter_token_latency.avg"),
+        "max_concurrency": _first(tree, *(f"input_config.{place}concurrency" for place in _LOADS)),
+        "request_rate": _first(tree, *(f"input_config.{place}request_rate" for place in _LOADS)),
+        "model_id": models[0] if isinstance(models, Sequence) and not isinstance(models, str) and models else models,
+    }  # fmt: skip
+
+
+def _number(value: Any) -> float | None:
+    """A number above 0 that is none of an overflow; nothing for any other."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        return None
+    return number if 0 < number < _LARGEST else None
+
+
+def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
+    """The row of one result: lengths on average, the load that bound, and mean times."""
+    completed, ttft = _number(tree.get("completed")), _number(tree.get("mean_ttft_ms"))
+    inputs, outputs = _number(tree.get("total_input_tokens")), _number(tree.get("total_output_tokens"))
+    if completed is None or ttft is None or inputs is None or outputs is None:
+        return None
+    output, tpot = outputs / completed, _number(tree.get("mean_tpot_ms"))
+    answered, asked = _number(tree.get("request_throughput")), _number(tree.get("request_rate"))
+    cells: dict[str, Any] = {
+        "engine": _ENGINES.get(str(tree.get("backend"))),
+        "model": _text(_first(tree, "model_id", "server_info.model_path", "model")),
+        "tp": _number(_first(tree, "tp", "tensor_parallel_size", "server_info.tp_size")),
+        "gpu": _text(_first(tree, "gpu", "gpu_type", "accelerator")),
+        "prompt": round(inputs / completed) or 1,
+        "output": round(output) or 1,
+        "requests_per_s": answered,
+        "ttft_s": ttft / 1e3,
+        "tpot_s": None if tpot is None else tpot / 1e3,
+    }
+    most, remark = _number(tree.get("max_concurrency")), ""
+    binds = most is not None and (asked is None or answered is None or answered < _NEARLY * asked)
+    if most is not None and binds:
+        cells |= {"concurrency": round(most), "traffic": "burst" if asked is None else "steady"}
+    elif asked is None:
+        cells |= {"concurrency": round(_number(tree.get("num_prompts")) or completed), "traffic": "burst"}
+    else:
+        flying = _number(tree.get("concurrency"))
+        flying = flying or (answered or asked) * (ttft + (tpot or 0.0) * max(output - 1, 0)) / 1e3
+        cells |= {"concurrency": max(1, round(flying)), "traffic": "steady"}
+        remark = f"{asked:g} requests a second: so many are in flight on average"
+    stated = {name: value for name, value in cells.items() if value is not None}
+    return BenchmarkRow(stated, _number(tree.get("output_throughput")), remark)
+
+
+def _text(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) and value.isprintable() and value else None

@@ -1,0 +1,107 @@
+"""Results of benchmark clients become rows of serving runs, which validate takes at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.exchange.logs.benchmark_result import benchmark_results
+from costmodel.exchange.tables.serving_table import COLUMNS
+from costmodel.ground.errors import CostModelError
+
+VLLM = {
+    "backend": "vllm", "model_id": "Qwen/Qwen3-8B", "num_prompts": 320, "request_rate": "inf", "max_concurrency": 32,
+    "completed": 320, "total_input_tokens": 655_360, "total_output_tokens": 163_840, "request_throughput": 3.99,
+    "output_throughput": 2045.4, "mean_ttft_ms": 310.2, "mean_tpot_ms": 14.9,
+}  # fmt: skip
+PRINTED = """
+============ Serving Benchmark Result ============
+Backend:                                 sglang
+Traffic request rate:                    {rate}
+Max request concurrency:                 64
+Successful requests:                     100
+Total input tokens:                      100000
+Total generated tokens:                  20000
+Request throughput (req/s):              1.97
+---------------Time to First Token----------------
+Mean TTFT (ms):                          100.0
+-----Time per Output Token (excl. 1st token)------
+Mean TPOT (ms):                          10.0
+==================================================
+"""
+
+
+def averages(**values: float) -> dict[str, Any]:
+    return {name: {"avg": value} for name, value in values.items()}
+
+
+def successful(**values: float) -> dict[str, Any]:
+    return {name: {"successful": {"mean": value}} for name, value in values.items()}
+
+
+PROFILE = {
+    **averages(time_to_first_token=100.0, inter_token_latency=10.0, input_sequence_length=1000.4,
+               output_sequence_length=200.0, request_throughput=1.97, output_token_throughput=394.0),
+    "input_config": {"loadgen": {"concurrency": 8}, "endpoint": {"model_names": ["Qwen/Qwen3-8B"]}},
+}  # fmt: skip
+GUIDED = {"benchmarks": [{"config": {"strategy": {"type_": "concurrent", "streams": 8}}, "metrics": successful(
+    time_to_first_token_ms=100.0, inter_token_latency_ms=10.0, prompt_token_count=1000.0, output_token_count=200.0,
+    requests_per_second=1.97, output_tokens_per_second=394.0)}] * 2}  # fmt: skip
+ONE = {"prompt": 1000, "output": 200, "ttft_s": 0.1, "tpot_s": 0.01, "requests_per_s": 1.97}
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "expected"),
+    [
+        (json.dumps(VLLM), "vllm bench serve",
+         {"engine": "vllm", "model": "Qwen/Qwen3-8B", "prompt": 2048, "output": 512, "concurrency": 32,
+          "traffic": "burst", "ttft_s": 0.3102, "tpot_s": 0.0149, "requests_per_s": 3.99}),
+        ("\n".join([json.dumps({**VLLM, "backend": "sglang"})] * 3), "sglang.bench_serving", {"engine": "sglang"}),
+        (json.dumps({**VLLM, "request_rate": 4.0}), "vllm bench serve", {"traffic": "steady", "concurrency": 32}),
+        (json.dumps({**VLLM, "request_rate": 8.0, "max_concurrency": 8}), "vllm bench serve", {"concurrency": 8}),
+        # 1.97 /s for 0.1 + 199 × 0.01 s: about 4 in flight
+        (PRINTED.format(rate="2.0"), "benchmark client", {**ONE, "engine": "sglang", "traffic": "steady",
+                                                          "concurrency": 4}),
+        (PRINTED.format(rate="inf"), "benchmark client", {**ONE, "traffic": "burst", "concurrency": 64}),
+        (json.dumps(PROFILE), "genai-perf or aiperf", {**ONE, "model": "Qwen/Qwen3-8B", "concurrency": 8}),
+        (json.dumps(GUIDED), "GuideLLM", {**ONE, "concurrency": 8}),
+    ],
+)  # fmt: skip
+def test_a_result_is_a_row(text: str, program: str, expected: dict[str, Any]) -> None:
+    found = benchmark_results(text, "a")
+    assert found is not None
+    assert found.program == program
+    for row in found.rows:
+        assert row.cells.keys() <= COLUMNS.keys()
+        assert {key: row.cells.get(key) for key in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "mean_ttft_ms", '{"a": 1}\n', "[1]"])
+def test_another_text_is_no_result(text: str) -> None:
+    assert benchmark_results(text, "a") is None
+
+
+@pytest.mark.parametrize("more", [{"mean_ttft_ms": "1e999"}, {"completed": 0}, {"total_input_tokens": None}])
+def test_a_result_without_what_a_row_needs_is_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(CostModelError) as caught:
+        benchmark_results(json.dumps({**VLLM, **more}), "a")
+    assert caught.value.faults[0].code == "X002"
+
+
+def test_validate_takes_what_import_makes_of_a_result(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps(VLLM), "utf-8")
+    (tmp_path / "serve.sh").write_text("vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2\n", "utf-8")
+    given = ("--as", "runs", "--config", str(tmp_path / "serve.sh"), "--gpu", "h100")
+    table = tmp_path / "runs.csv"
+    assert run("import", str(tmp_path / "result.json"), *given, "-o", str(table)).code == 0
+    header, row = (line.split(",") for line in table.read_text("utf-8").splitlines())
+    found = dict(zip(header, row, strict=True))
+    assert (found["gpu"], found["tp"], found["gpus"], found["engine"]) == ("h100-sxm", "2", "2", "vllm")
+    ran = run("validate", str(table))
+    assert (ran.code, "result-1" in ran.out) == (0, True)
+    ran = run("validate", str(tmp_path / "result.json"))
+    assert ran.code == 2
+    assert "costmodel import" in ran.err

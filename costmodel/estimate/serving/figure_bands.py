@@ -158,9 +158,10 @@ def _in_time(
     inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
     """Requests in time at one end; first tokens, whose error is larger than that of steps, move by more."""
-    token, first = (float(np.asarray(each)) for each in (spread.token, spread.first))
+    steps = spread.steps(sign > 0)
+    beyond = float(np.asarray(combined_error(steps, spread.first_beside_steps) - steps))
     limits = request_limits(stated_limits(inputs.case.scenario.limits))
     if limits.first is not None:
-        limits = replace(limits, first=limits.first / float(np.exp(sign * TENTH * max(first - token, 0.0))))
+        limits = replace(limits, first=limits.first / float(np.exp(sign * TENTH * beyond)))
     with term("requests in time"), np.errstate(all="ignore"):
         return in_time(limits, columns.__getitem__)

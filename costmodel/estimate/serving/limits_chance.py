@@ -1,7 +1,7 @@
 """The chance to meet a plan's limits: an error of its steps, further errors of first tokens, of the pool, of power.
 
 All step times are off by one factor, which moves waits more than steps. A limit is kept up to the factor at which the
-results reach it.
+results reach it. Towards longer times the factor may have a wider spread than towards shorter ones.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def limits_chance(
         sides = [_Side("pool", False, _away(result("concurrency_worst"), 1.0, found.pool), 0.0)]
     if room is not None:
         with term("the load is answered"):
-            sides.append(_Side("steps", True, _away(1.0, room, found.token), 1.0))
+            sides.append(_Side("steps", True, _away(1.0, room, found.steps(np.asarray(room) > 1.0)), 1.0))
     every = [(limit.column, sign, bound) for limit, sign, bound in _bounds(limits)]
     for asked, there in zip(every, reach([(column, bound) for column, _, bound in every]), strict=True):
         with term(f"keeps {asked[0]}"), np.errstate(all="ignore"):
@@ -160,18 +160,19 @@ def _side(
     upward = 1.0 if SERVING_RESULTS[column].unit != "1/s" else -1.0  # with the steps
     less, more = (value, bound) if upward > 0 else (bound, value)
     upper = sign * upward > 0
+    steps = found.steps(np.asarray(less) < np.asarray(more))
     if there is None:
         slope: Number = 1.0
-        away = _away(less, more, found.token)
+        away = _away(less, more, steps)
     else:
         grown = log_slope(value, there.value, there.factor) if upward > 0 else 1.0
         slope = np.where(np.isfinite(grown), grown, 1.0)
-        away = _away(1.0, there.factor, found.token)
+        away = _away(1.0, there.factor, steps)
     part = first_token_share(inputs, column, result)
     further = combined_error(term_error(found.first_beside_steps, part), beside)
     if not np.any(np.asarray(further)):
         return _Side("steps", upper, away, 1.0)
-    moved = term_error(found.token, slope)
+    moved = term_error(steps, slope)
     whole = combined_error(moved, further)
     return _Side(own, upper, _away(less, more, whole), moved / np.maximum(whole, SMALLEST))
 
@@ -191,10 +192,11 @@ def _in_time(
     limits = request_limits(stated_limits(inputs.case.scenario.limits))
     factor = factor_in_time(limits, result, column, bound) if there is None else there.factor
     weight = 0.0 if limits.first is None else weight_of_first(limits, result, column, bound)
-    whole = combined_error(found.token, term_error(found.first_beside_steps, weight))
-    together, upper = share(found.token, np.maximum(whole, SMALLEST)), sign < 0
+    steps = found.steps(np.asarray(factor) > 1.0)
+    whole = combined_error(steps, term_error(found.first_beside_steps, weight))
+    together, upper = share(steps, np.maximum(whole, SMALLEST)), sign < 0
     by_steps, unbound = np.asarray(weight) < OF_STEPS, np.inf if upper else -np.inf
-    away = _away(1.0, factor, found.token), _away(1.0, factor, whole)
+    away = _away(1.0, factor, steps), _away(1.0, factor, whole)
     yield _Side("steps", upper, np.where(by_steps, away[0], unbound), 1.0)
     if not np.all(by_steps):
         yield _Side("first", upper, np.where(by_steps, unbound, away[1]), together)

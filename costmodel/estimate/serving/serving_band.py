@@ -44,6 +44,10 @@ class ServingSpreads:
     pool: Number
     power: Number
 
+    def steps(self, slower: NDArray[np.bool_] | bool) -> Number:
+        """Of step times, towards longer ones where `slower` is true, else towards shorter ones."""
+        return self.token if self.later is self.token else np.where(slower, self.later, self.token)
+
 
 def spreads(inputs: ServingInputs) -> ServingSpreads:
     """Spreads of the engine's runs; of parts whose engine was never measured, with that of memory traffic over all."""

@@ -40,3 +40,16 @@ def test_one_without_is_slower_in_one_of_ten_by_the_half_normal() -> None:
     assert first_high > first_low
     assert "N056" in found.remarked
     assert any(line.value == "never measured on AMD" for line in found.assumed)
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"), [("tpot", "at_most"), ("ttft", "at_most"), ("tokens_per_s_per_user", "at_least")]
+)
+def test_a_limit_at_an_end_of_the_band_is_kept_as_surely_as_the_end_says(name: str, bound: str) -> None:
+    asked = ("stack=sglang", *AMD)
+    found, unit = predicted(*asked).costs, "ms" if bound == "at_most" else "token/s"
+    for end, kept in (("low", 0.1), ("high", 0.9)):
+        value = found[f"{name}_{end}"] * (1e3 if unit == "ms" else 1.0)
+        limit = f"limits={{{name}: {{{bound}: {value:.9g} {unit}}}}}"
+        chance = predicted(*asked[:-1], limit).costs["limits_chance"]
+        assert chance == pytest.approx(kept if bound == "at_most" else 1 - kept, abs=0.01)

@@ -24,7 +24,6 @@ FACTS = {
     "steps": "workload.tokens",
     "layers_per_stage": "plan.vpp",
     "tp_size": "plan.tp",
-    "most_in_flight": "workload.concurrency",
     "data_parallel": "plan.dp_attention plan.replicas",
     "expert_parallel": "plan.ep",
     "stack.memory.share": "stack.memory",

@@ -32,7 +32,7 @@ from costmodel.exchange.values.foreign_values import document_name, placed, show
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
-from costmodel.explore.import_serving import invalid_plan, is_served, served, with_binding_load
+from costmodel.explore.import_serving import invalid_plan, is_served, served
 from costmodel.explore.node_of_gpu import node_of_gpu
 from costmodel.explore.typed_commands import refuse_unquoted
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
@@ -110,7 +110,6 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
     found = _scenario(part, first.file, beside, given, fills=not serves)
     if found.missing:
         return _imported(file, found, None)
-    found = with_binding_load(found, first.file)
     case = any_from(DocumentReader(), copied(found.document), first.file, ())
     invalid = invalid_plan(serving(case)) if serves else ()
     return _imported(file, replace(found, warnings=(*found.warnings, *invalid)), case.model)

@@ -10,10 +10,8 @@ from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.reader.hub_names import nearest_shapes
 from costmodel.documents.reader.library import DocumentReader, names, read
-from costmodel.documents.reader.load_scenario import any_from
-from costmodel.documents.reader.serving_scenario import ServingCase, serving
+from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.text.yaml_tree import copied, key_at
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.exchange.detect import CONFIG, ENGINE_OPTIONS, SERVING
@@ -21,7 +19,7 @@ from costmodel.exchange.given_size import COUNTS, GivenSize
 from costmodel.exchange.imported import Imported, Loss, Origin, OriginValue
 from costmodel.exchange.models import imported_model
 from costmodel.exchange.serving.engine_files import read_option_file, read_serve_command
-from costmodel.exchange.serving.settle_serving import MOST_IN_FLIGHT, settled_serving
+from costmodel.exchange.serving.settle_serving import settled_serving
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import shown
 from costmodel.explore.import_layers import (
@@ -35,9 +33,8 @@ from costmodel.explore.import_layers import (
     with_named,
 )
 from costmodel.explore.short_form import OF_LOADS, flag_assignment
-from costmodel.explore.workload_flags import LOADS, keys_of
+from costmodel.explore.workload_flags import CAPPED, LOADS, keys_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
-from costmodel.ground.parsing import parse
 
 
 def is_served(files: Sequence[OpenedFile]) -> bool:
@@ -67,10 +64,7 @@ def served(
     for given in (load_flags(load), given_beside(assignments)):
         replace_stated(layers, given)
         layers.append(given)
-    given_load = any(path in layer.facts for layer in layers[-2:] for path in LOADS)
     for layer in layers:  # processes of a program that an engine starts itself
-        if given_load:
-            layer.facts.pop(MOST_IN_FLIGHT, None)
         layer.weak = {path: value for path, value in layer.weak.items() if path not in COUNTS}
     settle_size(layers, size)
     return _settled(layers, files, written)
@@ -150,30 +144,6 @@ def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
     return tuple(Fault(code, REFUSALS[code].title, place, REFUSALS[code].meaning) for code in refused)
 
 
-def with_binding_load(found: Imported, file: str) -> Imported:
-    """The load that binds of a benchmark with a rate and a cap of requests in flight: the rate, or so many in flight
-    where these answer fewer requests than it asks for.
-    """
-    most, capped = found.facts.get(MOST_IN_FLIGHT), copied(found.document)
-    if most is None or most.place is None or "rate" not in capped["workload"]:
-        return found
-    asked = str(capped["workload"].pop("rate"))
-    capped["workload"][key_at("concurrency", most.place)] = most.value
-    try:
-        case = any_from(DocumentReader(), copied(capped), file, ())
-        answered = float(predict(serving(case), bands=False).costs["requests_per_s"])
-    except CostModelError:  # which an estimate reports
-        return found
-    binds = answered < parse(asked, "1/s")
-    origins = {path: origin for path, origin in found.origins.items() if not (binds and path == "workload.rate")}
-    than = f"{'fewer' if binds else 'more'} than the rate of {asked}"
-    words = f"{most.value:,} in flight, as max-concurrency allows, answer {answered:.3g} /s, {than}"
-    path = "workload.concurrency" if binds else "workload.rate"
-    place = most.place if binds else found.origins["workload.rate"].place
-    origins[path] = Origin("derived", words, place)
-    return replace(found, document=capped if binds else found.document, origins=origins)
-
-
 def load_flags(flags: Mapping[str, str]) -> Layer:
     """What the flags of a load state, such as --rate and --prompt.
 
@@ -191,11 +161,13 @@ def load_flags(flags: Mapping[str, str]) -> Layer:
 def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
     """Takes out of layers what is given in their place; the origin of what is given names the first of it.
 
-    A length takes the place of its mean and spread, and one load that of another, with what belongs to that.
+    A length takes the place of its mean and spread, and one load that of another, with what belongs to that; of a rate
+    with the most in flight, the other one stays.
     """
     stated = [facts for layer in layers for facts in (layer.facts, layer.weak)]
     loads = [load for load in LOADS if load in given.facts]
-    lost = {load for load in LOADS if loads and load not in loads and any(load in facts for facts in stated)}
+    there = {load for load in LOADS if any(load in facts for facts in stated)}
+    lost = there - {*loads} if loads and not (there == {*CAPPED} > {*loads}) else set()
     lost |= {path for path in OF_LOADS if lost and path not in given.facts}
     taken: dict[str, tuple[str, OriginValue]] = {}  # by what is given: the path that it takes the place of, its value
     for facts in stated:

@@ -30,6 +30,7 @@ from costmodel.explore.flag_defaults import (
 )
 from costmodel.explore.node_of_gpu import flag_place, flag_text, node_of_gpu
 from costmodel.explore.workload_flags import (
+    CAPPED,
     FLAGS,
     LOADS,
     OFF,
@@ -265,11 +266,14 @@ def flag_assignment(name: str, path: str, text: str) -> Assignment:
 
 
 def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Iterator[Assignment]:
-    """Where one flag gives the load, the load that a scenario has instead is left out."""
+    """Where one flag gives the load, the load that a scenario has instead is left out; of a rate with as many requests
+    in flight at most, the other one stays.
+    """
     given = [change for change in changes if change.path in LOADS]
+    both = all(at(tree, path) is not None for path in CAPPED)
     for change in given if len(given) == 1 else ():
         for path in (*LOADS, *OF_LOADS):
-            if path != change.path and at(tree, path) is not None:
+            if path != change.path and at(tree, path) is not None and not (both and {path, change.path} == {*CAPPED}):
                 yield replace(change, path=path, value=None)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.ground.record import record
 
 OFF = "off"  # of --safe: plans count whatever their chance
+CAPPED = ("workload.rate", "workload.concurrency")  # which a load may state together
 LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 RL_SIZES = (
     "workload.algorithm",

@@ -63,6 +63,16 @@ def test_set_of_a_part_takes_the_place_of_a_plain_length(tmp_path: Path) -> None
     assert found.document["workload"]["traffic"] == "burst"
 
 
+def test_the_cap_of_a_rate_stays_beside_another_rate(tmp_path: Path) -> None:
+    capped = f"{SERVE}{BENCH}--request-rate 4 --max-concurrency 64\n"
+    both = loaded(capped, tmp_path, {})
+    assert not both.losses
+    workload = both.document["workload"]
+    assert (workload["rate"], workload["concurrency"], "traffic" in workload) == ("4 /s", 64, False)
+    faster = loaded(capped, tmp_path, {"rate": "8"}).document["workload"]
+    assert (faster["rate"], faster["concurrency"]) == ("8 /s", 64)
+
+
 def test_the_same_kind_of_load_keeps_how_it_arrives(tmp_path: Path) -> None:
     found = loaded(AT_ONCE, tmp_path, {"concurrency": "32"})
     assert found.document["workload"]["concurrency"] == 32
@@ -71,7 +81,7 @@ def test_the_same_kind_of_load_keeps_how_it_arrives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "mark"),
-    [(("--rate", "lots"), "--rate lots"), (("--answer", "-5"), "--answer -5"), (("--concurrency", "3"), "--rate 8")],
+    [(("--rate", "lots"), "--rate lots"), (("--answer", "-5"), "--answer -5")],
 )
 def test_a_flag_that_is_wrong_is_shown_as_it_was_typed(
     words: tuple[str, ...], mark: str, run: Any, tmp_path: Path

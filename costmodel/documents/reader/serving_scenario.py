@@ -16,6 +16,7 @@ from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_limits import without_gaps
 from costmodel.documents.schemas.serving.serving_plan import DRAFTS
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
+from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.quoting import quoted_value
 from costmodel.ground.record import record
@@ -51,9 +52,16 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
         raise fail("D010", sentence, place_at(tree, "cluster.groups", "cluster"), hint)
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
+    if scenario.workload.users is not None and not scenario.workload.think_time:
+        scenario = scenario.model_copy(update={"workload": _in_flight(scenario.workload)})
     if scenario.workload.single_token:
         scenario = scenario.model_copy(update={"limits": without_gaps(scenario.limits)})
     return ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
+
+
+def _in_flight(workload: Serving) -> Serving:
+    """The workload of users who do not think: each answer brings the next request, so that all are in flight."""
+    return workload.model_copy(update={"users": None, "concurrency": workload.users, "think_time": None})
 
 
 def _engines(reader: DocumentReader) -> str:

@@ -51,9 +51,9 @@ _WANTED = {
 _HINTS = {
     "too_short": "leave the key out, or name at least one value",
     "best_above_peak": "change both; without a measured rate best_matmul is {}",
-    "loads": "leave one of them out, or set it to null as in --set workload.users=null; think_time goes with users",
+    "loads": "leave one of them out, or set it to null as in --set workload.users=null; think_time goes with users, "
+    "and concurrency beside a rate is the most in flight",
     "no_load": "for example --set 'workload.rate=8 /s'",
-    "users": "for example --set 'workload.think_time=30 s'",
     "memory": "change both: usable is what a job can have of the capacity",
 }
 _ONE_KIND = ("cluster", "cluster.node", "cluster.node.accelerator", "accelerator")

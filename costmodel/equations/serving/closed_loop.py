@@ -118,6 +118,26 @@ def burst_first_token_time(
 
 
 @equation
+def time_under_cap(time: Number, loop_time: Number, full_share: Number) -> Number:
+    """Time of a request at a rate of which the client sends no more than so many before one is answered.
+
+    t (min(t, t_c) / t)^√C
+
+    time t [s]: at that rate without the cap · loop_time t_c [s]: with as many in flight all the time as the cap allows
+    full_share C: share of requests that find so many in flight
+    → time [s]
+    Source: serving-fit
+    Holds: the two ends are exact; of 75 simulated loads of 1 to 64 in flight, at 0.3 to 1.5 times the rate of the loop,
+        first tokens are 4 % off in the median, 27 % at worst, times per token 0.4 and 13 %
+    Monotone: increasing in time; decreasing in full_share
+    >>> round(float(time_under_cap(0.4, 0.1, 0.25)), 3)
+    0.2
+    """
+    shorter = np.minimum(loop_time, time) / np.where(time > 0, time, 1.0)
+    return time * shorter ** np.sqrt(full_share)
+
+
+@equation
 def loop_tokens_per_gpu(users: Number, output: Number, ttft: Number, tpot: Number, ranks: Number) -> Number:
     """Tokens generated a second by each accelerator where so many users wait for one answer after the other.
 

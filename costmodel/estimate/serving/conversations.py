@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.equations.serving.cache_pool import hit_tokens, scattered_hit
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import where_rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
@@ -59,9 +60,9 @@ def by_replicas(
     found = _of_counts(inputs, layout, evaluate, hosted=False)
     late = np.asarray(lost(found, "prefix_residency"))
     if inputs.host_pool is not None and late.any():
-        found = _merged(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
+        found = where_rows(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
         late = late & np.asarray(lost(found, "host_residency"))
-    return _merged(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+    return where_rows(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
 
 
 def _of_counts(
@@ -71,20 +72,6 @@ def _of_counts(
     found: T | None = None
     for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
         held = evaluate(conversing(inputs, float(count), hosted=hosted), layout)
-        found = held if found is None else _merged(np.asarray(layout.replicas == count), held, found)
+        found = held if found is None else where_rows(np.asarray(layout.replicas == count), held, found)
     assert found is not None
     return found
-
-
-def _merged(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
-    """The rows of one where the mask has them, else of the other."""
-    if mask.all():
-        return one
-    if isinstance(one, dict):
-        return {key: _merged(mask, one[key], other[key]) for key in one}
-    if is_dataclass(one) and not isinstance(one, type):
-        parts = {part.name: _merged(mask, getattr(one, part.name), getattr(other, part.name)) for part in fields(one)}
-        return replace(one, **parts)
-    if isinstance(one, str | int | bool | None) or one is other:
-        return one
-    return np.where(mask, one, other)

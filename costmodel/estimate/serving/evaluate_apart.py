@@ -20,10 +20,10 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
 from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
 from costmodel.estimate.serving.limits_chance import OWN, is_asked
-from costmodel.estimate.serving.load import LEAST
+from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, under_cap
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
-from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of
+from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of, where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load, wanted_rate
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
@@ -82,6 +82,11 @@ def evaluate_apart(
     compared: with replicas that do both, which takes longer than all else
     """
     prefill, decode = with_straddling(inputs, prefill, decode)
+    loads = loads_of(inputs)
+    if loads is not None:
+        rated, looped = (evaluate_apart(each, prefill, decode, compared=compared) for each in loads)
+        found = where_rows(cap_binds(inputs, looped.results), looped, rated)
+        return replace(found, results=under_cap(inputs, rated.results, looped.results))
     memories = memory_use(inputs, prefill), memory_use(inputs, decode)
     with term("prompt"):
         prompt = prompt_time(inputs, prefill)
@@ -117,8 +122,8 @@ def evaluate_apart(
     columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
     columns[OWN] = _chance(quick, top, columns)
     columns |= endless(columns, over)
-    found = Costs(columns | columns_in_time(inputs, columns), len(decode))
-    return ApartEvaluation(prefill, decode, found, *memories, transfer, many, most, over)
+    results = Costs(columns | columns_in_time(inputs, columns), len(decode))
+    return ApartEvaluation(prefill, decode, results, *memories, transfer, many, most, over)
 
 
 def _quick(exact: InstancePairs) -> InstancePairs:

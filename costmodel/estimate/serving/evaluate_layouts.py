@@ -31,9 +31,12 @@ from costmodel.estimate.serving.load import (
     Bounds,
     Column,
     Engines,
+    cap_binds,
     in_flight,
+    loads_of,
     most_requests_held,
     of_each,
+    under_cap,
 )
 from costmodel.estimate.serving.memory_columns import memory_columns
 from costmodel.estimate.serving.offline import OfflineBatch, offline_batch, offline_state
@@ -48,6 +51,7 @@ from costmodel.estimate.serving.operating_point import (
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.rate_within_limits import chance_of_limits
 from costmodel.estimate.serving.replica_capacity import ReplicaCapacity, capacity_of
+from costmodel.estimate.serving.replica_kinds import where_rows
 from costmodel.estimate.serving.replicas_for_load import replicas_for_load
 from costmodel.estimate.serving.service_limits import columns_in_time
 from costmodel.estimate.serving.serving_band import endless
@@ -123,6 +127,11 @@ def evaluate(
         what they find on the plan's own, which shows whether these are enough
     """
     (layout,) = with_straddling(inputs, layout)
+    loads = loads_of(inputs)
+    if loads is not None:
+        rated, looped = (evaluate(each, layout, counted=counted) for each in loads)
+        found = where_rows(cap_binds(inputs, looped.results), looped, rated)
+        return replace(found, results=under_cap(inputs, rated.results, looped.results))
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     found = _conversing(inputs, layout)

@@ -24,7 +24,9 @@ from costmodel.equations.serving.closed_loop import answer_time_of_users
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.load import loads_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
+from costmodel.estimate.serving.replica_kinds import where_rows
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time, request_limits
 from costmodel.estimate.serving.serving_band import (
     ENDLESS,
@@ -61,6 +63,11 @@ def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
 
 def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:
     """The results with the ends of their bands; fast, slow: the same plans with the factors of both ends."""
+    loads = loads_of(inputs)
+    if loads is not None:
+        rated, looped = (banded(each, found, fast, slow) for each in loads)
+        arriving = float(inputs.case.scenario.workload.rate or 0.0)
+        return where_rows(np.asarray(found.results.column("requests_per_s") < arriving), looped, rated)
     spread, results = spreads(inputs), found.results
     ends = [_end(inputs, found, each, spread, sign) for each, sign in ((fast, -1.0), (slow, 1.0))]
     columns = dict(results.columns)

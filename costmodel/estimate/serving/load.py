@@ -8,18 +8,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
-from costmodel.equations.serving.closed_loop import full_step_concurrency
+from costmodel.equations.serving.closed_loop import full_step_concurrency, time_under_cap
+from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import whole_prompt_slots
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import rows_of
+from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs
 from costmodel.estimate.serving.steady_state import SteadyState, full_steps, replica_rate, steady_state
 from costmodel.estimate.serving.step_batch import step_budget
 from costmodel.estimate.serving.whole_prompts import whole_prompts_decoded
 from costmodel.estimate.serving.worst_gap import worst_gap
+from costmodel.estimate.shared.results import Costs
 from costmodel.ground.equation import Number, term, untraced
 from costmodel.ground.record import record
 from costmodel.ground.solvers import NEAR, Places, Values, last_within
@@ -149,6 +152,49 @@ class Engines:
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
     """Of a load of the whole fleet what one replica gets."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
+
+
+# Where a load has a cap beside its rate: what the cap makes less, and what the rate alone decides.
+OF_CAP = ("ttft", "ttft_p99", "tpot", "tpot_p99", "worst_gap", "prompts_between", "interference_share", "concurrency")
+_OF_RATE = ("replicas_needed", "gpus_needed", "rent_needed", "rate_within_slo_per_s", "tokens_per_gpu_within_limits",
+            "cost_within_limits")  # fmt: skip
+
+
+def loads_of(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | None:
+    """Of a rate with so many requests in flight at most: that rate, and a loop of so many; None of another load."""
+    scenario = inputs.case.scenario
+    if scenario.workload.rate is None or scenario.workload.concurrency is None:
+        return None
+    alone = (scenario.workload.model_copy(update={name: None}) for name in ("concurrency", "rate"))
+    cases = (replace(inputs.case, scenario=scenario.model_copy(update={"workload": each})) for each in alone)
+    rated, looped = (replace(inputs, case=case) for case in cases)
+    return rated, looped
+
+
+def cap_binds(inputs: ServingInputs, looped: Costs) -> NDArray[np.bool_]:
+    """Plans on which a loop of so many requests answers no more than arrives: the others wait at the client."""
+    return np.asarray(looped.column("requests_per_s") <= float(inputs.case.scenario.workload.rate or 0.0))
+
+
+def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
+    """Results of both loads as one: what arrives, but no more than the loop answers.
+
+    Times lie between those of the rate and, where these are shorter, of the loop, by how often as many as may be are in
+    flight. How many replicas a rate needs does not depend on the cap.
+    """
+    workload, binds = inputs.case.scenario.workload, cap_binds(inputs, looped)
+    found, arriving, capped = where_rows(binds, looped, rated), rated.columns, looped.columns
+    with term("at most so many in flight"), np.errstate(all="ignore"):
+        busy = share(workload.rate or 0.0, looped.columns["requests_per_s"])
+        full = waiting_probability(float(workload.concurrency or 1.0), busy)
+        columns: dict[str, Number] = {
+            name: np.where(binds, capped[name], time_under_cap(arriving[name], capped[name], full)) for name in OF_CAP
+        }
+        rest = np.minimum(arriving["latency"] - arriving["ttft"], capped["latency"] - capped["ttft"])
+        columns["latency"] = np.where(binds, capped["latency"], columns["ttft"] + rest)
+        columns["tokens_per_s_per_user"] = rate_of(1.0, columns["tpot"])
+    columns |= {name: arriving[name] for name in _OF_RATE}
+    return replace(found, columns=found.columns | columns)
 
 
 def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:

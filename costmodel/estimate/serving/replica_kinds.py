@@ -89,6 +89,23 @@ def distinct(columns: Sequence[Rows | NDArray[np.intp]]) -> tuple[NDArray[np.int
     return first, which.reshape(-1)
 
 
+def where_rows(mask: NDArray[np.bool_], one: T, other: T) -> T:
+    """A result with the rows of one where the mask has them, else of the other."""
+    found: T = one if mask.all() else _where(mask, one, other)
+    return found
+
+
+def _where(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return {key: _where(mask, one[key], other[key]) for key in one}
+    if is_dataclass(one) and not isinstance(one, type):
+        names = [part.name for part in fields(one)]
+        return replace(one, **{name: _where(mask, getattr(one, name), getattr(other, name)) for name in names})
+    if isinstance(one, str | int | bool | None) or one is other:
+        return one
+    return np.where(mask, one, other)
+
+
 def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
     """Rows of a result, of each of its parts."""
     taken: T = _rows(found, which, count)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
@@ -316,6 +317,8 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
         longest = Figure(float(workload.opening + workload.turns * (added + output)))
         origin = "mean prompt and answer" if workload.turns == 1 else "a whole conversation"
         log.note("workload.context", show(longest, "1"), origin)
+    if workload.concurrency is not None and at(case.tree, "workload.users") is not None:
+        log.note("workload.think_time", "0 s", "each user sends the next request at once: all are in flight")
     if workload.turns > 1 and case.scenario.assume.routing is None:
         log.note("assume.routing", "random", "only one replica has a turn's conversation in its cache")
     spreads = workload.spread("prompt"), workload.spread("output")

@@ -9,12 +9,15 @@ import numpy as np
 
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
+from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.load import OF_CAP, loads_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT, stated_leaves, unused_keys
 from costmodel.ground.equation import untraced
+from costmodel.ground.units import significant
 
 _SECTIONS = ("workload", "plan", "stack", "assume", "limits")
 _OF_FREE = "share-of-free-before"
@@ -30,6 +33,7 @@ def without_effect(
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
     rules = (*switched_off(inputs, columns), *_of_cache(inputs, stated), *_of_experts(inputs, columns, costs))
+    rules = (*rules, *_of_cap(inputs, columns, costs))
     workload = inputs.case.scenario.workload
     if costs.get("host_hit") == 0 and workload.turns > 1:
         alone = "the pools of the devices hold all turns that come back"
@@ -190,6 +194,22 @@ def _of_experts(
             "plan.ep",
             "figures are those of plan.ep 1; unequal load of experts (assume.experts.imbalance) makes them differ",
         )
+
+
+def _of_cap(
+    inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """The most in flight beside a rate, which keeps fewer in flight."""
+    loads = loads_of(inputs)
+    if loads is None or costs["requests_per_s"] < float(inputs.case.scenario.workload.rate or 0.0):
+        return
+    with untraced():
+        if len(columns) == 1:
+            alone = evaluate(loads[0], columns[0]).results.row()
+        else:
+            alone = evaluate_apart(loads[0], *columns, compared=False).results.row()
+    if all(np.isclose(costs[name], alone[name], rtol=_SAME, atol=0.0, equal_nan=True) for name in OF_CAP):
+        yield "workload.concurrency", f"{significant(alone['concurrency'])} are in flight of a replica at that rate"
 
 
 def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:

@@ -33,7 +33,7 @@ TABLE = known(
     part("random-range-ratio", "workload.prompt workload.output", "text"),
     part("random-prefix-len", "workload.shared_prefix workload.prompt", "count"),
     part("request-rate", "workload.rate workload.traffic", "word", "inf"),
-    part("max-concurrency", "workload.concurrency most_in_flight", "count"),
+    part("max-concurrency", "workload.concurrency", "count"),
     part("num-prompts", "workload.concurrency", "count"),
     part("dataset-name", "workload.prompt", "word"),
     part("model", "model", "word"),
@@ -95,7 +95,7 @@ def _read_load(keys: ForeignKeys, layer: Layer) -> None:
     if math.isfinite(figure) and figure > 0:
         layer.facts["workload.rate"] = rate._replace(value=f"{figure:g} /s")
         if most.value:
-            layer.facts["most_in_flight"] = most
+            layer.facts["workload.concurrency"] = most
         return
     at_once = most if most.value else count
     if at_once.value:
@@ -146,7 +146,9 @@ def _written_load(job: ServingJob, remarks: Remarks) -> list[str]:
     """Requests of one replica, whose share of the load is as large as that of the others."""
     workload, replicas = job.workload, job.count("replicas")
     if workload.rate is not None:
-        return [f"--request-rate {workload.rate / replicas:.4g}", f"--num-prompts {_REQUESTS}"]
+        most = workload.concurrency
+        capped = [] if most is None else [f"--max-concurrency {max(1, round(most / replicas))}"]
+        return [f"--request-rate {workload.rate / replicas:.4g}", *capped, f"--num-prompts {_REQUESTS}"]
     if workload.concurrency is not None:
         each = max(1, round(workload.concurrency / replicas))
         return [f"--max-concurrency {each}", f"--num-prompts {each * _ROUNDS}"]

@@ -22,7 +22,6 @@ from costmodel.exchange.values.foreign_values import placed
 from costmodel.ground.errors import CostModelError, Place, fail
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
-MOST_IN_FLIGHT = "most_in_flight"  # of a benchmark that has a rate too
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
 
 
@@ -59,7 +58,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
     losses = tuple(loss for layer in layers for loss in layer.losses)
     warnings = (*(fault for layer in layers for fault in layer.warnings), *of_release)
-    facts = {path: value for path, value in found.facts.items() if path in ("accelerators", MOST_IN_FLIGHT)}
+    facts = {path: value for path, value in found.facts.items() if path == "accelerators"}
     keys = tuple(key for layer in layers for key in layer.keys)
     return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
 

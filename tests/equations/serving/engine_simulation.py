@@ -145,6 +145,17 @@ def serve_loop(engine: Engine, users: int, count: int, seed: int = 0) -> Observe
     return _Run(engine, starts, prompts, outputs, (random.random(count) < 0.5).tolist()).observed()
 
 
+def serve_capped(engine: Engine, most: int, count: int, seed: int = 0) -> Observed:
+    """Requests at random at a rate, of which the client sends no more than so many before one is answered."""
+    random = np.random.default_rng(seed)
+    gaps = -np.log(evenly(random, count))
+    planned = np.cumsum(gaps / (gaps.mean() * engine.request_rate)).tolist()
+    prompts = lengths(random, engine.prompt, engine.variation, count, 1)
+    spread = engine.variation if engine.answers is None else engine.answers
+    outputs = lengths(random, engine.output, spread, count, 2)
+    return _Run(engine, planned[:most], prompts, outputs, planned=planned).observed()
+
+
 class _Run:
     def __init__(
         self,
@@ -153,10 +164,12 @@ class _Run:
         prompts: list[int],
         outputs: list[int],
         late: list[bool] | None = None,
+        planned: list[float] | None = None,
     ) -> None:
         self.engine, self.arrivals, self.outputs = engine, arrivals, outputs
         self.left = prompts if engine.chunked else _within(prompts, int(engine.token_budget))
         self.late = late or [False] * len(outputs)
+        self.planned = planned or [0.0] * len(outputs)  # before which no user sends a request
         self.first, self.last = [0.0] * len(outputs), [0.0] * len(outputs)
         self.waiting: deque[int] = deque()
         self.ends: list[tuple[int, int]] = []  # last step of each running sequence
@@ -196,7 +209,9 @@ class _Run:
             self.last[ended[-1]] = clock
         more = len(self.outputs) - len(self.arrivals)
         if more:
-            self.arrivals += sorted(clock + LATER * self.late[request] for request in ended)[:more]
+            sent = sorted(clock + LATER * self.late[request] for request in ended)[:more]
+            planned = self.planned[len(self.arrivals) :]
+            self.arrivals += [max(each, begin) for each, begin in zip(sent, planned, strict=False)]
 
     def _decode_steps(self) -> None:
         """All steps alike up to the next arrival or the next end."""

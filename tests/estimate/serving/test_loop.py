@@ -6,18 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from equations.serving.engine_simulation import Engine, serve, serve_loop
+from equations.serving.engine_simulation import Engine, serve, serve_capped, serve_loop
 from equations.serving.steady import saturation, steady
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.equations.serving.closed_loop import time_under_cap
+from costmodel.equations.serving.queues import waiting_probability
 from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
 from costmodel.estimate.serving.concurrency import LoopTimes, loop
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
+from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import Load
+from costmodel.estimate.shared.unused_keys import WITHOUT_EFFECT
 
-from .cases import one
+from .cases import case, one
+from .cases import predicted as predicted_of
+from .linear_engine import state_of
 
 # α, β, γ of Llama 3.1 70B in bf16 on tp 8 of H100
 STEP = (9.92e-3, 60.73e-6, 47.82e-6)
@@ -130,3 +136,56 @@ def test_one_user_waits_for_nobody() -> None:
     alone = engine.base_time + engine.sequence_time + engine.prompt_token_time * engine.prompt
     assert one(found.first) == pytest.approx(alone, rel=1e-9)
     assert one(found.first_p99) == pytest.approx(alone, rel=1e-3)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 16, 64])
+@pytest.mark.parametrize("prompt", [2048, 8192])
+def test_a_rate_with_so_many_in_flight_at_most(prompt: int, most: int) -> None:
+    """30 simulated loads: by the rate alone first tokens are up to five times too late."""
+    engine = Engine(*STEP, prompt, 512, 8192, 0.0, 0.3, 0.6)
+    capped = predicted(engine, float(most))
+    answered = rate(engine, float(most), capped)
+    for share in (0.3, 0.9, 1.5):
+        loaded = replace(engine, request_rate=share * answered)
+        seen, shown = serve_capped(loaded, most, 1500), f"{share} of the rate of {most}"
+        ttft, tpot = one(capped.first), one(capped.token)
+        if share < 1:
+            alone = state_of(loaded)
+            full = waiting_probability(float(most), share)
+            ttft, tpot = (
+                one(time_under_cap(apart, looped, full))
+                for apart, looped in ((one(alone.ttft), ttft), (one(alone.tpot), tpot))
+            )
+        assert ttft == pytest.approx(seen.ttft, rel=0.27), shown
+        assert tpot == pytest.approx(seen.tpot, rel=0.08), shown
+
+
+LOADED = "kind: serving, prompt: 2048, output: 512, precision: bf16"
+
+
+@pytest.mark.parametrize("plan", ["plan.tp=8", "plan={prefill: {tp: 4}, decode: {tp: 4}}"])
+def test_of_a_rate_and_a_cap_the_scarcer_one_decides(plan: str) -> None:
+    loads = {"concurrency: 4": ("rate: 1000 /s", False), "rate: 2 /s": ("concurrency: 4000", True)}
+    for alone, (beside, idle) in loads.items():
+        expected, found = (
+            predict(case(f"workload={{{LOADED}, {load}}}", "limits={}", plan), bands=False, limited=False)
+            for load in (alone, f"{alone}, {beside}")
+        )
+        for name in ("ttft", "ttft_p99", "tpot", "latency", "requests_per_s", "cost_per_mtoken"):
+            assert found.costs[name] == pytest.approx(expected.costs[name]), name
+        assert not found.broken
+        assert ("workload.concurrency" in [each.path for each in found.assumed if each.value == WITHOUT_EFFECT]) == idle
+
+
+def test_bands_are_those_of_the_load_that_decides() -> None:
+    loads = [f"workload={{{LOADED}, {load}}}" for load in ("concurrency: 4", "concurrency: 4, rate: 1000 /s")]
+    looped, capped = (predicted_of(load, "limits={}", "plan.tp=8").costs for load in loads)
+    for name in ("requests_per_s_high", "tpot_low", "ttft_high", "latency_high"):
+        assert capped[name] == pytest.approx(looped[name]), name
+    assert capped["requests_per_s"] < capped["requests_per_s_high"] < 1000
+
+
+def test_users_who_do_not_think_are_all_in_flight() -> None:
+    found, looped = (predicted_of(f"workload={{{LOADED}, {load}}}") for load in ("users: 64", "concurrency: 64"))
+    assert found.costs == pytest.approx(looped.costs, nan_ok=True)
+    assert ("workload.think_time", "0 s") in [(item.path, item.value) for item in found.assumed]

@@ -409,7 +409,7 @@ def test_vllm_starts_with_the_longest_request_of_an_exported_command() -> None:
 
 
 def test_the_pool_of_a_model_with_windows_comes_back(tmp_path: Path) -> None:
-    """A command lets in the longest request of the model; the pool still holds as many tokens of the load's requests."""
+    """A command lets in the longest request of the model; the pool holds as many tokens of the load's requests."""
     keys = ["model=gemma-3-27b", "stack=vllm", "plan={tp: 2, replicas: 1}", "limits={}"]
     load = "workload={kind: serving, prompt: 2000, output: 500, concurrency: 64}"
     case = serving(load_any(SCENARIO, [*keys, load]))
@@ -422,19 +422,6 @@ def test_the_pool_of_a_model_with_windows_comes_back(tmp_path: Path) -> None:
     assert theirs.costs["cache_pool_tokens"] == ours.costs["cache_pool_tokens"]
     assert theirs.costs["concurrency_steady"] == ours.costs["concurrency_steady"]
     assert theirs.evaluation.memory.logged > 4 * theirs.evaluation.memory.tokens
-
-
-def test_a_cap_and_a_rate_of_a_benchmark_both_bind(tmp_path: Path) -> None:
-    """One request in flight answers fewer than one a second; 300 answer more, and the rate stays."""
-    asked = "vllm bench serve --model Qwen/Qwen3-14B --dataset-name random --random-input-len 8000 "
-    asked += "--random-output-len 200 --request-rate 1 --max-concurrency {}\n"
-    for most, load in ((1, ("concurrency", 1)), (300, ("rate", "1 /s"))):
-        (tmp_path / "serve.sh").write_text(f"vllm serve Qwen/Qwen3-14B\n{asked.format(most)}", "utf-8")
-        found = import_files([str(tmp_path / "serve.sh")], GivenBesideFile("dgx-h100", 1)).found
-        stated = {key: found.document["workload"].get(key) for key in ("rate", "concurrency")}
-        assert {key: value for key, value in stated.items() if value is not None} == dict([load])
-        assert "max-concurrency allows" in found.origins[f"workload.{load[0]}"].text
-        assert not [key for key in found.keys if key.verdict != "read" and key.name == "max-concurrency"]
 
 
 def test_windows_leave_room_for_a_longest_request_that_fits() -> None:

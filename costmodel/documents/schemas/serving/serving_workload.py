@@ -20,6 +20,7 @@ Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
 Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean
 
 LOADS = ("rate", "concurrency", "users", "requests")
+CAPPED = ("rate", "concurrency")  # which a load may state together
 
 
 class Lengths(Document):
@@ -54,9 +55,15 @@ class Serving(Document):
         description="Requests that arrive at random, at all replicas; a number without a unit is per second",
     )
     concurrency: Requests | None = Field(
-        default=None, description="Requests in flight on all replicas, each replaced when it ends, as in a benchmark"
+        default=None,
+        description="Requests in flight on all replicas, each replaced when it ends, as in a benchmark; beside a rate "
+        "how many are in flight at most, while others wait at the client, whose wait no time counts",
     )
-    users: Users | None = Field(default=None, description="Users of all replicas, each of whom thinks between requests")
+    users: Users | None = Field(
+        default=None,
+        description="Users of all replicas, each of whom thinks between requests; without a think_time so many are in "
+        "flight",
+    )
     requests: Requests | None = Field(
         default=None,
         description="Requests of an offline batch, all there at the start; the time of the last answer counts",
@@ -109,22 +116,19 @@ class Serving(Document):
     @model_validator(mode="after")
     def _one_load(self) -> Self:
         given = [name for name in LOADS if getattr(self, name) is not None]
-        if len(given) != 1:
+        if len(given) != 1 and tuple(given) != CAPPED:
             stated = f"{' and '.join(given)} are given" if given else "no load is given"
-            sentence = "{fault}; a load is one of rate, concurrency, users and requests, and the others follow from it"
+            sentence = "{fault}; a load is one of rate, concurrency, users and requests, or a rate with a concurrency"
             kind: Literal["loads", "no_load"] = "loads" if given else "no_load"
             raise PydanticCustomError(kind, sentence, {"fault": stated, "keys": tuple(given)})
         return self
 
     @model_validator(mode="after")
     def _load_and_its_keys(self) -> Self:
-        if self.users is not None and self.think_time is None:
-            keys = {"keys": ("users", "think_time")}
-            raise PydanticCustomError("users", "users need a think_time: users think between requests", keys)
         if self.think_time is not None and self.users is None and self.turns == 1:
             sentence = "think_time belongs to users, or to the turns of a conversation"
             raise PydanticCustomError("load", sentence, {"keys": ("think_time",)})
-        if self.traffic is not None and self.concurrency is None:
+        if self.traffic is not None and (self.concurrency is None or self.rate is not None):
             sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
             raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
         if self.turns == 1 and self.shared_prefix >= self.mean("prompt"):

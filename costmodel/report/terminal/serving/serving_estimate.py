@@ -29,6 +29,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     has_limits,
     limits_of_batch,
     limits_on,
+    load_words,
     never_kept_line,
     plan_words,
     result,
@@ -221,7 +222,14 @@ def _chance(answer: ServingAnswer) -> str:
     case, chance = answer.inputs.case, result(OWN, answer.costs[OWN])
     if has_limits(case):
         return f"chance {chance} {limits_on(answer, OWN)}".rstrip()
-    return f"chance {chance} to answer all" if case.scenario.workload.rate is not None else ""
+    workload = case.scenario.workload
+    if (
+        workload.rate is not None
+        and workload.concurrency is not None
+        and answer.costs["requests_per_s"] < workload.rate
+    ):
+        return f"of {load_words(workload)}: no more are sent"
+    return f"chance {chance} to answer all" if workload.rate is not None else ""
 
 
 def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:

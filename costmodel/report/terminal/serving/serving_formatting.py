@@ -126,7 +126,8 @@ def rate_words(rate: float, shown: str) -> str:
 def load_words(workload: Serving) -> str:
     """The load in a few words."""
     if workload.rate is not None:
-        return rate_words(workload.rate, significant(workload.rate, 3).removesuffix(".00").removesuffix(".0"))
+        words = rate_words(workload.rate, significant(workload.rate, 3).removesuffix(".00").removesuffix(".0"))
+        return words if workload.concurrency is None else f"{words}, at most {workload.concurrency:,.0f} in flight"
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
         return f"{workload.concurrency:,.0f} in flight{burst}"

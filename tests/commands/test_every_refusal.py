@@ -31,7 +31,7 @@ SERVED = {  # changes of a service that break a plan
     "L067": ("model=mixtral-8x7b", "plan={tp: 4, ep: 2, replicas: 1}"),
     "L057": ("plan.ep=8",),
     "L059": ("model=gemma-4-e2b", "plan={tp: 1, pp: 2}"),
-    "L058": ("plan.speculation={tokens: 4, acceptance: 80 %, draft: eagle}", "plan.pp=2", "plan.replicas=1"),
+    "L058": ("plan.speculation={tokens: 4, chance: 80 %, draft: eagle}", "plan.pp=2", "plan.replicas=1"),
     "L062": ("stack=trt-llm", "workload.prompt=16384", "workload.rate=1 /s"),
     "L061": (CHAT, "stack.host_cache.size=9 TiB"),
     "L060": (*H800, WIDE, "plan={tp: 32, redundant_experts: 32, replicas: 1}"),

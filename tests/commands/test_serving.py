@@ -397,7 +397,7 @@ def test_sensitivity_turns_every_figure_of_a_plan(run: Any) -> None:
 def test_export_and_estimate_plan_the_same_flags_alike(run: Any) -> None:
     """The engine's own token budget, and with drafts a tp that fits, not the default of 1."""
     asked = ("--model", "llama-3.1-70b", "--gpu", "h100", "--gpus", "16", "--rate", "8", "--answer", "512")
-    drafts = ("--set", "plan.speculation={tokens: 3, acceptance: 0.7, draft: eagle}", "--stack", "sglang")
+    drafts = ("--set", "plan.speculation={tokens: 3, chance: 0.7, draft: eagle}", "--stack", "sglang")
     for flags, engine in ((asked, "vllm"), ((*asked, *drafts), "sglang")):
         values = json.loads(run("estimate", *flags, "--json").out)["plans"][0]
         exported = run("export", *flags, "--to", engine).out

@@ -12,7 +12,7 @@ from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.schemas.scenario import Training
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.exchange.detect import FORMATS as DETECTED
 from costmodel.exchange.foreign_keys import ForeignKeys
@@ -96,8 +96,8 @@ def test_every_key_of_a_scenario_is_filled_or_named(name: str) -> None:
 
 
 OF_STACKS = {"stack.executor", "stack.chunked", "stack.dispatch.two_batches", "stack.kernels.own_all_reduce",
-             "plan.speculation.acceptance", "model.stored", "model.stored_experts", "model.stored_cache",
-             "model.prediction.layer", "model.prediction.depth"}  # fmt: skip
+             *(f"plan.speculation.{key}" for key in ACCEPTED), "model.stored", "model.stored_experts",
+             "model.stored_cache", "model.prediction.layer", "model.prediction.depth"}  # fmt: skip
 
 
 def test_what_a_benchmark_states_is_in_its_table() -> None:

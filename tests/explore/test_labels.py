@@ -59,7 +59,7 @@ comm serve-llama-3.1-70b
 estimate serve-llama-3.1-70b --set 'workload={kind: serving, prompt: 2048, output: 512, requests: 2000}'
 estimate serve-llama-3.1-70b --set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' \
 --set 'stack.host_cache.size=128 GiB' --set assume.routing=cache-aware
-estimate serve-llama-3.1-70b --set 'plan.speculation={tokens: 4, acceptance: 70%, draft: eagle}'
+estimate serve-llama-3.1-70b --set 'plan.speculation={tokens: 4, chance: 70%, draft: eagle}'
 estimate serve-llama-3.1-70b --set cluster.nodes=3 --set 'plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}'
 estimate serve-llama-3.1-70b --set model=deepseek-v3 --set workload.precision=fp8 \
 --set 'plan={tp: 8, ep: 16, dp_attention: 2, replicas: 1}' --set cluster.node=dgx-h200

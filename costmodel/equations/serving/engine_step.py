@@ -243,21 +243,37 @@ def mixed_weight_bytes(parameters: Number, narrow_parameters: Number, operand: N
 
 
 @equation
-def accepted_tokens(acceptance: Number, draft_tokens: Number) -> Number:
+def accepted_tokens(acceptance_chance: Number, draft_tokens: Number) -> Number:
     """Tokens of a step that verifies drafted ones: those that are accepted, and one more.
 
     (1 − a^(g + 1)) / (1 − a), g + 1 at a = 1
 
-    acceptance a · draft_tokens g → tokens
+    acceptance_chance a: of a drafted token, given that those before it are accepted · draft_tokens g → tokens
     Source: leviathan-2023 eq. 1
     Holds: drafts that are accepted independently of each other
-    Monotone: increasing in acceptance, draft_tokens
+    Monotone: increasing in acceptance_chance, draft_tokens
     >>> round(float(accepted_tokens(0.8, 4.0)), 2), float(accepted_tokens(1.0, 4.0))
     (3.36, 5.0)
     """
-    sure = acceptance >= 1
-    missed = np.where(sure, 1.0, 1 - acceptance)
-    return np.where(sure, draft_tokens + 1, (1 - acceptance ** (draft_tokens + 1)) / missed)
+    sure = acceptance_chance >= 1
+    missed = np.where(sure, 1.0, 1 - acceptance_chance)
+    return np.where(sure, draft_tokens + 1, (1 - acceptance_chance ** (draft_tokens + 1)) / missed)
+
+
+@equation
+def tokens_of_acceptance(acceptance: Number, draft_tokens: Number) -> Number:
+    """Tokens of a step that verifies drafted ones, by the share of all drafted tokens that engines print.
+
+    1 + A g
+
+    acceptance A · draft_tokens g → tokens
+    Source: vllm-engine
+    Pitfall: with more drafts the share is smaller, for later tokens are accepted less often
+    Monotone: increasing in acceptance, draft_tokens
+    >>> round(float(tokens_of_acceptance(0.42, 4.0)), 2)
+    2.68
+    """
+    return 1 + acceptance * draft_tokens
 
 
 @equation

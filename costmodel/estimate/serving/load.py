@@ -187,9 +187,11 @@ def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
     with term("at most so many in flight"), np.errstate(all="ignore"):
         busy = share(workload.rate or 0.0, looped.columns["requests_per_s"])
         full = waiting_probability(float(workload.concurrency or 1.0), busy)
-        columns: dict[str, Number] = {
-            name: np.where(binds, capped[name], time_under_cap(arriving[name], capped[name], full)) for name in OF_CAP
-        }
+        columns: dict[str, Number] = {}
+        for name in OF_CAP:
+            some = np.asarray(arriving[name]) > 0
+            between = np.where(some, time_under_cap(arriving[name], capped[name], full), arriving[name])
+            columns[name] = np.where(binds, capped[name], between)
         rest = np.minimum(arriving["latency"] - arriving["ttft"], capped["latency"] - capped["ttft"])
         columns["latency"] = np.where(binds, capped["latency"], columns["ttft"] + rest)
         columns["tokens_per_s_per_user"] = rate_of(1.0, columns["tpot"])

@@ -20,7 +20,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Specul
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
-from costmodel.equations.serving.engine_step import accepted_tokens
+from costmodel.equations.serving.engine_step import accepted_tokens, tokens_of_acceptance
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power
@@ -240,7 +240,11 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
 def _verifying(load: Load, wanted: Speculation) -> Load:
     """A load whose steps verify drafts."""
     with term("speculation"):
-        accepted = accepted_tokens(wanted.acceptance, wanted.tokens)
+        accepted: Number = wanted.length or 1.0
+        if wanted.chance is not None:
+            accepted = accepted_tokens(wanted.chance, wanted.tokens)
+        elif wanted.acceptance is not None:
+            accepted = tokens_of_acceptance(wanted.acceptance, wanted.tokens)
     return replace(load, verified=1.0 + wanted.tokens, accepted=accepted)
 
 

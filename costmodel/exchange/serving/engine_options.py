@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from costmodel.documents.schemas.serving.serving_plan import ACCEPTED
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
 from costmodel.exchange.remarks import Remarks
@@ -32,7 +33,9 @@ BESIDE = {
     "workload.images": "the data; the benchmark at the end sends text alone",
     "workload.expert_precision": "the checkpoint",
     "workload.expert_weights": "the checkpoint",
-    "plan.speculation.acceptance": "a property of the draft and of the text",
+    **dict.fromkeys(
+        (f"plan.speculation.{key}" for key in ACCEPTED), "how many drafted tokens are accepted: of draft and text"
+    ),
 }
 UNWRITTEN = {
     "plan.prefill": "the connector that sends caches from these instances is not written",
@@ -130,7 +133,7 @@ def named_draft(job: ServingJob, remarks: Remarks, names: dict[str, str]) -> tup
         return None
     if draft.draft == "eagle":
         remarks.note(f"yours to name: the head that drafts for {job.checkpoint}")
-    remarks.note(f"no option states that {100 * draft.acceptance:.3g} % of drafted tokens are accepted")
+    remarks.note(f"no option states how many drafted tokens are accepted: {draft.accepted_words}")
     return names[draft.draft], round(draft.tokens)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Speculation
+from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan, Speculation
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
@@ -104,14 +104,15 @@ def _given(job: ServingJob) -> Layer:
         "workload.rate": "1 /s",
     }
     if job.plan.speculation is not None:
-        values["plan.speculation.acceptance"] = f"{100 * job.plan.speculation.acceptance:g} %"
+        name, value = job.plan.speculation.accepted_words.split(": ")
+        values[f"plan.speculation.{name}"] = value
     return Layer("", {path: OriginValue(value, known) for path, value in values.items()})
 
 
 def _plain(value: Any) -> Any:
     """A part of a plan without what no command states; a count that is left out is 1."""
     if isinstance(value, Speculation):
-        return value.model_dump(exclude={"acceptance"})
+        return value.model_dump(exclude={*ACCEPTED})
     return 1.0 if value is None else value
 
 

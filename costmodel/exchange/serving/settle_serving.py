@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.serving.engine_options import ADAPTERS, RANK
 from costmodel.exchange.serving.image_releases import settle_release
@@ -44,8 +44,10 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     ):
         if path not in found.facts and f"{path}.mean" not in found.facts:
             found.need(what, hint)
-    if "plan.speculation.draft" in found.facts and "plan.speculation.acceptance" not in found.facts:
-        found.need("the accepted share of drafted tokens is not stated", "--set plan.speculation.acceptance='70 %'")
+    stated = any(f"plan.speculation.{name}" in found.facts for name in ACCEPTED)
+    if "plan.speculation.draft" in found.facts and not stated:
+        hint = "--set plan.speculation.acceptance='70 %' as vLLM prints it, or length=2.7 as SGLang does"
+        found.need("how many drafted tokens are accepted is not stated", hint)
     if ADAPTERS in found.facts and RANK not in found.facts:
         found.need("the rank of the adapters is not stated", f"--set {RANK}=16, for example")
     if not any(path in found.facts for path in _LOADS):

@@ -196,7 +196,7 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
         yield f"redundant_experts: {sizes['redundant_experts']:.0f}"
     if plan is not None and plan.speculation is not None:
         drafts = plan.speculation
-        yield f"speculation: {{tokens: {drafts.tokens:g}, acceptance: {drafts.acceptance:g}, draft: {drafts.draft}}}"
+        yield f"speculation: {{tokens: {drafts.tokens:g}, {drafts.accepted_words}, draft: {drafts.draft}}}"
 
 
 def _half(sizes: dict[str, float], written: tuple[str, ...]) -> str:

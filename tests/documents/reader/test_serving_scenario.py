@@ -18,7 +18,7 @@ import pytest
 def test_a_draft_that_is_not_there_is_reported_at_its_own_place(
     draft: str, sentence: str, hint: str, run: Any, faults: Any
 ) -> None:
-    drafts = f"plan.speculation={{tokens: 5, acceptance: 0.6, draft: {draft}}}"
+    drafts = f"plan.speculation={{tokens: 5, chance: 0.6, draft: {draft}}}"
     (fault,) = faults(run("estimate", "serve-llama-3.1-70b", "--set", "plan.tp=8", "--set", drafts))
     assert fault.code == "D009"
     assert sentence in fault.sentence

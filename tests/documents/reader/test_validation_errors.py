@@ -529,7 +529,7 @@ def test_a_value_that_a_hint_names_brings_no_second_fault(workload: str) -> None
 
 def test_an_example_of_a_mapping_is_built_of_its_required_keys() -> None:
     (fault,) = faults_with("serve-llama-3.1-70b", "plan.speculation=eagle")
-    assert fault.hint.startswith("for example plan.speculation={tokens: 4, acceptance: 70 %, draft: eagle}; its keys:")
+    assert fault.hint.startswith("for example plan.speculation={tokens: 4, acceptance: 42 %, draft: eagle}; its keys:")
 
 
 # ── Sections left out ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -595,11 +595,15 @@ def test_a_faulty_list_of_groups_misses_no_keys_of_the_file() -> None:
     assert (fault.code, fault.sentence) == ("D006", "a list is expected here, not 2")
 
 
-@pytest.mark.parametrize("given", ["draft=eagle", "tokens=eagle"])
+@pytest.mark.parametrize("given", ["start=30 s", "time=eagle"])
 def test_the_examples_of_missing_keys_make_a_whole_section(given: str) -> None:
-    missing = [
-        fault for fault in faults_with("serve-llama-3.1-70b", f"plan.speculation.{given}") if fault.code == "D004"
-    ]
+    missing = [fault for fault in faults_with("serve-llama-3.1-70b", f"assume.growth.{given}") if fault.code == "D004"]
     added = [shlex.split(fault.hint.partition("; add ")[2])[1] for fault in missing]
     assert len(added) == 2
-    load_any("serve-llama-3.1-70b", [f"plan.speculation.{given.replace('tokens=eagle', 'tokens=4')}", *added])
+    load_any("serve-llama-3.1-70b", [f"assume.growth.{given.replace('eagle', '60 s')}", *added])
+
+
+def test_how_many_drafts_are_accepted_is_asked_for_where_nothing_states_it() -> None:
+    (fault,) = faults_with("serve-llama-3.1-70b", "plan.speculation={tokens: 4, draft: eagle}")
+    assert fault.sentence.startswith("none is given; how many drafted tokens are accepted is one of")
+    assert "acceptance: 42 %" in fault.hint

@@ -38,5 +38,5 @@ def test_an_adapter_of_a_7b_takes_less_than_lorax_in_2024(node: str, added: floa
 
 def test_the_draft_of_speculation_is_not_adapted_twice() -> None:
     adapters = "workload.adapters={count: 4, rank: 16}"
-    eagle = "plan.speculation={tokens: 2, acceptance: 70 %, draft: eagle}"
+    eagle = "plan.speculation={tokens: 2, chance: 70 %, draft: eagle}"
     assert costs(adapters, eagle)["tpot"] > costs(eagle)["tpot"]

@@ -27,7 +27,7 @@ def test_70b_in_fp8_on_one_h100() -> None:
         ("plan={tp: 8, replicas: 1}", "workload.weights=int4-g128"),
         ("model=deepseek-v3", "plan={tp: 8, ep: 16, dp_attention: 2}", "workload.precision=fp8"),
         ("model=gpt-oss-120b", "plan={tp: 2, replicas: 1}"),
-        ("plan={tp: 8, replicas: 1, speculation: {tokens: 4, acceptance: 80 %, draft: eagle}}",),
+        ("plan={tp: 8, replicas: 1, speculation: {tokens: 4, chance: 80 %, draft: eagle}}",),
     ],
 )
 def test_no_prediction_is_beyond_it(settings: tuple[str, ...]) -> None:

@@ -121,7 +121,7 @@ def test_short_contexts_get_slower_and_long_ones_gain() -> None:
 
 @pytest.mark.parametrize("model", [LATENT, GROUPED])
 def test_tabulated_steps_are_those_of_the_equations(model: tuple[str, ...]) -> None:
-    found = inputs(*model, load(30_000), plan(2, ", speculation: {tokens: 2, acceptance: 0.7, draft: eagle}"))
+    found = inputs(*model, load(30_000), plan(2, ", speculation: {tokens: 2, chance: 0.7, draft: eagle}"))
     ones = np.ones(3)
     layout = PlanColumns(8 * ones, ones, ones, ones, ones, 8192 * ones, 0 * ones, np.array([1.0, 2.0, 1.0]))
     exact, table = ExactSteps(found, layout), step_table(found, layout)

@@ -80,7 +80,7 @@ CONVERSATION = "turns: 6, think_time: {think} s, prompt: 336, output: 300, preci
         ("workload.rate={rate} /s", "stack={{like: trt-llm, chunked: false}}",
          "workload.prompt={{mean: 2000, spread: 30 %}}"),
         ("workload.rate={rate} /s", "plan={{prefill: {{tp: 4, replicas: 2}}, decode: {{tp: 8}}}}"),
-        ("workload.rate={rate} /s", "plan.speculation={{tokens: 4, acceptance: 80 %, draft: eagle}}"),
+        ("workload.rate={rate} /s", "plan.speculation={{tokens: 4, chance: 80 %, draft: eagle}}"),
         ("workload={{kind: serving, rate: {rate} /s, " + CONVERSATION + "}}", "assume.routing=cache-aware",
          "stack.host_cache.size=200 GiB"),
     ],

@@ -118,7 +118,7 @@ def test_half_batches_come_back_where_tokens_go_to_their_experts(engine: str, op
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("draft", ["eagle", "mtp", "ngram", "llama-3.2-1b"])
 def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) -> None:
-    plan = f"plan.speculation={{tokens: 3, acceptance: 70 %, draft: {draft}}}"
+    plan = f"plan.speculation={{tokens: 3, chance: 70 %, draft: {draft}}}"
     model = "latent" if draft == "mtp" else "dense"
     more = ("plan.dp_attention=2",) if draft == "mtp" and engine != "trt-llm" else ()
     more = ("plan.tp=1", "plan.dp_attention=16") if draft == "mtp" and engine == "trt-llm" else more
@@ -127,7 +127,7 @@ def test_a_draft_comes_back_and_its_acceptance_is_said(engine: str, draft: str) 
         assert [fault.place.path for fault in file.faults if fault.place] == ["plan.speculation.draft"]
         return
     assert not file.faults
-    assert any("70 % of drafted tokens" in note for note in file.notes)
+    assert any("drafted tokens are accepted: chance: 70 %" in note for note in file.notes)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

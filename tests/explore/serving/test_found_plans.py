@@ -91,7 +91,7 @@ def test_a_plan_with_prefill_and_decode_apart_is_replaced_whole() -> None:
 
 
 def test_drafts_stay_where_a_plan_is_written_whole() -> None:
-    drafts = "speculation: {tokens: 4, acceptance: 0.7, draft: eagle}"
+    drafts = "speculation: {tokens: 4, chance: 70 %, draft: eagle}"
     best = search(inputs("search.disaggregated=true", f"plan={{tp: 8, {drafts}}}", "search.tp=[4, 8]"), 100)
     apart = next(plan for plan in best.best if plan.prefill is not None)
     assert drafts in plan_settings(best, apart)["plan"]

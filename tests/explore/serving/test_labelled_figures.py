@@ -25,7 +25,7 @@ TURNS = (
     "--set workload.turns=4 --set workload.prompt=500 --set 'workload.think_time=600 s' "
     "--set 'stack.host_cache.size=128 GiB'"
 )
-DRAFTED = "--set 'plan.speculation={tokens: 4, acceptance: 70%, draft: eagle}'"
+DRAFTED = "--set 'plan.speculation={tokens: 4, chance: 70%, draft: eagle}'"
 APART = "--set cluster.nodes=3 --set 'plan={prefill: {tp: 8, replicas: 2}, decode: {tp: 8}}'"
 WIDE = (
     "--set model=deepseek-v3 --set workload.precision=fp8 --set cluster.node=dgx-h200 "

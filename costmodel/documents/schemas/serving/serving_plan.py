@@ -18,17 +18,52 @@ _NO_STAGES = (
 DRAFTS = ("eagle", "mtp", "ngram")  # any other is a model
 
 
+ACCEPTED = ("acceptance", "chance", "length")
+
+
 class Speculation(Document):
     """Tokens that a cheap draft proposes and one step of the model verifies."""
 
     tokens: Count = Field(description="Tokens drafted for each sequence and step", examples=["4"])
-    acceptance: Share = Field(
-        description="Share of drafted tokens that is accepted, given that the tokens before are", examples=["70 %"]
+    acceptance: Share | None = Field(
+        default=None,
+        description="Accepted tokens over drafted ones, with so many drafted: the acceptance rate in the log of vLLM",
+        examples=["42 %"],
+    )
+    chance: Share | None = Field(
+        default=None,
+        description="In its place: the chance that a drafted token is accepted, given that those before it are",
+    )
+    length: Annotated[float, Quantity("token", 1)] | None = Field(
+        default=None,
+        description="In its place: tokens that a step adds, with the model's own: the accept length in the log of "
+        "SGLang, the mean acceptance length in that of vLLM",
     )
     draft: str = Field(
         description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model",
         examples=["eagle"],
     )
+
+    @property
+    def accepted_words(self) -> str:
+        """How many are accepted, as it is written."""
+        if self.length is not None:
+            return f"length: {self.length:g}"
+        name, share = ("chance", self.chance) if self.acceptance is None else ("acceptance", self.acceptance)
+        return f"{name}: {100 * (share or 0.0):.4g} %"
+
+    @model_validator(mode="after")
+    def _accepted(self) -> Self:
+        given = [name for name in ACCEPTED if getattr(self, name) is not None]
+        if len(given) != 1:
+            fault = f"{' and '.join(given)} are given" if given else "none is given"
+            words = {"fault": fault, "keys": tuple(given)}
+            sentence = "{fault}; how many drafted tokens are accepted is one of acceptance, chance and length"
+            raise PydanticCustomError("accepted", sentence, words)
+        if self.length is not None and self.length > self.tokens + 1:
+            words = {"most": f"{self.tokens + 1:g}", "keys": ("length", "tokens")}
+            raise PydanticCustomError("accepted", "a step adds {most} tokens at most: drafted ones and its own", words)
+        return self
 
 
 class Instances(Document):

@@ -6,9 +6,11 @@ or at another rate look at the same ones again. It follows from their sizes, the
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from costmodel.ground.equation import Number, term, tracing, untraced
 from costmodel.ground.solvers import Places
 
 QUESTIONS, KINDS, CAPACITIES = 16, 512, 8  # that are kept; of larger ones nothing is
+LIMITS, RATES = 64, 4096  # for which rates are kept, and of how many kinds of replicas for each; the latest
 _DOCUMENTS = ("model", "node", "accelerator", "scale_up", "scale_out", "host", "efficiency", "network", "common",
               "stack", "draft", "practice", "groups")  # fmt: skip
 _SIZES = ("tp", "pp", "ep", "dp_attention", "budget", "redundant_experts", "dcp")
@@ -59,18 +62,23 @@ class ReplicaCapacity:
         asked = (*stated_limits(inputs.case.scenario.limits), inputs.beyond, inputs.beyond_first)
         if asked not in self.known:
             self.known[asked] = self._rates(inputs) if self.of_kinds is None else self._known_rates(inputs, asked)
+            _keep_latest(self.known, LIMITS)
         return self.known[asked]
 
     def _known_rates(self, inputs: ServingInputs, asked: object) -> Number:
         """The same, looked for where it is not known of a kind of replica."""
         assert self.of_kinds is not None
-        rates, keys = self.of_kinds.setdefault(asked, {}), _keys(inputs, self.kinds.layout)
+        rates, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
+        self.of_kinds[asked] = rates
+        _keep_latest(self.of_kinds, LIMITS)
         new = np.array([place for place, key in enumerate(keys) if key not in rates], dtype=np.intp)
         if len(new):
             found = (self if len(new) == len(keys) else self.at(new))._rates(inputs)
             found = np.broadcast_to(np.asarray(found, dtype=np.float64), new.shape)
             rates.update(zip((keys[place] for place in new), map(float, found), strict=True))
-        return np.array([rates[key] for key in keys])
+        answer = np.array([rates[key] for key in keys])
+        _keep_latest(rates, RATES)
+        return answer
 
     def _rates(self, inputs: ServingInputs) -> Number:
         held = {"saturation_per_s": self.most.rate, "concurrency_worst": self.memory.requests_worst}
@@ -128,6 +136,12 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
         top = engines.point(bounds.least)
         most = steady_state(inputs, top, replica_rate(inputs, top))
     return ReplicaCapacity(kinds, memory, exact, engines, quick, most)
+
+
+def _keep_latest(found: dict[Any, Any], most: int) -> None:
+    """Leave the first out of what is more than is kept."""
+    for key in [*itertools.islice(found, max(len(found) - most, 0))]:
+        del found[key]
 
 
 def _few() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
@@ -84,3 +85,24 @@ def test_rates_have_the_same_replicas_and_other_requests_have_not(
         assert capacity(same) is first, same
     for other in OTHERS[:3]:
         assert capacity(other) is not first, other
+
+
+def test_only_the_latest_limits_and_kinds_keep_their_rates(
+    case: ServingCase, nothing_known: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many limits and plans a process looks at, what it keeps is bounded; a rate is that of a first look."""
+    monkeypatch.setattr(replica_capacity, "LIMITS", 2)
+    monkeypatch.setattr(replica_capacity, "RATES", 1)
+    nothing_known()
+
+    def rate(limit: int, tp: int) -> float:
+        inputs = inputs_of(serving(vary_any(case, [f"limits.tpot.at_most={limit} ms", f"plan.tp={tp}"])))
+        found = capacity_of(inputs, layout_of(inputs, own_plan(inputs))[0]).within_limits(inputs)
+        return np.asarray(found).item()
+
+    asked = [(limit, tp) for limit in (20, 30, 40) for tp in (4, 8)]
+    first = {each: rate(*each) for each in asked}
+    (known,) = replica_capacity._KNOWN
+    assert [len(rates) for rates in known.rates.values()] == [1, 1]
+    assert all(len(capacity.known) <= 2 for _, capacity in known.capacities)
+    assert {each: rate(*each) for each in reversed(asked)} == first

@@ -1,17 +1,20 @@
 """Records: classes of named values that stay as they are made.
 
 `dataclass(frozen=True)` writes and compiles six functions for each class: half a millisecond, and behind an answer are
-hundreds of classes. A record has one function of its own, `__init__`; the others are shared.
+hundreds of classes. A record has one function of its own, `__init__`, compiled when the first one is made, which half
+of them never are; the others are shared.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
+_ONE_AT_A_TIME = threading.RLock()  # one is completed with those that it extends
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -29,7 +32,28 @@ def record(made: _Class) -> _Class:
     for name, shared in _SHARED.items():
         if name not in made.__dict__:
             setattr(made, name, shared)
-    dataclass(eq=False, repr=False)(made)
+    unmade: Any = made
+    unmade.__dataclass_fields__ = _Unmade(made)
+    unmade.__init__ = lambda self, *values, **named: _completed(made).__init__(self, *values, **named)
+    return made
+
+
+class _Unmade:
+    """In the place of the fields of a record, until they are asked for."""
+
+    def __init__(self, made: type) -> None:
+        self.made = made
+
+    def __get__(self, _: Any, owner: type) -> Any:
+        return _completed(self.made).__dataclass_fields__
+
+
+def _completed(made: Any) -> Any:
+    """The class of a record as a dataclass."""
+    with _ONE_AT_A_TIME:
+        if isinstance(made.__dict__["__dataclass_fields__"], _Unmade):
+            del made.__dataclass_fields__, made.__init__
+            dataclass(eq=False, repr=False)(made)
     return made
 
 

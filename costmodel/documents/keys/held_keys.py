@@ -30,14 +30,14 @@ class HeldKeys:
     """
 
     values: dict[str, Any] = field(default_factory=dict)
-    space: Space = field(default_factory=Space)
+    space: Space = field(default_factory=Space.model_construct)
     conflicts: tuple[str, ...] = ()
     all_keys: bool = False
 
 
 def held_keys(plan: Plan | None, search: Space | None, precision: str, assignments: Iterable[str]) -> HeldKeys:
     """What assignments of the command line hold in a search."""
-    space, paths = search or Space(), [full(text.partition("=")[0].strip()) for text in assignments]
+    space, paths = search or Space.model_construct(), [full(text.partition("=")[0].strip()) for text in assignments]
     chosen = _chosen(plan, paths)
     listed = {key: there for key in chosen if (there := getattr(space, key)) is not None}
     values = {key: value for key, value in chosen.items() if key not in listed}

@@ -236,23 +236,8 @@ class DocumentReader:
         return found
 
 
-# Kinds of documents, each before those that may hold it in place of its name.
-_INNERMOST_FIRST = ("efficiency", "fabric", "accelerator", "node", "model", "stack", "optimizer")
-
-
-@functools.cache
-def _build_schemas(wing: str) -> None:
-    """Builds the schemas that a scenario's holds first, which it then takes over instead of building them again."""
-    for kind in _INNERMOST_FIRST:
-        if kind != "optimizer" or wing != "serving":  # which has none
-            _class_in(kind, wing).model_rebuild()
-
-
 def _checked(kind: str, tree: Any, shown: str, found: Sequence[Fault]) -> Any:
-    wing = _wing(kind, tree)
-    if kind == "scenario":
-        _build_schemas(wing)
-    document = validate(_class_in(kind, wing), tree, shown, found)
+    document = validate(_class_in(kind, _wing(kind, tree)), tree, shown, found)
     if unknown := list(uncited(tree)):
         raise CostModelError(*unknown)
     return document

@@ -19,9 +19,40 @@ OWN = "calibrate-"  # prefix of the keys of sources that were made from your own
 
 
 class Document(BaseModel):
-    """A part of a document: frozen, and closed to keys it does not know."""
+    """A part of a document: frozen, and closed to keys it does not know.
+
+    Within another one it is a reference to its class, which is built when a document has that part: most have few of
+    the parts that they may have.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", use_attribute_docstrings=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if handler.field_name is None:  # not within another one
+            return handler(source)
+        return core_schema.no_info_plain_validator_function(
+            cls.model_validate,
+            ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
+            serialization=core_schema.wrap_serializer_function_ser_schema(_written),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(_built(cls).__pydantic_core_schema__ if schema["type"] == "function-plain" else schema)
+
+
+def _built(kind: type[BaseModel]) -> type[BaseModel]:
+    """The same class with its schema."""
+    kind.model_rebuild()
+    return kind
+
+
+def _written(value: Any, handler: Any) -> Any:
+    """A part as plain values; the class of one that was never read is not built yet."""
+    if isinstance(value, BaseModel):
+        _built(type(value))
+    return handler(value)
 
 
 # By unit: the least that a number above zero may be, and the greatest. They lie far outside what any machine reaches,

@@ -21,12 +21,35 @@ main()
 """
 
 
+# The classes of documents that were built for an estimate, and of those the ones of which nothing was read.
+_BUILT = """
+import gc, sys
+from costmodel.commands.by_workload import commands_of
+from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.schemas.base import Document
+case = load_any(sys.argv[1])
+view = commands_of(case).view(case, "estimate")
+def kinds(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from kinds(one)
+made = {type(one) for one in gc.get_objects() if isinstance(one, Document)}
+found = {kind for kind in kinds(Document) if kind.__pydantic_complete__}
+print(*(kind.__name__ for kind in found), "|", *(kind.__name__ for kind in found - made), file=sys.stderr)
+"""
+
+
 def _imported(*words: str, **environment: str) -> set[str]:
     """The modules that a command line leaves imported."""
-    command = [sys.executable, "-c", _CODE, *words]
+    return set(_errors_of(_CODE, *words, **environment).split())
+
+
+def _errors_of(code: str, *words: str, **environment: str) -> str:
+    """What a command line prints to standard error when it ends, by some code."""
+    command = [sys.executable, "-c", code, *words]
     env = {**os.environ, **environment}
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False, env=env)
-    return set(ran.stderr.split())
+    return ran.stderr
 
 
 @pytest.mark.parametrize("words", ["", "--help", "--version"])
@@ -55,9 +78,18 @@ def test_an_estimate_imports_no_other_command_and_no_document_it_does_not_read()
     others = {entry.module for entry in COMMANDS.values()} - {"estimate"}
     assert {name for name in others if f"costmodel.commands.{name}" in found} == set()
     assert "costmodel.documents.schemas.scenario" in found
-    kinds = {"measurement", "prior", "release", "serving", "rl"}
+    kinds = {"measurement", "prior", "release", "serving", "rl", "run", "practice", "reliability", "limits"}
+    assert {name for name in found if name.startswith("costmodel.estimate.run.")} == set()
     assert {name for name in kinds if f"costmodel.documents.schemas.{name}" in found} == set()
     assert {name for name in found if name.split(".")[1] in ("exchange", "evidence")} == set()
+
+
+@pytest.mark.parametrize("scenario", ["llama-3-70b-512", "serve-llama-3.1-70b"])
+def test_no_class_is_built_of_which_a_document_has_nothing(scenario: str) -> None:
+    """Pydantic takes a millisecond for a class, and documents may have two hundred kinds of parts."""
+    built, _, unused = _errors_of(_BUILT, scenario).partition("|")
+    assert {"Attention", "Accelerator", "MatmulFit"} <= set(built.split())
+    assert unused.split() == []
 
 
 def test_a_serving_estimate_imports_nothing_of_training() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pytest
 
+from costmodel.ground import record as records
 from costmodel.ground.record import record
 
 
@@ -57,3 +58,14 @@ def test_records_without_fields_are_equal() -> None:
         """None."""
 
     assert {Nothing(), Nothing()} == {Nothing()}
+
+
+def test_a_record_is_looked_through_and_compiled_once_where_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[type] = []
+    compiled = records.dataclass
+    monkeypatch.setattr(records, "dataclass", lambda **how: lambda kind: made.append(kind) or compiled(**how)(kind))
+    kind, other = _made(record), _made(record)
+    assert made == []
+    assert [kind(1.0).size, kind(2.0).size] == [1.0, 2.0]
+    assert [part.name for part in fields(other)] == ["size", "name", "text"]
+    assert made == [kind, other]

@@ -1,6 +1,8 @@
 """Base of all documents: frozen, unknown keys rejected, quantities with units, sources by name."""
 
 import math
+from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -29,23 +31,48 @@ class Document(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if handler.field_name is None:  # not within another one
-            return handler(source)
-        return core_schema.no_info_plain_validator_function(
-            cls.model_validate,
-            ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
-            serialization=core_schema.wrap_serializer_function_ser_schema(_written),
-        )
+        name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # by which pydantic refers to it too
+        return handler(source) if handler.field_name is None else _reference_to(lambda: cls, name)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return handler(_built(cls).__pydantic_core_schema__ if schema["type"] == "function-plain" else schema)
+        return handler(_built(cls) if schema["type"] == "function-plain" else schema)
 
 
-def _built(kind: type[BaseModel]) -> type[BaseModel]:
-    """The same class with its schema."""
+class PartIn:
+    """Beside Any in an Annotated type: a part by the module and name of its class, imported when a document has it.
+
+    Most documents have none, and hundreds of keys need not be described for them.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def found(self) -> type[BaseModel]:
+        """Its class."""
+        module, _, name = self.path.rpartition(".")
+        kind: type[BaseModel] = getattr(import_module(f"costmodel.documents.schemas.{module}"), name)
+        return kind
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _reference_to(self.found)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core_schema.definitions_schema(_built(self.found()), []))
+
+
+def _reference_to(found: Callable[[], type[BaseModel]], name: str | None = None) -> CoreSchema:
+    """Describes a part by its class, which is looked for when a document has it."""
+    written = core_schema.wrap_serializer_function_ser_schema(_written)
+    return core_schema.no_info_plain_validator_function(
+        lambda value: found().model_validate(value), ref=name, serialization=written
+    )
+
+
+def _built(kind: type[BaseModel]) -> CoreSchema:
+    """The schema of a class."""
     kind.model_rebuild()
-    return kind
+    return kind.__pydantic_core_schema__
 
 
 def _written(value: Any, handler: Any) -> Any:
@@ -268,3 +295,13 @@ class Sourced(Document):
 def as_written(value: Any) -> str:
     """Whether a reference is a name or a whole document."""
     return "name" if isinstance(value, str) else "inline"
+
+
+def no_items() -> list[Any]:
+    """A list where none is written; pydantic takes ten milliseconds to look at `list` itself."""
+    return []
+
+
+def no_keys() -> dict[str, Any]:
+    """A mapping where none is written."""
+    return {}

@@ -22,6 +22,8 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
     Watts,
+    no_items,
+    no_keys,
 )
 from costmodel.documents.schemas.count_kinds import Measurements, Tokens
 from costmodel.ground.parsing import parse
@@ -112,7 +114,7 @@ class AttentionFit(SourcedFit):
     wide_heads: Portion = Field(description="Share of the rate that heads over 128 reach")
     slowed: bool = Field(description="Whether power and clocks slow it down in a real step as they do matrix products")
     alone: dict[str, KernelFit] = Field(
-        default_factory=dict, description="Kernels of the class as measured alone, by name; a step does not use them"
+        default_factory=no_keys, description="Kernels of the class as measured alone, by name; a step does not use them"
     )
     fitted: Fitted | None = Field(default=None, description="Residual")
 
@@ -137,9 +139,11 @@ class SustainedFit(SourcedFit):
         default=None,
         description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
     )
-    makers: list[str] = Field(default_factory=list, description="Makers of the parts it was fitted on; absent: its own")
+    makers: list[str] = Field(
+        default_factory=no_items, description="Makers of the parts it was fitted on; absent: its own"
+    )
     parts: list[str] = Field(
-        default_factory=list, description="Accelerators of the runs it was fitted on; absent: all that share it"
+        default_factory=no_items, description="Accelerators of the runs it was fitted on; absent: all that share it"
     )
     others: Share = Field(
         default=0.0, description="Scale of a Student t, of the step: how far steps lie off on any other part"
@@ -228,7 +232,7 @@ class HostFit(SourcedFit):
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not state it")
     update: HostUpdateFit | None = Field(default=None, description="Optimizer step on the host")
     memory: dict[Name, AssumedMemory] = Field(
-        default_factory=dict, description="By link to the host, assumed of a node that does not state its memory"
+        default_factory=no_keys, description="By link to the host, assumed of a node that does not state its memory"
     )
 
 
@@ -276,7 +280,7 @@ class ServingFit(Document):
     decode: DecodeFit = Field(description="Attention of decode")
     prompt: PromptFit = Field(description="Attention of prompts")
     all_reduce: OwnReduceFit | None = Field(default=None, description="Their own all-reduce; left out, NCCL's")
-    experts: dict[str, FusedExpertsFit] = Field(default_factory=dict, description="Fused experts by precision")
+    experts: dict[str, FusedExpertsFit] = Field(default_factory=no_keys, description="Fused experts by precision")
 
 
 class Efficiency(Document):
@@ -284,9 +288,9 @@ class Efficiency(Document):
 
     schema_: Literal["costmodel/efficiency/v1"] = Field(alias="schema", description="Kind and version of this document")
     of: Name = Field(description="Accelerator or fabric; equals the file name")
-    matmul: dict[str, MatmulFit] = Field(default_factory=dict, description="By precision")
+    matmul: dict[str, MatmulFit] = Field(default_factory=no_keys, description="By precision")
     attention: dict[str, AttentionFit] = Field(
-        default_factory=dict, description="By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
+        default_factory=no_keys, description="By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
     )
     memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
     sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
@@ -298,13 +302,13 @@ class Efficiency(Document):
         default=None, description="Engines of measured services; of unmeasured.yaml alone"
     )
     collectives: dict[str, CollectiveFit] = Field(
-        default_factory=dict, description="By operation, inside the scale-up domain"
+        default_factory=no_keys, description="By operation, inside the scale-up domain"
     )
     alone: dict[Literal["ring", "nvls"], CollectiveFit] = Field(
-        default_factory=dict,
+        default_factory=no_keys,
         description="Large all-reduces inside the domain by one algorithm, as nccl-tests measures them alone",
     )
     network: NetworkFit | None = Field(default=None, description="Between nodes")
     host: HostFit | None = Field(default=None, description="Between accelerator and host")
     serving: ServingFit | None = Field(default=None, description="Kernels of serving engines")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -22,6 +22,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     Watts,
     as_written,
+    no_keys,
 )
 from costmodel.documents.schemas.count_kinds import (
     Cores,
@@ -143,7 +144,7 @@ class Accelerator(Document):
     operands: GemmLayout | None = Field(default=None, description="How matrix products take their operands")
     power: Power | None = Field(default=None, description="Electrical power")
     best_matmul: dict[str, FlopRate] = Field(
-        default_factory=dict, description="Best matmul rate measured over many shapes"
+        default_factory=no_keys, description="Best matmul rate measured over many shapes"
     )
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
@@ -155,7 +156,7 @@ class Accelerator(Document):
     offer: UsualOffer | None = Field(
         default=None, description="Offer whose price is assumed where a node has none; left out, none is assumed"
     )
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -189,7 +190,7 @@ class Fabric(Sourced):
     efficiency: Name | None = Field(
         default=None, description="Efficiency document to use; the one of the same name if left out"
     )
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 
 AcceleratorReference = Annotated[
@@ -290,7 +291,7 @@ class Node(Document):
     drives: HostStorage | None = Field(default=None, description="Local drives; wanted by offload to nvme")
     power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
     price: ListPrice | None = Field(default=None, description="List price")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @property
     def built(self) -> float:

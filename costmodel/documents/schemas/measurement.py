@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, InstanceOf
 
-from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source
+from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, no_keys
 from costmodel.documents.schemas.run import TokenRate
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
@@ -57,7 +57,7 @@ class Run(Document):
     """One row of the table."""
 
     name: Name = Field(description="Short name of the row")
-    set: Tree = Field(default_factory=dict, description="What this run changes in the scenario, by path")
+    set: Tree = Field(default_factory=no_keys, description="What this run changes in the scenario, by path")
     measured: Results = Field(description="What was measured")
 
 
@@ -72,7 +72,7 @@ class MeasuredTable(Document):
     tolerance: Tolerance = Field(description="How far predictions may be off")
     scenario: Tree = Field(description="The scenario the runs share")
     set: Tree = Field(
-        default_factory=dict, description="What all runs change in the documents that the scenario names, by path"
+        default_factory=no_keys, description="What all runs change in the documents that the scenario names, by path"
     )
     runs: list[Run] = Field(min_length=1, description="The rows")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced, as_written
+from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced, as_written, no_keys
 from costmodel.documents.schemas.count_kinds import (
     Elements,
     LayerCount,
@@ -259,7 +259,7 @@ class Model(Sourced):
         description="Type of the cache that the checkpoint has scales for: of serving, where the workload names none",
     )
     published: Published | None = Field(default=None, description="Published parameter count")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
     def _one_leads(self) -> Self:

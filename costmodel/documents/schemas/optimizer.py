@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Bytes, Count, Document, Name, ParameterBytes, Source, Sourced, as_written
+from costmodel.documents.schemas.base import (
+    Bytes,
+    Count,
+    Document,
+    Name,
+    ParameterBytes,
+    Source,
+    Sourced,
+    as_written,
+    no_keys,
+)
 
 
 class Projection(Document):
@@ -33,7 +43,7 @@ class Optimizer(Sourced):
     projection: Projection | None = Field(
         default=None, description="The subspace in which the states of a layer's matrices live; left out, all of it"
     )
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 
 OptimizerReference = Annotated[

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Document, ZeroStage
+from costmodel.documents.schemas.base import Document, ZeroStage, no_items
 from costmodel.documents.schemas.compression import Compression
 from costmodel.documents.schemas.count_kinds import Chunks, Gpus, LayerCount, Replicas, Sequences, SomeLayers, Stages
 from costmodel.documents.schemas.precision import Precision
@@ -64,7 +64,7 @@ class Plan(Document):
         default="block",
         description="block: the first layers of every model chunk; uniform: all layers, in groups of this size",
     )
-    offload: list[Offloaded] = Field(default_factory=list, description="What is offloaded to the host")
+    offload: list[Offloaded] = Field(default_factory=no_items, description="What is offloaded to the host")
     offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
     offload_layers: LayerCount | None = Field(
         default=None, description="Layers of the model whose activations are offloaded; default: all"

@@ -15,6 +15,7 @@ from costmodel.documents.schemas.base import (
     Source,
     Sourced,
     as_written,
+    no_keys,
 )
 
 CarbonIntensity = Annotated[float, Quantity("kg/J")]
@@ -96,7 +97,7 @@ class Practice(Document):
     idle: IdleDraw = Field(description="Power while training stands still")
     cooling: Cooling = Field(description="Power of the data centre")
     steps: StepVariation = Field(description="How steps vary; for diagnose alone")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 
 class Tariff(Sourced):
@@ -113,7 +114,7 @@ class PowerGrid(Sourced):
     title: str = Field(description="Place and year")
     intensity: CarbonIntensity = Field(description="Carbon dioxide of its electricity, by location")
     tariff: Tariff | None = Field(default=None, description="Price of its electricity")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 
 PracticeReference = Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source
+from costmodel.documents.schemas.base import Document, Name, Positive, Seconds, Source, no_items, no_keys
 
 OfEfficiencies = Literal["sustained.factor", "sustained.narrow", "sustained.variation", "network.share"]
 OfStacks = Literal["overlap.dp", "overlap.tp", "launch.operation", "kernels.traffic_factor", "experts.grouped_share"]
@@ -73,6 +73,7 @@ class Priors(Document):
     title: str = Field(description="One line")
     constants: list[Prior] = Field(min_length=1, description="Each with its value and the documents that share it")
     widths: list[Prior] = Field(
-        default_factory=list, description="Spreads of stacks that widen a band, fitted on runs whose source is left out"
+        default_factory=no_items,
+        description="Spreads of stacks that widen a band, fitted on runs whose source is left out",
     )
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

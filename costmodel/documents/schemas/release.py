@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Document, Name, Source, Sourced
+from costmodel.documents.schemas.base import Document, Name, Source, Sourced, no_items, no_keys
 from costmodel.documents.schemas.precision import Precision
 
 Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
@@ -14,7 +14,7 @@ class ReleaseLaunch(Document):
     """The setting of one model on some accelerators, in some releases."""
 
     model: str = Field(default="", description="What the model's name begins with; left out, any")
-    accelerators: list[Name] = Field(default_factory=list, description="Accelerators; left out, any")
+    accelerators: list[Name] = Field(default_factory=no_items, description="Accelerators; left out, any")
     first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
     last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
     precision: Precision | None = Field(default=None, description="Precision of the layers; left out, any")
@@ -26,12 +26,14 @@ class LaunchDefaults(Sourced):
 
     software: str = Field(description="As the column framework names it; the release is the number behind")
     table: str = Field(default="", description="What the run's cell source holds; left out, anything")
-    features: list[ReleaseLaunch] = Field(default_factory=list, description="What an empty cell of features stands for")
+    features: list[ReleaseLaunch] = Field(
+        default_factory=no_items, description="What an empty cell of features stands for"
+    )
     recompute: list[ReleaseLaunch] = Field(
-        default_factory=list, description="What an empty cell of recompute stands for"
+        default_factory=no_items, description="What an empty cell of recompute stands for"
     )
     plan: list[ReleaseLaunch] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="Numbers of empty cells of layout and batch, as column=number;column=number, or number/gpu",
     )
 
@@ -43,4 +45,4 @@ class Releases(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     launches: list[LaunchDefaults] = Field(min_length=1, description="By software, the first that fits before others")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -5,7 +5,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Check, Document, Name, Quantity, Seconds, Source, Sourced, as_written
+from costmodel.documents.schemas.base import (
+    Check,
+    Document,
+    Name,
+    Quantity,
+    Seconds,
+    Source,
+    Sourced,
+    as_written,
+    no_keys,
+)
 from costmodel.documents.schemas.count_kinds import Gpus
 from costmodel.ground.parsing import example
 from costmodel.ground.quoting import quoted_value
@@ -79,7 +89,7 @@ class Failures(Document):
     source: str | None = Field(default=None, description="Key of the source of the rates")
     check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
     note: str | None = Field(default=None, description="What a reader should know about these figures")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
     def _one_rate(self) -> Self:

@@ -1,7 +1,7 @@
 """A scenario: model, cluster, workload, software, plan or space of plans, assumptions, limits."""
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,6 +10,7 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import (
     Document,
     Multiple,
+    PartIn,
     Portion,
     Positive,
     Price,
@@ -22,15 +23,18 @@ from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, 
 from costmodel.documents.schemas.critical_batch import CriticalBatch
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.images import TrainingImages
-from costmodel.documents.schemas.limits import Limits
 from costmodel.documents.schemas.model import ModelReference
 from costmodel.documents.schemas.optimizer import OptimizerReference
 from costmodel.documents.schemas.plan import Plan, Space
 from costmodel.documents.schemas.precision import DispatchType, Precision
-from costmodel.documents.schemas.run import WholeRun
 from costmodel.documents.schemas.stack import GradientType, StackReference
 from costmodel.documents.schemas.stragglers import StragglerAssumption
 from costmodel.documents.schemas.tuning import Tuning
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.run import WholeRun
+else:
+    WholeRun = Annotated[Any, PartIn("run.WholeRun")]
 
 
 def _trained(value: Any) -> str:
@@ -188,7 +192,9 @@ class Scenario(Document):
     run: WholeRun | None = Field(
         default=None, description="The whole run: failures, checkpoints, energy; default: only the steps"
     )
-    limits: Limits = Field(default_factory=cache(Limits.model_construct), description="Limits that a plan must meet")
+    limits: Annotated[Document, PartIn("limits.Limits")] = Field(
+        default_factory=cache(Document.model_construct), description="Limits that a plan must meet"
+    )
     objective: Literal[
         "step_time",
         "tokens_per_s_per_gpu",

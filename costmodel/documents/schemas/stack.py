@@ -20,6 +20,8 @@ from costmodel.documents.schemas.base import (
     Width,
     ZeroStage,
     as_written,
+    no_items,
+    no_keys,
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
@@ -330,7 +332,8 @@ class Stack(Document):
         default=None, description="Stack that everything left out is taken from, section by section"
     )
     makers: list[str] = Field(
-        default_factory=list, description="Makers of the accelerators it describes the software on; absent: not stated"
+        default_factory=no_items,
+        description="Makers of the accelerators it describes the software on; absent: not stated",
     )
     layouts: Layouts | None = Field(
         default=None, description="Axes of parallelism it has; absent: not stated, and every one is taken"
@@ -360,10 +363,10 @@ class Stack(Document):
     )
     recompute: list[Recompute] = Field(min_length=1, description="Recompute modes it offers, its default first")
     recompute_modules: list[Module] = Field(
-        default_factory=list, description="What selective recompute can drop by name; absent: not chosen by name"
+        default_factory=no_items, description="What selective recompute can drop by name; absent: not chosen by name"
     )
     recompute_methods: list[Method] = Field(
-        default_factory=list, description="Full recompute of some layers: block, uniform; absent: of all or none"
+        default_factory=no_items, description="Full recompute of some layers: block, uniform; absent: of all or none"
     )
     offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
     schedules: list[Schedule] = Field(
@@ -385,10 +388,10 @@ class Stack(Document):
         description="Algorithms of all-reduces beside rings and what fits hold already; the fastest counts",
     )
     context_parallel: list[ContextParallel] = Field(
-        default_factory=list, description="Ways of context parallelism it offers, its default first; left out, none"
+        default_factory=no_items, description="Ways of context parallelism it offers, its default first; left out, none"
     )
     compression: list[CompressionMethod] = Field(
-        default_factory=list, description="Ways to compress gradients that it offers; left out, none"
+        default_factory=no_items, description="Ways to compress gradients that it offers; left out, none"
     )
     sequence_parallel: bool = Field(description="Whether tensor parallelism comes with sequence parallelism by default")
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
@@ -397,7 +400,7 @@ class Stack(Document):
     low_precision: LowPrecision | None = Field(
         default=None, description="Linear maps in fp8 and narrower; absent: it has none"
     )
-    full_precision: list[Full] = Field(default_factory=list, description="Types in 32 bits that it trains in")
+    full_precision: list[Full] = Field(default_factory=no_items, description="Types in 32 bits that it trains in")
     overlap: Overlap = Field(description="What hides behind compute")
     launch: HostLaunch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")
@@ -407,7 +410,7 @@ class Stack(Document):
     elsewhere: Elsewhere | None = Field(
         default=None, description="Makers whose kernels it does not tune; absent: none is known"
     )
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
     def _as_chosen(self) -> Self:

@@ -39,7 +39,6 @@ from costmodel.equations.run.uncertainty import (
 )
 from costmodel.estimate.evaluate.evaluate_plans import Evaluation, cost_columns, throughput
 from costmodel.estimate.evaluate.slower_band import routes, slower_step_spread
-from costmodel.estimate.run.whole_run import run_band
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.results import Costs, number
@@ -75,6 +74,8 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
         for name, value in cost_columns(inputs, evaluation.block, rates["tokens_per_s"]).items():
             columns[f"{name}_{end}"] = value
     if inputs.run is not None and evaluation.run is not None:
+        from costmodel.estimate.run.whole_run import run_band
+
         columns |= run_band(inputs, inputs.run, evaluation.block, evaluation.run, (spread, late))
     ends = []
     for position, stage in enumerate(STAGES):

@@ -22,7 +22,6 @@ from costmodel.equations.run.economics import (
     tokens_per_step,
 )
 from costmodel.estimate.machine.price import price_of, price_per_accelerator, price_per_server, servers_of
-from costmodel.estimate.run.whole_run import RunFigures, power, steps_of, whole_run
 from costmodel.estimate.shared.results import Costs
 from costmodel.estimate.shared.time_breakdown import added, summed
 from costmodel.estimate.training.constraints.plan_constraints import micro_batches
@@ -45,6 +44,7 @@ from costmodel.ground.record import record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from costmodel.estimate.run.whole_run import RunFigures
     from costmodel.estimate.shared.masks import Mask
     from costmodel.estimate.shared.plan_batch import Block
     from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -93,11 +93,14 @@ def missing_input(inputs: TrainingInputs, column: str) -> str:
     priced = price_of(inputs.case).known or (run is not None and run.spot is not None and column == "run_cost")
     if column in ("cost_per_mtoken", "run_cost") and not priced:
         wanted.append("assume.price, e.g. 2.50 USD/GPU/h")
-    if column in OF_BUDGET:
-        budget = inputs.case.scenario.workload.tokens if run is None else float(steps_of(inputs, run))
-        if budget is None or math.isnan(budget):
-            wanted.append("workload.tokens, e.g. 15 T")
-    if run is not None and column in ("energy", "emissions") and math.isnan(float(power(inputs, run))):
+    budget, drawn = inputs.case.scenario.workload.tokens or math.nan, 0.0
+    if run is not None:
+        from costmodel.estimate.run.whole_run import power, steps_of
+
+        budget, drawn = float(steps_of(inputs, run)), float(power(inputs, run))
+    if column in OF_BUDGET and math.isnan(budget):
+        wanted.append("workload.tokens, e.g. 15 T")
+    if column in ("energy", "emissions") and math.isnan(drawn):
         wanted.append("run.power.draw, e.g. 970 W")
     return f"set {' and '.join(wanted)}" if wanted else ""
 
@@ -132,10 +135,8 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     latest, fullest = (
         max(each, key=lambda found: float(found.costs.column(name)[0])) for name in ("step_time", "memory_share")
     )
-    run = None
-    if inputs.run is not None:
-        run = whole_run(inputs, inputs.run, block, columns["step_time"], price_per_accelerator(inputs.case))
-        columns |= run.columns
+    run = _whole_run(inputs, block, columns["step_time"])
+    columns |= {} if run is None else run.columns
     return Evaluation(block, Costs(columns, len(block)), fullest.ledger, latest.step, run)
 
 
@@ -194,11 +195,18 @@ def _of_one_kind(
     columns["communication_efficiency"] = communication_efficiency(step.compute, exposed)
     columns["scaling_efficiency"] = share(step.total - exposed - bubble, step.total)
     columns |= cost_columns(inputs, block, columns["tokens_per_s"])
-    run = None
-    if inputs.run is not None:
-        run = whole_run(inputs, inputs.run, block, step.total, price_per_accelerator(inputs.case))
-        columns |= run.columns
+    run = _whole_run(inputs, block, step.total)
+    columns |= {} if run is None else run.columns
     return Evaluation(block, Costs(columns, len(block)), memory, step, run)
+
+
+def _whole_run(inputs: TrainingInputs, block: Block, step_time: Number) -> RunFigures | None:
+    """The run of such steps, where the scenario has one."""
+    if inputs.run is None:
+        return None
+    from costmodel.estimate.run.whole_run import whole_run
+
+    return whole_run(inputs, inputs.run, block, step_time, price_per_accelerator(inputs.case))
 
 
 def throughput(inputs: TrainingInputs, block: Block, time: Number) -> dict[str, Number]:

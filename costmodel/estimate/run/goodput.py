@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.documents.schemas.run import Spot
 from costmodel.equations.parallelism.counts import data_parallel_degree
 from costmodel.equations.run.checkpoints import (
     best_interval,
@@ -34,6 +33,9 @@ from costmodel.estimate.training.failed_node import replicas_lost, replicas_of_t
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.record import record
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.run import Spot
 
 Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what a restart takes
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.reliability import Failures
-from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
 from costmodel.equations.run.failures import observed_failure_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from costmodel.documents.schemas.reliability import Failures
+    from costmodel.documents.schemas.run import DataStore, Mode, PlannedStops, Spot, WholeRun
 
 
 @record
@@ -99,11 +102,8 @@ class RunInputs:
     spot: Spot | None
 
 
-def run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
-    """The inputs of the whole run; every default is recorded with its source. None where the scenario has no run."""
-    asked = case.scenario.run
-    if asked is None:
-        return None
+def run_inputs(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> RunInputs:
+    """The inputs of the whole run; every default is recorded with its source."""
     _wants_repair(case, asked)
     return RunInputs(
         failures=_failures(case, asked, log),

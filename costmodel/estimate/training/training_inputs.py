@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
@@ -31,7 +31,6 @@ from costmodel.estimate.model.projected_states import state_bytes
 from costmodel.estimate.model.vision_support import note_unseen
 from costmodel.estimate.model.vision_tower import tower_model
 from costmodel.estimate.shared.assumptions import AssumptionLog, converted
-from costmodel.estimate.shared.run_inputs import RunInputs, run_inputs
 from costmodel.estimate.training.assumed_rates import gradient_types, mfu_peak, note_rates
 from costmodel.estimate.training.complete_documents import assumed_price, complete
 from costmodel.estimate.training.expert_inputs import ExpertInputs, expert_inputs
@@ -46,6 +45,9 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
+
+if TYPE_CHECKING:
+    from costmodel.estimate.shared.run_inputs import RunInputs
 
 
 @record
@@ -319,6 +321,15 @@ def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
     return replace(found, network_share=slowest_link(found.case, found.network_share))
 
 
+def _run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
+    """Those of the whole run, where the scenario has one."""
+    if case.scenario.run is None:
+        return None
+    from costmodel.estimate.shared.run_inputs import run_inputs
+
+    return run_inputs(case, case.scenario.run, log)
+
+
 def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
     """The numbers of a case of one kind of nodes, the first where there are several."""
     complete(case, RECIPES[case.scenario.workload.precision])
@@ -350,7 +361,7 @@ def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
         host=host_of(case, log.choose),
         convention=assume.flop_convention,
         experts=expert_inputs(case, log),
-        run=run_inputs(case, log),
+        run=_run_inputs(case, log),
         assumed=(*converted(case), *log.assumed, *assumed_price(case)),
     )
 

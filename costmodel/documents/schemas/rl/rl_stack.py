@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Seconds, Share, Source, Sourced
+from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Seconds, Share, Source, Sourced, no_keys
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
 from costmodel.documents.schemas.serving.engine import Engine
@@ -72,4 +72,4 @@ class RlStack(Document):
     sharing: Sharing = Field(description="How training and generation share an accelerator")
     host: RolloutHost = Field(description="What generation costs beyond the steps of an engine that serves")
     spread: IterationSpread = Field(description="Error beyond that of a step and of an engine")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -17,6 +17,8 @@ from costmodel.documents.schemas.base import (
     Share,
     Source,
     Sourced,
+    no_items,
+    no_keys,
 )
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
 from costmodel.ground.choices import AttentionKernel
@@ -66,7 +68,7 @@ class EngineDefaults(Document):
     """What an engine picks by the device; the first of several that fits counts."""
 
     memory: Bytes = Field(default=0.0, description="Memory of the device, at least")
-    except_families: list[Name] = Field(default_factory=list, description="Architectures it does not count for")
+    except_families: list[Name] = Field(default_factory=no_items, description="Architectures it does not count for")
     budget: Count = Field(description="Tokens of a step at most")
     sequences: Count = Field(description="Sequences of a step at most")
     captured: Count = Field(description="Largest batch that a graph is captured for")
@@ -197,10 +199,11 @@ class Engine(Document):
         default=None, description="Engine that everything left out is taken from, section by section"
     )
     makers: list[str] = Field(
-        default_factory=list, description="Makers of the accelerators it describes the engine on; absent: not stated"
+        default_factory=no_items,
+        description="Makers of the accelerators it describes the engine on; absent: not stated",
     )
     runs_on: list[str] = Field(
-        default_factory=list, description="Makers of all accelerators that it runs on; absent: not stated"
+        default_factory=no_items, description="Makers of all accelerators that it runs on; absent: not stated"
     )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
@@ -245,7 +248,7 @@ class Engine(Document):
     weights: list[WeightType] = Field(min_length=1, description="Types that it keeps weights in")
     caches: list[CacheType] = Field(min_length=1, description="Types that it keeps keys and values in")
     checkpoint_caches: dict[Precision, CacheType] = Field(
-        default_factory=dict,
+        default_factory=no_keys,
         description="Types of the cache in the usual checkpoints for it, by the type of their products; else 16 bits",
     )
     kernels: EngineKernels = Field(description="Which kernels run")
@@ -267,7 +270,7 @@ class Engine(Document):
     )
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
-    sources: dict[str, Source] = Field(default_factory=dict, description="Sources by key")
+    sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
     def _known_executor(self) -> Self:

@@ -44,7 +44,6 @@ from costmodel.estimate.training.constraints.workload_remarks import (
     rounded,
     under_a_step,
 )
-from costmodel.estimate.training.failed_node import continues, most_replicas_lost, whole_replicas
 from costmodel.estimate.training.parallelism.data.codecs import SCATTERED, compressed_bytes
 from costmodel.estimate.training.parallelism.pipeline.layer_split import indivisible, spread_as_fitting, unequal_chunks
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import BOTH_WAYS, wrong_batches, wrong_shape
@@ -222,6 +221,8 @@ def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
     """Elastic runs in which a failed node leaves no replica of all states."""
     if inputs.run is None or inputs.run.elastic is None:
         return none(block)
+    from costmodel.estimate.training.failed_node import most_replicas_lost, whole_replicas
+
     return np.asarray(whole_replicas(block) <= most_replicas_lost(inputs, block))
 
 
@@ -229,6 +230,8 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
     """Ranks after an interruption that are not whole replicas on the whole nodes that are left."""
     if inputs.run is None or inputs.run.restart.ranks is None:
         return none(block)
+    from costmodel.estimate.training.failed_node import continues
+
     return ~continues(inputs, block, inputs.run.restart.ranks)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from costmodel.library import CostModelError, Result, figure, load
 
     _Question = Callable[..., Result]
+    buy: _Question
     calibrate: _Question
     check: _Question
     collective: _Question
@@ -49,6 +50,7 @@ __version__ = "0.3.0.dev0"
 __all__ = [
     "CostModelError",
     "Result",
+    "buy",
     "calibrate",
     "check",
     "collective",

@@ -35,6 +35,7 @@ COMMANDS = {
     "run": CommandEntry(LOOK, "estimate", "run"),
     "collective": CommandEntry(LOOK, "collective", "collective"),
     "explain": CommandEntry(LOOK, "explain", "explain"),
+    "buy": CommandEntry(CHOOSE, "buy", "buy"),
     "search": CommandEntry(CHOOSE, "search", "search"),
     "sweep": CommandEntry(CHOOSE, "vary", "sweep"),
     "scale": CommandEntry(CHOOSE, "vary", "scale"),

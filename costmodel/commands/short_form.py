@@ -283,6 +283,19 @@ def _flags(
     rollout: Annotated[
         str | None, _flag(_RL, "rollout", "Engine that generates, within --stack", "NAME", completion.stacks)
     ] = None,
+    iterations: Annotated[str | None, _flag(_RL, "iterations", "Iterations of the whole job", "COUNT")] = None,
+    tokens: Annotated[str | None, _flag(_JOB, "tokens", "Tokens to train on in all, e.g. 15T", "COUNT")] = None,
+    deadline: Annotated[
+        str | None, _flag(_JOB, "deadline", "The most time for training or RL, e.g. 60d", "TIME")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        _flag(_JOB, "budget", "The most rent: of training or RL for the whole job, of a service for a month", "USD"),
+    ] = None,
+    ttft: Annotated[
+        str | None, _flag(_SERVING, "ttft", "The longest time to first token of 99 in 100 requests, e.g. 1s", "TIME")
+    ] = None,
+    tpot: Annotated[str | None, _flag(_SERVING, "tpot", "The longest mean time per output token", "TIME")] = None,
     dtype: Annotated[
         str | None, _flag(_JOB, "dtype", "Data type of matmul inputs", "bf16|…", completion.precisions)
     ] = None,

@@ -49,6 +49,10 @@ _SIZES = (NODES, PART)
 _OF_A_JOB = ("workload.", "stack", "limits.", "optimizer")  # keys that are of some workloads alone
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
 _NUMBER = re.compile(r"\s*[+-]?[\d.,_]+(?:[eE][+-]?\d+)?\s*")
+_WITHOUT_UNIT = {  # numbers of these flags, each with the unit that it stands for
+    "rate": (_NUMBER, " /s"),
+    "budget": (re.compile(rf"{_NUMBER.pattern}[kMB]?"), " USD"),
+}
 
 DEFAULT_NODE = "dgx-h100"
 
@@ -71,6 +75,12 @@ class ScenarioFlags:
     rl: str | None = None
     prompts: str | None = None
     samples: str | None = None
+    iterations: str | None = None
+    tokens: str | None = None
+    deadline: str | None = None
+    budget: str | None = None
+    ttft: str | None = None
+    tpot: str | None = None
     trainer: str | None = None
     rollout: str | None = None
     dtype: str | None = None
@@ -259,8 +269,9 @@ def flag_assignment(name: str, path: str, text: str) -> Assignment:
     if name in _NAMES:
         place, value = flag_place(option, path, text), flag_text(text, flag_place(option, path, text))
     else:
-        per_second = " /s" if name == "rate" and _NUMBER.fullmatch(text) else ""
-        place, value = assigned(path, f"{_WORD.sub(' ', text)}{per_second}", option)
+        number, unit = _WITHOUT_UNIT.get(name, (_NUMBER, ""))
+        unit = unit if number.fullmatch(text) else ""
+        place, value = assigned(path, f"{_WORD.sub(' ', text)}{unit}", option)
         place = flag_place(option, path, text)  # as it was typed
     return Assignment(path, Place(COMMAND_LINE, 0, 1, path, place.text, len(option)), value, place)
 

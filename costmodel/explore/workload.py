@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -136,6 +136,42 @@ class SizedTrial:
     waves: float = float("nan")
     steps: float = float("nan")
     more: object = None
+
+
+@record
+class SmallestPlan:
+    """The plan on the fewest accelerators, by the settings that make a scenario that plan.
+
+    binds: what bounds its rate, in a word
+    """
+
+    settings: tuple[str, ...]
+    gpus: float
+    chance: float
+    binds: str = ""
+
+
+@record
+class SmallestPlans:
+    """The plans on the fewest accelerators that meet every limit.
+
+    expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
+    any number of accelerators. codes: what speaks against the nearest plan where none meets the limits
+    """
+
+    expected: SmallestPlan | None = None
+    safe: SmallestPlan | None = None
+    surest: float = math.nan
+    codes: tuple[str, ...] = ()
+    fault: Fault | None = None
+
+    def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
+        """The same with settings ahead of those of each plan."""
+        expected, safe = (
+            None if plan is None else replace(plan, settings=(*settings, *plan.settings))
+            for plan in (self.expected, self.safe)
+        )
+        return replace(self, expected=expected, safe=safe)
 
 
 class Scaling(Protocol):
@@ -303,6 +339,19 @@ class Workload(Protocol):
         Raises:
             CostModelError: sizes of another kind than those of the workload, or none
         """
+
+    def whole(self) -> Workload:
+        """The whole job that money is spent on: with what it assumes around the plan."""
+
+    def smallest(self, safe: float, most: float) -> SmallestPlans:
+        """The plans on the fewest accelerators, of so many at most, that meet every limit.
+
+        safe: the chance that one of them should have
+        """
+
+    @property
+    def measured_runs(self) -> float:
+        """Published runs on its accelerator that predictions are compared with."""
 
     @property
     def quantities(self) -> Mapping[str, str]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import ValidationError
 
+from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario, training
+from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.results import COLUMNS, RL_RESULTS, RUN_RESULTS, ResultColumn, is_money, machine_name
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.machine.price import price_of
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from costmodel.explore.compare.compare import Side
     from costmodel.explore.compare.input_paths import Variant
     from costmodel.explore.explain.explain import ExplainedFigure
-    from costmodel.explore.workload import Scaling
+    from costmodel.explore.workload import Scaling, SmallestPlans
 
 _LENGTHS = ("workload.prompt", "workload.output")
 _FRACTIONAL = "workload.rate"  # other loads are whole numbers
@@ -108,6 +110,22 @@ class _Usual:
         """None: batches, prompts and lengths decide what the model learns."""
         return ()
 
+    def whole(self: Workload) -> Workload:
+        """Itself."""
+        return self
+
+    def smallest(self: Workload, safe: float, most: float) -> SmallestPlans:
+        """By numbers of nodes, with the best plan of each."""
+        from costmodel.explore.smallest_size import smallest_size
+
+        return smallest_size(self, safe, most)
+
+    @property
+    def measured_runs(self) -> float:
+        """Of training."""
+        held = self.case.accelerator.held_against
+        return 0.0 if held is None else float(held.runs)
+
 
 @record
 class TrainingWorkload(_Usual):
@@ -156,6 +174,25 @@ class TrainingWorkload(_Usual):
         """Keys that --set gave."""
         held = self.case.held
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
+
+    def whole(self) -> TrainingWorkload:
+        """With failures and checkpoints as they are usual, where the scenario states tokens and no run."""
+        if self.case.scenario.run is not None or self.case.scenario.workload.tokens is None:
+            return self
+        held = self.of(vary_any(self.case, ["run={}"]))
+        usual = Assumption("run", "{}", "failures and checkpoints as usual; --set run=null leaves them out")
+        asked = replace(held.case.asked, assumed=(*held.case.asked.assumed, usual))
+        return replace(held, case=replace(held.case, asked=asked))
+
+    def smallest(self, safe: float, most: float) -> SmallestPlans:
+        """By numbers of nodes, with the usual software of the machine where none is stated."""
+        from costmodel.explore.flag_defaults import usual_stack
+        from costmodel.explore.smallest_size import smallest_size
+
+        software = () if "stack" in self.case.tree else (f"stack={usual_stack(self.case)}",)
+        if f"stack={self.case.scenario.stack}" in software:
+            return smallest_size(self, safe, most)
+        return smallest_size(self.of(vary_any(self.case, software)), safe, most).with_settings(software)
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> Answer:
         """One plan, or the nearest to one that works; without bands and remarks where these are not looked at."""
@@ -298,6 +335,18 @@ class ServingWorkload(_Usual):
         from costmodel.documents.reader.serving_scenario import serving
 
         return replace(self, case=serving(case))
+
+    def smallest(self, safe: float, most: float) -> SmallestPlans:
+        """By replicas of every layout."""
+        from costmodel.explore.serving.smallest_cluster import smallest_fleets
+
+        return smallest_fleets(self.case, safe, most)
+
+    @property
+    def measured_runs(self) -> float:
+        """Of the engines that were fitted."""
+        engines = self.case.common.engines
+        return 0.0 if engines is None else float(engines.parts.get(self.case.accelerator.name, 0.0))
 
     def planned(self) -> ServingWorkload:
         """With its best plan, where it has none."""

@@ -54,6 +54,9 @@ class WorkloadWords:
     beside_limit: Callable[[PlanAnswer, Limit], str] = lambda answer, limit: ""  # what else a limit depends on
     heads: Mapping[str, str] = field(default_factory=dict)  # of columns, where they are not those of all workloads
     terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
+    bought: tuple[str, ...] = ()  # results of a machine beside its rent
+    job: str = "the whole job"  # what that rent is of
+    load: Callable[[LoadedScenario], str] = lambda case: ""  # what is asked of a service
     unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
     sized: Callable[[Scaled], list[Line]] = lambda found: []  # what there is to state of all sizes
     cautions: Callable[[Scaled], list[str]] = lambda found: []
@@ -142,6 +145,7 @@ def _training() -> WorkloadWords:
         lambda answer: plan_lines.conclusion(of(answer)),
         _OF_TRAINING,
         terms=terms,
+        bought=("run_time", "cost_per_mtoken", "energy"),
         unsized=_unsized,
         sized=lambda found: [styled(words) for words in (*_paying(found), *_cautions(found))],
         cautions=_cautions,
@@ -194,6 +198,7 @@ _OF_SERVING = Compared(
 
 
 def _serving() -> WorkloadWords:
+    from costmodel.documents.reader.serving_scenario import serving
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.terminal.serving import serving_estimate
@@ -205,6 +210,13 @@ def _serving() -> WorkloadWords:
         from costmodel.report.terminal.serving.serving_sizes import lines
 
         return lines(found)
+
+    def load(case: LoadedScenario) -> str:
+        from costmodel.report.terminal.serving.serving_formatting import lengths_words, load_words
+
+        held = serving(case)
+        workload = held.scenario.workload
+        return f"{held.stack.name} · {lengths_words(workload)} · {load_words(workload)}"
 
     def more(row: ScaledSize) -> dict[str, Any]:
         from costmodel.report.terminal.serving import serving_sizes
@@ -231,6 +243,9 @@ def _serving() -> WorkloadWords:
         lambda answer, limit: _beside_limit(of(answer), limit),
         {"cost_per_mtoken": "rent/M out"},
         {name: words for words, name in TERMS},
+        bought=("cost_per_minput", "cost_per_mcached", "cost_per_moutput", "energy_per_token"),
+        job="a month of 730 h",
+        load=load,
         sized=sized,
         more=more,
     )
@@ -288,6 +303,7 @@ def _rl() -> WorkloadWords:
         _OF_RL,
         band,
         terms=NAMES,
+        bought=("iteration_time", "run_time", "iteration_cost"),
     )
 
 

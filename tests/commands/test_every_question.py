@@ -23,6 +23,7 @@ ASKED: dict[str, dict[str, dict[str, Any]]] = {
     "pipeline": EVERY,
     "explain": {name: {"quantity": figure} for name, figure in USUAL.items()},
     "search": {name: {"top": 2} for name in EVERY},
+    "buy": {name: {"node": "neocloud-h100"} for name in EVERY},
     "sweep": {name: {"over": ["cluster.nodes=4,8"]} for name in EVERY},
     "scale": {TRAINING: {"ranks": "16,32"}, SERVING: {"rate": "2,4"}, RL: {"ranks": "64,128"}},
     "sensitivity": {name: {"top": 3} for name in EVERY},

@@ -64,6 +64,15 @@ def demanding_chance(inputs: ServingInputs, share: float) -> ServingInputs:
     return replace(inputs, case=case)
 
 
+def without_chance(inputs: ServingInputs) -> ServingInputs:
+    """The same without a limit on this chance."""
+    scenario = inputs.case.scenario
+    limits = scenario.limits.model_copy(update={OWN: type(scenario.limits.limits_chance).model_construct()})
+    limits.model_fields_set.discard(OWN)
+    case = replace(inputs.case, scenario=scenario.model_copy(update={"limits": limits}))
+    return replace(inputs, case=case)
+
+
 def is_asked(inputs: ServingInputs, *columns: str) -> bool:
     """Whether plans are compared by this chance, or bounded by it; or compared by other columns, or bounded by them."""
     scenario = inputs.case.scenario

@@ -51,6 +51,15 @@ def without_headroom(inputs: ServingInputs) -> ServingInputs:
     return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update={"assume": assume})))
 
 
+def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
+    """The same under the rate that replicas are counted for, without headroom, growth or repair beside it."""
+    scenario, wanted = inputs.case.scenario, float(wanted_rate(inputs))
+    assume = scenario.assume.model_copy(update={"headroom": 0.0, "growth": None, "availability": None})
+    workload = scenario.workload.model_copy(update={"rate": wanted})
+    held = scenario.model_copy(update={"assume": assume, "workload": workload})
+    return replace(inputs, case=replace(inputs.case, scenario=held))
+
+
 def wanted_rate(inputs: ServingInputs) -> Number:
     """Requests a second that replicas are counted for: of the scenario, while it grows, and with its headroom."""
     with term("headroom"):
@@ -71,11 +80,16 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
 
     kinds: of replicas that are counted apart; enough of all kinds are up for the wanted share of time
     """
-    assume = inputs.case.scenario.assume
     if inputs.case.scenario.workload.rate is None:
         return np.nan
     with np.errstate(divide="ignore"):  # no number of replicas keeps limits that one without load breaks
         needed = replicas_needed(_growing(inputs), headroom_of(inputs), within)
+    return with_spares(inputs, needed, kinds)
+
+
+def with_spares(inputs: ServingInputs, needed: Number, kinds: int = 1) -> Number:
+    """So many replicas and those that take the place of others in repair."""
+    assume = inputs.case.scenario.assume
     if assume.availability is None:
         return needed
     enough = enough_of_each(float(assume.enough_up or ENOUGH_UP), float(kinds))

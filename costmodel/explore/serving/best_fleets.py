@@ -16,26 +16,51 @@ from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.engine_placement import with_straddling
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
-from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
+from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance, without_chance
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.predict_serving import unacceptable
-from costmodel.estimate.serving.replicas_for_load import replicas_for_load, without_headroom
+from costmodel.estimate.serving.replicas_for_load import (
+    at_wanted_rate,
+    replicas_for_load,
+    with_spares,
+    without_headroom,
+)
 from costmodel.estimate.serving.service_limits import waits_in_batch
 from costmodel.estimate.serving.serving_band import is_unmeasured
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.safety import preferred_chance
+from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan
 from costmodel.explore.serving.layout_candidates import candidates
-from costmodel.explore.serving.search_layouts import ranked_plan
-from costmodel.ground.errors import CostModelError
+from costmodel.explore.serving.search_layouts import codes_of, ranked_plan
+from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.record import record
 
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
-_COUNTED = 16  # layouts whose replicas are counted at the load itself, of those that need the fewest accelerators
+_COUNTED = 16  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
+_LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
 _COUNTS = np.unique(np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))]))
+_MORE = np.concatenate([np.linspace(1.0, 2.0, 21), [2.25, 2.5, 3.0, 4.0, 6.0, 10.0]])  # times the expected number
+
+Rows = NDArray[np.float64]
+
+
+@record
+class Fleets:
+    """The plans on the fewest accelerators that meet every limit.
+
+    expected: by expected figures. safe: with the chance that is asked for. surest: the plan with the highest chance of
+    those that were looked at. codes: what speaks against most plans, where none meets every limit
+    """
+
+    expected: RankedPlan | None = None
+    safe: RankedPlan | None = None
+    surest: RankedPlan | None = None
+    codes: tuple[str, ...] = ()
+    fault: Fault | None = None
 
 
 def chance_preferred(inputs: ServingInputs) -> float | None:
@@ -48,42 +73,40 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
 
     Where none has it, the surest plan; None where no plan meets all limits with even odds.
     """
+    safe = stated_chance(case) or chance_preferred(inputs_of(case))
+    found = fleets(case, most, safe)
+    if safe is None or found.safe is not None:
+        return found.expected if safe is None else found.safe
+    likely = found.surest is not None and found.surest.costs[OWN] >= _LIKELY
+    return found.surest if likely and stated_chance(case) is None else None
+
+
+def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
+    """The plans on the fewest accelerators, of so many at most, with and without a chance to meet all limits.
+
+    safe: that chance; None where expected figures alone are looked at
+    """
     if waits_in_batch(case):
-        return None
+        return Fleets()
     sizes = sizes_of_cluster(case)
     try:
         settings = sizes.settings(sizes.number(most))
-        inputs = inputs_of(serving(vary_any(case, settings)))
-        layout = that_fit(inputs, candidates(inputs))
-    except CostModelError:
-        return None
-    safe = chance_preferred(inputs)
+        inputs = without_chance(inputs_of(serving(vary_any(case, settings))))
+        fitting = that_fit(inputs, candidates(inputs))
+    except CostModelError as error:
+        return Fleets(fault=error.faults[0])
     with np.errstate(all="ignore"):
-        layout = _that_may_keep_limits(inputs, layout, most)
+        layout, needed, within = _that_may_keep_limits(inputs, fitting, most)
         if not len(layout):
-            return None
-        if safe is None:
-            return _fewest(inputs, layout, most, None, least=0.0)
-        return _fewest(inputs, layout, most, safe, least=safe) or _fewest(inputs, layout, most, None, least=_LIKELY)
-
-
-def _fewest(
-    inputs: ServingInputs, layout: PlanColumns, most: float, share: float | None, *, least: float
-) -> RankedPlan | None:
-    """The plan on the fewest accelerators with at least such a chance, or the surest one where even odds suffice.
-
-    share: chance by which replicas are counted; None by expected figures
-    """
-    found, needed = _counted(inputs, layout, share)
-    chance, gpus = found.results.column(OWN), found.results.column("gpus")
-    good = _keeps_all(inputs, found) & (gpus <= most)
-    rows = np.flatnonzero(good & (chance >= least) if least else good)
-    if not len(rows):
-        return None
-    below = np.asarray(found.layout.replicas) < needed
-    surest_first = share is None and least > 0
-    keys = (gpus, below, -chance) if surest_first else (-chance, gpus, below)  # the last one decides first
-    return ranked_plan(found, int(rows[np.lexsort([key[rows] for key in keys])[0]]), {})
+            return Fleets(codes=_against(inputs, fitting, most))
+        if inputs.case.scenario.workload.rate is None:
+            rows, counts = (each.ravel() for each in np.meshgrid(np.arange(len(layout)), _COUNTS, indexing="ij"))
+            return _fleets(inputs, layout.at(rows.astype(np.intp)), counts, counts, most, safe)
+        fewest = np.argsort(needed * np.asarray(layout.ranks), kind="stable")[:_COUNTED]
+        fewest = fewest[np.isfinite(needed[fewest])]
+        if not len(fewest):
+            return Fleets(codes=_against(inputs, layout, most))
+        return _at_rate(inputs, layout.at(fewest), (needed[fewest], within[fewest]), most, safe)
 
 
 def highest_rate(case: ServingCase) -> RankedPlan | None:
@@ -116,39 +139,109 @@ def that_fit(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
     return layout.at(ranks <= _LARGER * np.min(ranks, initial=np.inf))
 
 
-def _that_may_keep_limits(inputs: ServingInputs, layout: PlanColumns, most: float) -> PlanColumns:
+def _that_may_keep_limits(inputs: ServingInputs, layout: PlanColumns, most: float) -> tuple[PlanColumns, Rows, Rows]:
     """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
-    lie between what they are at both.
+    lie between what they are at both. With the replicas that the load needs, and the rate of one, by expected figures.
     """
     count = len(layout)
     if not count:
-        return layout
+        return layout, np.empty(0), np.empty(0)
     counts = np.concatenate([np.ones(count), np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)])
     both = replace(layout.at(np.tile(np.arange(count), 2)), replicas=counts)
     results, kept = evaluate(inputs, both, counted=False).results, np.ones(count, dtype=bool)
     for limit in stated_limits(inputs.case.scenario.limits):
-        if limit.kind != "target" and limit.column != OWN:
+        if limit.kind != "target":
             kept &= limit.kept(results.column(limit.column)).reshape(2, count).any(axis=0)
-    return layout.at(kept)
+    needed, within = (results.column(name)[:count][kept] for name in ("replicas_needed", "rate_within_slo_per_s"))
+    layout = layout.at(kept)
+    if len(layout) and np.any(inputs.load.history):  # which are counted by what turns find on so many
+        results = evaluate(inputs, layout).results
+        needed, within = results.column("replicas_needed"), results.column("rate_within_slo_per_s") / layout.replicas
+    return layout, needed, within
 
 
-def _counted(
-    inputs: ServingInputs, layout: PlanColumns, share: float | None
-) -> tuple[ServingEvaluation, NDArray[np.float64]]:
-    """Layouts under the load with replicas that may keep the limits with a chance, and how many the load needs."""
-    if inputs.case.scenario.workload.rate is None:
-        rows, counts = (each.ravel() for each in np.meshgrid(np.arange(len(layout)), _COUNTS, indexing="ij"))
-        needed = counts
-    else:
-        found = evaluate(inputs if share is None else demanding_chance(inputs, share), layout).results
-        each = found.column("rate_within_slo_per_s") / np.asarray(layout.replicas)
-        many, tight = found.column("replicas_needed"), np.asarray(replicas_for_load(without_headroom(inputs), each))
-        fewest = np.argsort(many * np.asarray(layout.ranks), kind="stable")[:_COUNTED]
-        fewest = fewest[np.isfinite(many[fewest])]
-        counts = np.concatenate([many[fewest], many[fewest] + 1.0, tight[fewest]])
-        rows, needed = np.tile(fewest, 3), np.tile(many[fewest], 3)
-    some = replace(layout.at(rows.astype(np.intp)), replicas=np.maximum(counts, 1.0))
-    return evaluate(asking_chance(inputs), some), needed
+def _against(inputs: ServingInputs, layout: PlanColumns, most: float) -> tuple[str, ...]:
+    """The code against most layouts, each with as many replicas as there may be."""
+    if not len(layout):
+        return ("M001",)
+    counts = np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)
+    codes = codes_of(inputs, evaluate(inputs, replace(layout, replicas=counts), counted=False))
+    return tuple(sorted(codes, key=lambda code: -int(codes[code].sum())))[:1]
+
+
+def _at_rate(
+    inputs: ServingInputs, layout: PlanColumns, counted: tuple[Rows, Rows], most: float, safe: float | None
+) -> Fleets:
+    """The same of layouts under a rate: with the replicas that it needs by expected figures, one more, or those without
+    the usual headroom; and with as many as have the chance.
+
+    counted: replicas that the rate needs, and the rate of one within the limits
+    """
+    every, (needed, within) = np.arange(len(layout)), counted
+    tight = np.asarray(replicas_for_load(without_headroom(inputs), within))
+    rows, counts, least = [every, every, every], [needed, needed + 1.0, tight], [needed, needed, needed]
+    if safe is not None:
+        loaded = at_wanted_rate(inputs)
+        expected = np.maximum(np.asarray(replicas_for_load(loaded, within)), 1.0)
+        safely = _with_chance(loaded, layout, expected, most, safe)
+        enough = np.flatnonzero(np.isfinite(safely))
+        up = np.asarray(with_spares(inputs, safely[enough]))
+        rows, counts, least = [*rows, enough, enough], [*counts, up, up + 1.0], [*least, up, up]
+    placed, many, floor = (np.concatenate(each) for each in (rows, counts, least))
+    return _fleets(inputs, layout.at(placed.astype(np.intp)), np.maximum(many, 1.0), floor, most, safe)
+
+
+def _with_chance(inputs: ServingInputs, layout: PlanColumns, expected: Rows, most: float, safe: float) -> Rows:
+    """The fewest replicas with a chance to meet all limits; without end where no number has it.
+
+    First numbers from the expected one to ten times as many, then those between the last without and the first with it.
+    """
+    ranks, asking = np.asarray(layout.ranks), asking_chance(inputs)
+    few, many = expected - 1.0, np.full(len(layout), np.inf)
+
+    def look(rows: NDArray[np.intp], counts: Rows) -> None:
+        held = counts * ranks[rows] <= most
+        rows, counts = rows[held], counts[held]
+        if not len(rows):
+            return
+        chance = evaluate(asking, replace(layout.at(rows), replicas=counts), counted=False).results.column(OWN)
+        np.minimum.at(many, rows[chance >= safe], counts[chance >= safe])
+        below = ~(chance >= safe) & (counts < many[rows])
+        np.maximum.at(few, rows[below], counts[below])
+
+    rows = np.repeat(np.arange(len(layout)), len(_MORE))
+    pairs = np.unique(np.stack([rows, np.ceil(expected[rows] * np.tile(_MORE, len(layout)) - 1e-9)]), axis=1)
+    look(pairs[0].astype(np.intp), pairs[1])
+    for _ in range(_ROUNDS):
+        order = np.argsort(many * ranks, kind="stable")[:_LAST]
+        between = [
+            (row, count)
+            for row in order[np.isfinite(many[order])]
+            for count in np.unique(np.round(np.linspace(few[row] + 1.0, many[row] - 1.0, _EACH)))
+            if few[row] < count < many[row]
+        ]
+        if not between:
+            break
+        look(np.array([row for row, _ in between], dtype=np.intp), np.array([float(count) for _, count in between]))
+    return many
+
+
+def _fleets(
+    inputs: ServingInputs, layout: PlanColumns, counts: Rows, least: Rows, most: float, safe: float | None
+) -> Fleets:
+    """The best of some plans; least: replicas below which a plan counts only where none has as many."""
+    found = evaluate(asking_chance(inputs), replace(layout, replicas=counts))
+    chance, gpus = np.nan_to_num(found.results.column(OWN)), found.results.column("gpus")
+    good, below = _keeps_all(inputs, found) & (gpus <= most), (counts < least).astype(np.float64)
+
+    def first(rows: NDArray[np.bool_], *keys: Rows) -> RankedPlan | None:
+        places = np.flatnonzero(rows)
+        return (
+            ranked_plan(found, int(places[np.lexsort([key[places] for key in keys])[0]]), {}) if len(places) else None
+        )
+
+    expected, surest = first(good, -chance, gpus, below), first(good, gpus, below, -chance)
+    return Fleets(expected, None if safe is None else first(good & (chance >= safe), -chance, gpus, below), surest)
 
 
 def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:

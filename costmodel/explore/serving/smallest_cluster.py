@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from costmodel.documents.keys.overrides import path_of
@@ -10,11 +11,13 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.safety import preferring, stated_chance
-from costmodel.explore.serving.best_fleets import fewest_gpus
-from costmodel.explore.serving.best_layout import plan_settings
+from costmodel.explore.search.variants import Variants
+from costmodel.explore.serving.best_fleets import fewest_gpus, fleets
+from costmodel.explore.serving.best_layout import plan_settings, settings_at
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
-from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch
+from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
 from costmodel.explore.serving.search_layouts import search
+from costmodel.explore.workload import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
 
 _MOST = 8  # clusters that are tried
@@ -47,6 +50,28 @@ def smallest_cluster(case: ServingCase, fewest: RankedPlan | None) -> SearchReme
     sizes = sizes_of_cluster(case)
     number = max(sizes.number(fewest.costs["gpus"]), sizes.number(float(inputs_of(case).ranks)) + 1)
     return next(filter(None, (search_remedy(case, sizes.settings(each)) for each in (number, number + 1))), None)
+
+
+def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlans:
+    """The plans on the fewest accelerators as settings of the scenario, and of just the nodes that hold them.
+
+    Of the one with the chance that is asked for, that chance is a limit.
+    """
+    found = fleets(case, most, safe)
+
+    def plan(ranked: RankedPlan | None, *demand: str) -> SmallestPlan | None:
+        if ranked is None:
+            return None
+        sizes = sizes_of_cluster(case)
+        nodes = sizes.settings(sizes.number(ranked.costs["gpus"]))
+        inputs = inputs_of(serving(vary_any(case, nodes)))
+        settings = settings_at(Variants(inputs, inputs_of_service), ranked)
+        every = (*nodes, *(f"{path}={value}" for path, value in settings.items()), *demand)
+        return SmallestPlan(every, ranked.costs["gpus"], ranked.costs[OWN], ranked.binding)
+
+    surest = math.nan if found.surest is None else found.surest.costs[OWN]
+    safely = plan(found.safe, *([f"limits.{OWN}.at_least={safe:g}"] if safe else []))
+    return SmallestPlans(plan(found.expected), safely, surest, found.codes, found.fault)
 
 
 def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | None) -> ServiceSearch:

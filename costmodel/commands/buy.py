@@ -1,0 +1,81 @@
+"""buy: which machine, how many of them, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from costmodel.commands import completion
+from costmodel.commands.pages import drawn
+from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.short_form import Question, asking
+from costmodel.report.terminal.style.answer import Reply
+
+_MACHINE = "Machine"
+TOP = 12  # machines in a terminal
+GpuOption = Annotated[
+    str,
+    typer.Option(
+        "--gpu",
+        metavar="A,B",
+        help="Accelerators, each in every node that has it and a price",
+        show_default="every one with a price, in its cheapest node",
+        autocompletion=completion.accelerators,
+        rich_help_panel=_MACHINE,
+    ),
+]
+NodeOption = Annotated[
+    str,
+    typer.Option(
+        "--node",
+        metavar="A,B",
+        help="Nodes",
+        show_default=False,
+        autocompletion=completion.nodes,
+        rich_help_panel=_MACHINE,
+    ),
+]
+GpusOption = Annotated[
+    int | None,
+    typer.Option("--gpus", min=1, help="The most GPUs to take", show_default=False, rich_help_panel=_MACHINE),
+]
+
+
+@answering_in(*PAGE)
+@asking
+def buy(
+    question: Question,
+    gpu: GpuOption = "",
+    node: NodeOption = "",
+    gpus: GpusOption = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
+) -> Reply:
+    """Find which GPUs to rent, how many, and what they cost: on every machine the smallest layout within all limits.
+
+    Examples:
+      costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s
+      costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200
+      costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d
+
+    Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
+    before --deadline, or the most that --budget pays for. Exit code 1 when no machine meets all limits.
+
+    Next: costmodel estimate SCENARIO --node NODE
+    """
+    from costmodel.commands.progress import paced
+    from costmodel.explore.buy import MOST, on_offer
+    from costmodel.explore.buy import buy as run
+    from costmodel.explore.workloads import workload_of
+    from costmodel.report.answers import buy as report
+
+    case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
+    machines = on_offer(_names(gpu), _names(node))
+    with paced("machines") as pace:
+        found = run(workload_of(case), machines, float(gpus or MOST), pace)
+    document, result = lambda: report.buy(found, top), lambda: report.buy_json(found)
+    return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,139 @@
+"""The smallest number of nodes on which the best plan of a job meets every limit, expected or with a chance.
+
+Sizes are tried one by one, of which a size in proportion to what is missing comes next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from costmodel.equations.run.uncertainty import chance_within, end_spread
+from costmodel.estimate.shared.limits import Limit, stated_limits
+from costmodel.explore.trial import tried
+from costmodel.explore.workload import SmallestPlan, SmallestPlans, Trial, Workload
+
+NODES = "cluster.nodes"
+EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
+_NEAR = 8  # sizes that are tried one after the other before steps double
+_PASSED = 2  # sizes without a valid plan that are passed over
+
+
+def chance_to_meet(asked: Workload, costs: Mapping[str, float]) -> float:
+    """The chance that a plan works and keeps every limit on a result with a band.
+
+    Such results are off together, as the time of a step is, so that the nearest limit counts.
+    """
+    nearest = 1.0
+    for limit in stated_limits(asked.case.scenario.limits):
+        if limit.column in asked.columns and asked.columns[limit.column].band and limit.kind != "target":
+            nearest = min(nearest, _chance_within(limit, costs))
+    works = costs.get(asked.chance, 1.0)
+    return nearest * (works if math.isfinite(works) else 1.0)
+
+
+def _chance_within(limit: Limit, costs: Mapping[str, float]) -> float:
+    at_most = limit.kind == "at_most"
+    value, end = costs[limit.column], costs.get(f"{limit.column}_{'high' if at_most else 'low'}", math.nan)
+    if not (0 < value < math.inf and 0 < end < math.inf):
+        return 1.0 if limit.holds(value) else 0.0
+    amount, allowance = (value, limit.value) if at_most else (limit.value, value)
+    return float(chance_within(amount, allowance, float(end_spread(value, end))))
+
+
+def smallest_size(asked: Workload, safe: float, most: float) -> SmallestPlans:
+    """The plans on the fewest nodes; where only money is bounded on the most, which end first.
+
+    Without a limit on the time or the money of the whole job on as many nodes as the scenario has.
+    """
+    limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
+    each = float(asked.case.node.accelerators)
+    ladder = ladder_of(max(most // each, 1.0))
+    sizes = _Sizes(asked, each)
+    if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
+        return sizes.first(ladder, safe)
+    if any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
+        return sizes.first(ladder[::-1], safe)
+    return sizes.first([float(asked.case.cluster.nodes)], safe)
+
+
+def ladder_of(most: float) -> list[float]:
+    """Numbers of nodes: every one up to 8, then eight between powers of two.
+
+    >>> ladder_of(20.0)
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 18.0, 20.0]
+    """
+    found, size = [], 1.0
+    while size <= most:
+        found.append(size)
+        size += max(2.0 ** math.floor(math.log2(size)) / EIGHTHS, 1.0)
+    return found
+
+
+@dataclass
+class _Sizes:
+    """A job at some numbers of nodes, each looked at once."""
+
+    asked: Workload
+    each: float
+    seen: dict[float, Trial] = field(default_factory=dict)
+
+    def at(self, nodes: float) -> Trial:
+        """Its best plan there."""
+        if nodes not in self.seen:
+            self.seen[nodes] = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
+        return self.seen[nodes]
+
+    def chance(self, nodes: float) -> float:
+        """The chance of that plan to meet every limit; none of one that fails by expected figures."""
+        trial = self.at(nodes)
+        return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
+
+    def first(self, ladder: list[float], safe: float) -> SmallestPlans:
+        """The first of some sizes that meets every limit by expected figures, and with the chance."""
+        expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
+        if expected is None:
+            nearest = self.at(ladder[-1])
+            return SmallestPlans(codes=nearest.codes, fault=nearest.fault)
+        safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
+        surest = max(map(self.chance, self.seen))
+        return SmallestPlans(
+            self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
+        )
+
+    def _start(self, ladder: list[float]) -> int:
+        """The place of the size on which the job would end in time if its time fell as its size grows."""
+        own = min(ladder, key=lambda nodes: abs(nodes - float(self.asked.case.cluster.nodes)))
+        costs, wanted = self.at(own).costs, own
+        for limit in stated_limits(self.asked.case.scenario.limits):
+            if limit.column == "run_time" and limit.kind == "at_most" and limit.value > 0 and costs:
+                wanted = own * costs["run_time"] / limit.value
+        return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
+
+    def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
+        """The first good size, from one that may be near: those behind it are good too.
+
+        Sizes without a valid plan, as those that do not divide a batch, are passed over.
+        """
+        low, high, steps = -1, start, 0
+        while not good(ladder[high]):
+            if high == len(ladder) - 1:
+                return None
+            steps += 1
+            low, high = high, min(high + 2 ** max(steps - _NEAR, 0), len(ladder) - 1)
+        for place in range(high - 1, low, -1):
+            if good(ladder[place]):
+                high = place
+            elif self.at(ladder[place]).costs or place < high - _PASSED:
+                break
+        return high
+
+    def _plan(self, nodes: float) -> SmallestPlan:
+        trial = self.at(nodes)
+        settings = {} if trial.kept is None else trial.kept.settings
+        return SmallestPlan(
+            (*trial.settings, *(f"{path}={value}" for path, value in settings.items())),
+            nodes * self.each,
+            self.chance(nodes),
+        )

@@ -1,0 +1,234 @@
+"""Answers of buy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.buy import Bought, Purchase
+from costmodel.explore.workload import SmallestPlan
+from costmodel.ground.counts import number_of
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent
+from costmodel.report.document import AnswerDocument, Cell, Column, Headline, Section, Table, Value, chance_verdict
+from costmodel.report.machine.answer_fields import known, notes
+from costmodel.report.terminal.style.answer import head
+from costmodel.report.terminal.style.head import hourly, origin_lines, price_fields, price_source, prices, title
+from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.theme import BAD, styled
+from costmodel.report.trials import codes_of, remark_lines, result_cells, trial_settings
+from costmodel.report.workload_words import subject_fields, words_of
+
+_VARIED = ("cluster",)
+_HEADS = {
+    "cost_per_minput": "$/M prompt",
+    "cost_per_mcached": "$/M cached",
+    "cost_per_moutput": "$/M out",
+    "cost_per_mtoken": "$/M tokens",
+    "energy_per_token": "J/token",
+    "run_time": "time",
+    "iteration_cost": "$/iteration",
+}
+_NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
+_SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+
+
+def buy(found: Bought, top: int) -> AnswerDocument:
+    """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
+    asked, best = found.asked, next(iter(found.working), None)
+    words = words_of(asked.case.kind)
+    about: list[Line] = [*words.subject(asked.case, _VARIED)]
+    about += [styled(line) for line in (words.load(asked.case), _wanted(found)) if line]
+    about += origin_lines(asked.case)
+    about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
+    trials = [row.trial for row in found.working if row.trial is not None]
+    closing: list[Line] = [styled(_conclusion(found))]
+    if best is not None and best.trial is not None:
+        line = command(asked.case, "estimate", settings=trial_settings(best.trial, searched=False))
+        closing.append(styled(f"Best: {line}"))
+    verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
+    return AnswerDocument(
+        asked.case,
+        title(asked.case),
+        about,
+        _conclusion(found),
+        verdict,
+        [_machines(found, top)],
+        remark_lines(trials, _NO_EFFECT),
+        codes_of(trials, _NO_EFFECT),
+        closing,
+        _headlines(found),
+    )
+
+
+def _wanted(found: Bought) -> str:
+    """The limits, and the chance to meet them that is asked for."""
+    say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
+    stated = [
+        f"{limit.key} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
+        for limit in limits
+        if limit.column != found.asked.chance
+    ]
+    sure = f"with a chance of {percent(found.safe, 2)}" if found.safe else "by expected figures"
+    return f"{' · '.join(stated) or found.asked.aim} {sure}"
+
+
+def _machines(found: Bought, top: int) -> Section:
+    """The table of machines."""
+    asked, words = found.asked, words_of(found.asked.case.kind)
+    shown = [name for name in words.bought if any(_is_known(row, name) for row in found.working)]
+    priced = any(row.price is not None and row.price.known for row in found.working)
+    apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
+    columns = [Column("GPU", "l"), Column("node", "l", drop=4), Column("GPUs"), Column("nodes", drop=3)]
+    columns += [Column("plan", "l", drop=5), Column("chance"), Column("expected", drop=2, legend=_EXPECTED)]
+    if priced:
+        columns += [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {words.job}")]
+        columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
+    columns += [Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6) for name in shown]
+    columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("binds", "l", drop=8), Column("", "l")]
+    columns += [Column("price of", "l", face="page")] if priced else []
+    rows = list[list[Cell]]()
+    for row in found.rows:
+        cells: list[Cell] = [row.machine.accelerator, row.machine.node]
+        if row.trial is None or not row.works:
+            rows.append([*cells, *[""] * (len(columns) - 3 - priced), _against(found, row), *([""] * priced)])
+            continue
+        safe, rent = row.plans.safe, found.rent(row)
+        assert safe is not None
+        plan = "" if row.trial.kept is None else row.trial.kept.words
+        cells += [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), plan]
+        cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
+        if priced:
+            cells += ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h"), _money(rent.in_use)]
+            cells += [_money(rent.whole)] if apart else []
+        cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
+        cells += ["" if row.price is None or not row.price.known else price_source(row.price)] if priced else []
+        rows.append(cells)
+    settings = [{} if row.trial is None else trial_settings(row.trial, searched=False) for row in found.rows]
+    own = [row.price for row in found.working[:top] if row.price is not None]
+    lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
+    table = Table(columns, rows, settings=settings, sortable=True, most=top)
+    return Section("machines", "Machines", lead, table=table, beneath=prices(own) if priced else [])
+
+
+_EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
+_MEASURED = "published runs on this GPU that predictions are compared with, and half the band of times"
+
+
+def _is_known(row: Purchase, name: str) -> bool:
+    return row.trial is not None and math.isfinite(row.trial.costs.get(name, math.nan))
+
+
+def _number(value: float, name: str) -> Cell:
+    return Value(counted(value), value, name)
+
+
+def _money(value: float) -> Cell:
+    return Value(rounded_dollars(value), value, "rent_usd") if math.isfinite(value) else "unknown"
+
+
+def _sure(chance: float) -> Cell:
+    return Value(rounded_percent(chance).replace("%", " %"), chance, "chance")
+
+
+def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
+    """The optimistic size, where it is another."""
+    if expected is None or expected.gpus >= safe.gpus:
+        return ""
+    return f"{counted(expected.gpus)} at {rounded_percent(expected.chance).replace('%', ' %')}"
+
+
+def _measured(found: Bought, row: Purchase) -> str:
+    """Runs behind the predictions of a machine, and how far P90 lies above the time."""
+    if row.trial is None:
+        return ""
+    runs, name = row.runs, found.asked.usual
+    value, high = (row.trial.costs.get(each, math.nan) for each in (name, f"{name}_high"))
+    band = f", +{percent(high / value - 1, 2)}" if value > 0 and math.isfinite(high) else ""
+    return f"{number_of(runs, 'run') if runs else 'never'}{band}"
+
+
+def _against(found: Bought, row: Purchase) -> str:
+    """Why no plan on a machine meets every limit."""
+    plans = row.plans
+    if plans.expected is not None:
+        return f"✗ the surest plan has a chance of {rounded_percent(plans.surest).replace('%', ' %')}"
+    if plans.fault is not None:
+        return f"✗ {plans.fault.code} {plans.fault.with_near_word}"
+    reasons = found.asked.reasons
+    return f"✗ {', '.join(f'{code} {reasons[code].title}' if code in reasons else code for code in plans.codes)}"
+
+
+def _conclusion(found: Bought) -> str:
+    """How much, how sure, and what else was looked at."""
+    works = len(found.working)
+    looked_at = f"{number_of(found.count, 'machine')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
+    if not found.working:
+        return f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at.split(',')[0]}."
+    first, *others = (_offer(found, row) for row in found.working[:2])
+    second = f" Next: {others[0]}." if others else ""
+    return f"{first}.{second} {looked_at}."
+
+
+def _offer(found: Bought, row: Purchase) -> str:
+    """A machine in a clause."""
+    assert row.plans.safe is not None
+    rent = found.rent(row).in_use
+    cost = f", {rounded_dollars(rent)} for {words_of(found.asked.case.kind).job}" if math.isfinite(rent) else ""
+    chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
+    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}){cost}, with a chance of {chance}"
+
+
+def _headlines(found: Bought) -> list[Headline]:
+    """The rent first."""
+    if not found.working or found.working[0].plans.safe is None:
+        return []
+    best, words = found.working[0], words_of(found.asked.case.kind)
+    safe, rent = best.plans.safe, found.rent(best)
+    assert safe is not None
+    cards = [Headline(f"Rent of {words.job}", _money(rent.in_use), f"whole nodes {rounded_dollars(rent.whole)}")]
+    cards = cards if math.isfinite(rent.in_use) else []
+    cards.append(Headline("GPUs", _number(best.gpus, "gpus"), f"{best.machine.accelerator}, {best.machine.node}"))
+    cards.append(Headline("Chance to meet every limit", _sure(safe.chance), verdict=chance_verdict(safe.chance)))
+    return cards
+
+
+def buy_json(found: Bought) -> dict[str, Any]:
+    """All machines as plain values; of one on which no plan meets every limit no result."""
+    return {
+        **head("costmodel/buy/v1"),
+        **subject_fields(found.asked, _VARIED),
+        "chance_asked": known(found.safe),
+        "complete": not found.stopped,
+        "machines": [_fields(found, row) for row in found.rows],
+        "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
+    }
+
+
+def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
+    """A machine as plain values."""
+    plans, rent, trial = row.plans, found.rent(row), row.trial if row.works else None
+    names: Iterable[str] = words_of(found.asked.case.kind).bought
+    costs = {} if trial is None else trial.costs
+    return {
+        "accelerator": row.machine.accelerator,
+        "node": row.machine.node,
+        "works": row.works,
+        "gpus": known(row.gpus),
+        "nodes": known(row.nodes),
+        "chance": None if plans.safe is None or trial is None else known(plans.safe.chance),
+        "expected_gpus": None if plans.expected is None or trial is None else plans.expected.gpus,
+        "expected_chance": None if plans.expected is None or trial is None else known(plans.expected.chance),
+        "rent_in_use_usd": known(rent.in_use),
+        "rent_whole_nodes_usd": known(rent.whole),
+        **{machine_name(name): known(costs.get(name, math.nan)) for name in names},
+        **({} if row.price is None or trial is None else price_fields(row.price)),
+        "measured_runs": row.runs,
+        "binds": None if plans.safe is None or trial is None else plans.safe.binds or None,
+        "plan": None if trial is None or trial.kept is None else trial.kept.words,
+        "set": [] if trial is None else list(trial.settings),
+        "against": None if trial is not None else _against(found, row).removeprefix("✗ "),
+    }

@@ -1,0 +1,173 @@
+"""The smallest layout on each machine: fewer GPUs do not do, money is recomputed, and what fails shows no figure."""
+
+from __future__ import annotations
+
+import json
+import math
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+
+import costmodel
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.explore.buy import Bought, Purchase, on_offer
+from costmodel.explore.smallest_size import chance_to_meet, ladder_of
+from costmodel.explore.trial import tried
+from costmodel.ground.errors import CostModelError
+from costmodel.report.answers.buy import buy as document
+from costmodel.report.document import Table, Value
+
+SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
+TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}
+LEARNED = {"model": "qwen-2.5-7b", "rl": "grpo", "answer": "2k", "iterations": "200", "deadline": "2d"}
+NODES = {"serving": "neocloud-h100,g6-48xlarge,g4dn-metal", "training": "p5,g4dn-metal", "rl": "p5en"}
+HOURS_OF_A_MONTH = 730.0
+_ASKED = {"serving": SERVED, "training": TRAINED, "rl": LEARNED}
+_BOUGHT: dict[str, costmodel.Result] = {}
+
+
+def bought(kind: str) -> costmodel.Result:
+    """The answer for one workload, asked once."""
+    if kind not in _BOUGHT:
+        _BOUGHT[kind] = costmodel.buy(node=NODES[kind], **_ASKED[kind])
+    return _BOUGHT[kind]
+
+
+def found(kind: str) -> Bought:
+    """What the engine returned."""
+    assert isinstance(bought(kind).found, Bought)
+    return bought(kind).found
+
+
+def best(kind: str) -> Purchase:
+    """The cheapest machine."""
+    return found(kind).working[0]
+
+
+def test_a_service_on_one_replica_fewer_lacks_the_chance() -> None:
+    row, asked = best("serving"), found("serving").asked
+    assert row.plans.safe is not None
+    assert row.plans.safe.chance >= 0.9
+    settings = dict(setting.split("=", 1) for setting in (*row.machine.settings, *row.plans.safe.settings))
+    count = int(settings["plan.replicas"])
+    fewer = settings | {"plan.replicas": f"{count - 1}"}
+    assert tried(asked, [f"{path}={value}" for path, value in settings.items()]).works
+    assert "S006" in tried(asked, [f"{path}={value}" for path, value in fewer.items()]).broken
+
+
+@pytest.mark.parametrize("kind", ["training", "rl"])
+def test_a_job_on_the_next_smaller_number_of_nodes_is_late(kind: str) -> None:
+    row, asked = best(kind), found(kind).asked
+    nodes = row.nodes
+    assert row.plans.safe is not None
+    assert row.plans.safe.chance >= 0.9
+    smaller = max(size for size in ladder_of(nodes) if size < nodes)
+    trial = tried(asked, (*row.machine.settings, f"cluster.nodes={smaller:.0f}"), best=True)
+    assert not trial.works or chance_to_meet(asked, trial.costs) < 0.9
+
+
+def test_the_chance_to_be_in_time_is_that_of_the_band() -> None:
+    """By the logarithm of the time as a normal variable whose 90th percentile is the end of the band."""
+    row, asked = best("training"), found("training").asked
+    assert row.trial is not None
+    costs = row.trial.costs
+    spread = math.log(costs["run_time_high"] / costs["run_time"]) / NormalDist().inv_cdf(0.9)
+    in_time = NormalDist(math.log(costs["run_time"]), spread).cdf(math.log(40 * 86400.0))
+    assert chance_to_meet(asked, costs) == pytest.approx(in_time * costs["fit_chance"], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", _ASKED)
+def test_the_optimistic_size_is_not_larger_and_less_sure(kind: str) -> None:
+    for row in found(kind).working:
+        expected, safe = row.plans.expected, row.plans.safe
+        assert expected is not None
+        assert safe is not None
+        assert expected.gpus <= safe.gpus
+        assert expected.gpus == safe.gpus or expected.chance < 0.9
+
+
+def test_rents_are_gpus_or_whole_nodes_times_hours_and_price() -> None:
+    row = best("serving")
+    assert row.machine.node == "neocloud-h100"
+    rent = found("serving").rent(row)
+    assert rent.in_use == pytest.approx(row.gpus * 3.20 * HOURS_OF_A_MONTH)
+    assert rent.whole == pytest.approx(math.ceil(row.gpus / 8) * 8 * 3.20 * HOURS_OF_A_MONTH)
+    trained = best("training")
+    assert trained.trial is not None
+    hours = trained.trial.costs["run_time"] / 3600
+    assert found("training").rent(trained).in_use == pytest.approx(trained.gpus * 55.04 / 8 * hours)
+    assert found("training").rent(trained).in_use == pytest.approx(trained.trial.costs["run_cost"], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["serving", "training"])
+def test_a_machine_without_an_answer_is_last_and_shows_no_figure(kind: str) -> None:
+    """No cell of an answer column is of a plan that fails; each has its reason instead."""
+    works = [row.works for row in found(kind).rows]
+    assert works == sorted(works, reverse=True)
+    assert not all(works)
+    table = document(found(kind), 10).sections[0].table
+    assert isinstance(table, Table)
+    heads = [column.head for column in table.columns]
+    why = heads.index("")
+    for row, cells in zip(found(kind).rows, table.rows, strict=True):
+        held = {head: cell for head, cell in zip(heads, cells, strict=True) if head not in ("GPU", "node")}
+        assert bool(cells[why]) != row.works
+        if not row.works:
+            assert not any(cell for head, cell in held.items() if head)
+            assert not any(isinstance(cell, Value) for cell in cells)
+    plain: list[dict[str, Any]] = json.loads(str(bought(kind).form("json")))["machines"]
+    numbers = ("gpus", "nodes", "chance", "expected_gpus", "rent_in_use_usd", "rent_whole_nodes_usd")
+    for each in plain:
+        assert all((each[name] is not None) == each["works"] for name in numbers)
+        assert (each["against"] is None) == each["works"]
+
+
+def test_every_plan_that_is_shown_keeps_its_limits_when_asked_alone() -> None:
+    for kind in _ASKED:
+        for row in found(kind).working:
+            assert row.plans.safe is not None
+            case = vary_any(found(kind).asked.case, (*row.machine.settings, *row.plans.safe.settings))
+            answer = found(kind).asked.of(case).answer()
+            assert not answer.refused
+            assert not answer.broken
+
+
+def test_machines_on_offer_are_each_accelerator_once_in_its_cheapest_node() -> None:
+    every = {machine.accelerator: machine.node for machine in on_offer()}
+    assert len(every) == len(on_offer())
+    assert every["h100-sxm"] == "neocloud-h100"
+    of_h100 = on_offer(["h100"])
+    assert {machine.accelerator for machine in of_h100} == {"h100-sxm"}
+    assert {"p5", "neocloud-h100", "a3-megagpu-8g"} <= {machine.node for machine in of_h100}
+    assert [machine.node for machine in on_offer(["mi355x"])] == ["mi355x-8"]  # without a price of its own
+    assert [machine.node for machine in on_offer([], ["dgx-h100", "p5"])] == ["dgx-h100", "p5"]
+    with pytest.raises(CostModelError, match="no accelerator named"):
+        on_offer(["h1000"])
+
+
+def test_more_than_the_most_gpus_are_not_taken() -> None:
+    few = costmodel.buy(node="neocloud-h100", gpus=1, **SERVED)
+    assert not few.works
+    assert few.found.rows[0].trial is None
+
+
+def test_a_budget_alone_takes_the_most_gpus_that_it_pays_for() -> None:
+    """They end first."""
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"}
+    (row,) = costmodel.buy(node="neocloud-h100", budget="200k", gpus=512, **asked).found.working
+    assert row.trial is not None
+    assert row.trial.costs["run_cost"] <= 200e3
+    assert row.gpus > best("training").gpus / 8
+
+
+def test_flags_for_tokens_deadline_budget_and_times_are_keys_of_the_scenario() -> None:
+    held = found("training").asked.case.scenario
+    assert held.workload.tokens == 1e12  # type: ignore[union-attr]
+    assert held.limits.run_time.at_most == 40 * 86400.0  # type: ignore[union-attr]
+    assert held.run is not None  # type: ignore[union-attr]
+    assert found("serving").asked.case.scenario.limits.ttft_p99.at_most == 1.0  # type: ignore[union-attr]
+    assert found("rl").asked.case.scenario.workload.iterations == 200  # type: ignore[union-attr]
+    for text in ("2M", "$2M", "2e6", "2 M USD"):
+        case = costmodel.estimate(model="llama-3.1-8b", budget=text, tokens="1T").found.inputs.case
+        assert case.scenario.limits.run_cost.at_most == 2e6

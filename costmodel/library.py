@@ -16,12 +16,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args, get_origin
 
-from costmodel.commands.command_table import COMMANDS
+from costmodel.commands.command_table import QUESTIONS
 from costmodel.documents.reader.load_scenario import load_any, load_mapping
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.explore.safety import preferring
 from costmodel.ground.errors import CostModelError as CostModelError
+from costmodel.ground.errors import WrongCall as WrongCall
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from costmodel.commands.short_form import Question
 
 NAMES = {"import": "import_file", "list": "list_documents"}  # words that Python has itself
-FUNCTIONS = {NAMES.get(name, name): name for name in COMMANDS}
+FUNCTIONS = {NAMES.get(name, name): name for name in QUESTIONS}
 _WIDTH = 110  # columns of an answer in a notebook
 _HTML = "<pre style='line-height:1.25'>{code}</pre>"
 
@@ -143,7 +144,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
 
     Raises:
         CostModelError: with every fault that was found
-        TypeError: the scenario is no name, path, mapping or case, or settings are one text
+        WrongCall: the scenario is no name, path, mapping or case, or settings are one text
 
     Example:
         >>> load("quickstart", ["plan.tp=4"]).scenario.plan.tp
@@ -157,7 +158,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
     if isinstance(named, Mapping):
         return load_mapping(named, changes)
     if named is None:
-        raise TypeError("load: a scenario is missing")
+        raise WrongCall("load: a scenario is missing")
     return vary_any(named, changes) if changes else named
 
 
@@ -167,7 +168,7 @@ def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedSc
         return str(Path(scenario))
     if scenario is None or isinstance(scenario, str | Mapping) or hasattr(scenario, "asked"):
         return cast("str | Mapping[str, Any] | LoadedScenario | None", scenario)
-    raise TypeError(f"{name}: a scenario is a name, a path, a mapping or a case of load, not {type(scenario).__name__}")
+    raise WrongCall(f"{name}: a scenario is a name, a path, a mapping or a case of load, not {type(scenario).__name__}")
 
 
 def _assignments(name: str, settings: object) -> tuple[str, ...]:
@@ -175,10 +176,10 @@ def _assignments(name: str, settings: object) -> tuple[str, ...]:
     if isinstance(settings, Mapping):
         return tuple(f"{path}={value}" for path, value in settings.items())
     if settings is None or isinstance(settings, str) or not isinstance(settings, Iterable):
-        raise TypeError(f"{name}: settings are a list such as ['plan.tp=4'], or a mapping")
+        raise WrongCall(f"{name}: settings are a list such as ['plan.tp=4'], or a mapping")
     changes = tuple(settings)
     if not all(isinstance(each, str) for each in changes):
-        raise TypeError(f"{name}: each of the settings is a text such as 'plan.tp=4'")
+        raise WrongCall(f"{name}: each of the settings is a text such as 'plan.tp=4'")
     return changes
 
 
@@ -207,10 +208,10 @@ def _diff(
     from costmodel.commands.short_form import flag_options
 
     if before is None and after is not None:
-        raise TypeError("diff: flags describe the first scenario, settings change it: name both, or leave after out")
+        raise WrongCall("diff: flags describe the first scenario, settings change it: name both, or leave after out")
     described = before is not None and any(value is not None for name, value in flags.items() if name != "safe")
     if after is None and not (described or _assignments("diff", settings) or plans):
-        raise TypeError("diff: there is nothing to compare with: give another scenario, settings, flags or plans")
+        raise WrongCall("diff: there is nothing to compare with: give another scenario, settings, flags or plans")
     options = flag_options()
     if before is None:
         with quiet():
@@ -256,7 +257,7 @@ def function(name: str) -> Callable[..., Result]:
 
     if name == "diff":
         return _diff_function()
-    command = inspect.unwrap(COMMANDS[FUNCTIONS[name]].load())
+    command = inspect.unwrap(QUESTIONS[FUNCTIONS[name]].load())
     written = [*inspect.signature(command, eval_str=True).parameters.values()]
     asks = bool(written) and written[0].annotation is Question
     own = {each.name: each for each in (written[1:] if asks else written)}
@@ -304,10 +305,10 @@ def _bound(
     try:
         bound = dict(signature.bind(*given, **named).arguments)
     except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+        raise WrongCall(f"{name}: {error}") from None
     missing = [each for each, option in own.items() if option.default is option.empty and each not in bound]
     if missing:
-        raise TypeError(f"{name}: {', '.join(missing)} is missing")
+        raise WrongCall(f"{name}: {', '.join(missing)} is missing")
     return bound
 
 
@@ -346,7 +347,7 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
     limits = stated[0] if stated else None
     parser, least, most = (getattr(limits, name, None) for name in ("parser", "min", "max"))
     if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
-        raise TypeError(f"{command}: {option.name}: a boolean is not a value of it")
+        raise WrongCall(f"{command}: {option.name}: a boolean is not a value of it")
     if parser is not None and isinstance(value, str):
         return parser(value)
     ranged: Any = Annotated[kind, Field(ge=least, le=most)] if least is not None or most is not None else kind
@@ -354,7 +355,7 @@ def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
         return TypeAdapter(ranged, config=ConfigDict(coerce_numbers_to_str=True)).validate_python(value)
     except ValidationError as error:
         (first, *_) = error.errors()
-        raise TypeError(f"{command}: {option.name}: {first['msg']}") from None
+        raise WrongCall(f"{command}: {option.name}: {first['msg']}") from None
 
 
 def figure(scenario: Scenario, name: str = "time") -> Drawn:

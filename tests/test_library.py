@@ -95,10 +95,10 @@ def test_a_function_answers_as_its_command(
 
 def test_every_command_is_a_function_with_its_options() -> None:
     """What `dir` shows is what there is; the words of a function are its command's."""
-    from costmodel.commands.command_table import COMMANDS
+    from costmodel.commands.command_table import QUESTIONS
 
     assert dir(costmodel) == costmodel.__all__ == sorted(costmodel.__all__, key=lambda name: (name[0].islower(), name))
-    assert {library.NAMES.get(name, name) for name in COMMANDS} < {*dir(costmodel)}
+    assert {library.NAMES.get(name, name) for name in QUESTIONS} < {*dir(costmodel)}
     for name in library.FUNCTIONS:
         function = library.function(name)
         assert function.__name__ == name

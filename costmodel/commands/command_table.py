@@ -7,15 +7,16 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 LOOK, CHOOSE, COMPARE = "Look at one plan", "Choose a plan", "Compare"
-TRUST, EXCHANGE, DOCUMENTS = "Trust", "Exchange", "Documents"
+TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and answer"
 
 
 class CommandEntry(NamedTuple):
-    """Where a command stands: its panel of the help, its module in `costmodel/commands`, its function."""
+    """Where a command stands: its panel of the help, its module and its function, and the folder of that module."""
 
     panel: str
     module: str
     function: str
+    room: str = "commands"
 
     def load(self) -> Callable[..., Any]:
         """The function, its module imported.
@@ -23,7 +24,7 @@ class CommandEntry(NamedTuple):
         >>> CommandEntry(LOOK, "estimate", "memory").load().__name__
         'memory'
         """
-        found: Callable[..., Any] = getattr(import_module(f"costmodel.commands.{self.module}"), self.function)
+        found: Callable[..., Any] = getattr(import_module(f"costmodel.{self.room}.{self.module}"), self.function)
         return found
 
 
@@ -54,4 +55,6 @@ COMMANDS = {
     "show": CommandEntry(DOCUMENTS, "documents", "show"),
     "init": CommandEntry(DOCUMENTS, "documents", "init"),
     "schema": CommandEntry(DOCUMENTS, "documents", "schema"),
+    "open": CommandEntry(STAY, "commands", "open_page", "server"),
 }
+QUESTIONS = {name: entry for name, entry in COMMANDS.items() if entry.panel != STAY}  # those that answer and end

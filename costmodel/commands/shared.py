@@ -246,9 +246,14 @@ def _answering(
                 printed(of_faults(error.faults))
             raise
 
-    run.__doc__ = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")  # the terminal breaks its sentences
+    run.__doc__ = flowing(command)
     run.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     return run
+
+
+def flowing(command: Callable[..., object]) -> str:
+    """The words of a command, whose sentences the terminal breaks."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(command) or "")
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
 from costmodel.commands.shared import KEYS_PANEL, SetOption
-from costmodel.ground.errors import CostModelError, fail
+from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
 
@@ -177,7 +177,7 @@ class Question:
 
         others = [name for name, value in self.flags.items() if value is not None and name != "safe"]
         if others:
-            raise TypeError(f"{', '.join(others)}: flags go with the name of a scenario; give settings to a case")
+            raise WrongCall(f"{', '.join(others)}: flags go with the name of a scenario; give settings to a case")
         safe, changes = self.flags["safe"], [*self.assignments]
         changes += [] if safe in (None, OFF) else [f"{keys_of(case.kind)['safe']}={safe}"]
         return preferring(vary_any(case, changes) if changes else case, None if safe == OFF else SAFE)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from costmodel.documents.text.files import is_text, may_look
 from costmodel.exchange.detect import detected
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 
@@ -27,7 +28,7 @@ def is_typed_command(text: str) -> bool:
     >>> is_typed_command("vllm serve org/name"), is_typed_command("serve.sh"), is_typed_command("my notes.txt")
     (True, False, False)
     """
-    if not re.search(r"\s", text) or os.path.exists(text):
+    if not re.search(r"\s", text) or _exists(text):
         return False
     return starts_command(text.split()) or _is_of_a_format(text)
 
@@ -44,10 +45,14 @@ def starts_command(words: Sequence[str]) -> bool:
 
 def refuse_unquoted(arguments: Sequence[str]) -> None:
     """A fault for a command whose words are typed as if each were a file."""
-    if len(arguments) < 2 or not starts_command(arguments) or os.path.exists(arguments[0]):
+    if len(arguments) < 2 or not starts_command(arguments) or _exists(arguments[0]):
         return
     hint = f"put the command in quotes: costmodel import {shlex.quote(' '.join(arguments))}"
     raise fail("C001", f"'{arguments[0]}' begins a command, and is no file", Place(COMMAND_LINE), hint)
+
+
+def _exists(name: str) -> bool:
+    return is_text(name) or (may_look(name) and os.path.exists(name))
 
 
 def _is_of_a_format(text: str) -> bool:

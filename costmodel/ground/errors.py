@@ -97,6 +97,10 @@ class CostModelError(Exception):
         return CostModelError, self.faults
 
 
+class WrongCall(TypeError):
+    """Arguments that a function of the library does not take."""
+
+
 def fail(code: str, sentence: str, place: Place | None = None, hint: str = "") -> CostModelError:
     """One fault as an error to raise."""
     return CostModelError(Fault(code, sentence, place, hint))
@@ -199,6 +203,16 @@ FAULT_CODES = {
     "C022": "The machine lacks something that the program needs: memory, open files, processes, disk space, a "
     "folder that can be read or written, or a package that can be loaded. The message names it; this is "
     "not a bug.",
+    "C024": "open and mcp need packages that are not installed, an address that is free, a folder that is there, or "
+    "the name by which other machines reach this one. The message names it.",
+    "H001": "The request is not a question: another path, method or type, no JSON, a key that the question does not "
+    "have, or a host that is not this one. /openapi.json lists the questions with their keys.",
+    "H002": "A question names a file, and a program that answers requests opens none for it. Send the text: "
+    '"texts": {"config.json": "…"}, and the name in the place of the path. Your own documents come from the folder '
+    "that costmodel open or costmodel mcp was started with, by their names.",
+    "H003": "The request exceeds a limit: of its size, of the plans of a search, of time or of memory. "
+    "The command line has none of them.",
+    "H004": "As many requests wait as may; ask again after the seconds of Retry-After.",
     "C023": "diagnose takes the measurement of one step: --step 18.9s, --mfu 38% or --tokens-per-s 450k, terms "
     "of a profile as --term dp_exposed=0.5s, or --from FILE with lines of name,value.",
 }

@@ -18,7 +18,7 @@ import pytest
 from each import each
 
 import costmodel
-from costmodel.commands.command_table import COMMANDS
+from costmodel.commands.command_table import QUESTIONS
 from costmodel.documents.reader.find_documents import find
 from costmodel.documents.text.digest import sealed
 from costmodel.estimate.shared.reasons import REFUSALS
@@ -272,7 +272,7 @@ FORMS = ("json", "txt", "md", "html", "xlsx")
 
 
 def test_every_command_is_asked_to_write() -> None:
-    assert set(TO_WRITE) == set(COMMANDS)
+    assert set(TO_WRITE) == set(QUESTIONS)
 
 
 @pytest.mark.parametrize("command", [command for command in TO_WRITE if command != "measure"])

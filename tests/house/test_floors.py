@@ -11,7 +11,18 @@ import pytest
 from .catalogue import ROOT
 
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
-_FLOORS = ("commands", "report", "explore", "evidence", "estimate", "exchange", "equations", "documents", "ground")
+_FLOORS = (
+    "server",
+    "commands",
+    "report",
+    "explore",
+    "evidence",
+    "estimate",
+    "exchange",
+    "equations",
+    "documents",
+    "ground",
+)
 _ROOMS = tuple(
     path.parent.relative_to(ROOT / "costmodel").as_posix()
     for floor in ("estimate", "evidence", "explore")
@@ -66,6 +77,7 @@ PLANTED = [
     ("documents", "import costmodel.exchange.inside"),
     ("exchange", "import costmodel.equations.inside"),
     ("report", "import costmodel.commands"),
+    ("commands", "import costmodel.server.inside"),
     ("ground/units", "import costmodel.ground.equation"),
     ("ground", "import costmodel.equations.inside"),
     ("estimate/machine", "import costmodel.estimate.model.inside"),

@@ -23,9 +23,9 @@ from costmodel.documents.reader.folders import (
     plural,
     shown_file,
 )
-from costmodel.documents.reader.foreign_readers import file_in
+from costmodel.documents.reader.foreign_readers import BESIDE, FILE, file_in, has_file
 from costmodel.documents.reader.hub_names import is_hub_name, nearest_shapes, shape_of, squeezed
-from costmodel.documents.text.files import file_text
+from costmodel.documents.text.files import SEND, file_text, found_by_name, is_text, may_look, opens_files
 from costmodel.documents.text.yaml_tree import read_tree
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.parsing import UnitError, parse
@@ -43,21 +43,36 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         if kind != "model":
             raise _unknown(kind, name, place)
         return find(kind, _of_hub(name, place))
+    if is_text(name):
+        return Path(name)
     if is_path(name) or (kind == "model" and name in (os.curdir, os.pardir)):
+        if not opens_files():
+            _allow_own(name, place)
         path = file_in(kind, folder_of(place) / name)
         shape = of_path(name, path) if kind == "model" else ""
         return find(kind, shape) if shape else path
     for path in places(kind, name):
         if is_file(path):
+            found_by_name(path)
             return path
     if kind == "stack" and name.lower() in STACK_ALIASES:
         return find(kind, STACK_ALIASES[name.lower()])
     raise _unknown(kind, name, place)
 
 
+def _allow_own(name: str, place: Place | None) -> None:
+    """Let a path be followed that a document found by name states, within its folder; a fault for any other."""
+    path = folder_of(place) / name
+    within = place is not None and place.line and may_look(shown_file(place.file)) and not os.path.isabs(name)
+    if not within or not path.resolve().is_relative_to(folder_of(place).resolve()):
+        raise fail("H002", f"no file is opened for a question, and '{name}' is none of its texts", place, SEND)
+    for file in (path, path / FILE, path.with_name(BESIDE), path / BESIDE):
+        found_by_name(file)
+
+
 def of_path(name: str, path: Path) -> str:
     """The shipped model whose name a path ends with, where nothing stands at it; empty for any other."""
-    is_own = not is_path(name) or name.endswith(SUFFIXES) or path.exists()
+    is_own = not is_path(name) or name.endswith(SUFFIXES) or (may_look(path) and path.exists())
     return "" if is_own else shape_of(name, names("model"))
 
 
@@ -93,14 +108,14 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     sentence = f"there is no {kind} named {quoted_value(name)}" + (
         f"; '{name}' is the name of a{'n' if other[0] in 'ae' else ''} {other}" if other else ""
     )
-    file = next((file for file in (name, f"{name}.yaml") if name and os.path.isfile(file)), "")
+    file = next((file for file in (name, f"{name}.yaml") if name and has_file(Path(file))), "")
     if file:
         hint = f"for the file write .{os.sep}{file}"
-    elif kind == "model" and name and file_in(kind, Path(name)).is_file():
+    elif kind == "model" and name and has_file(file_in(kind, Path(name))):
         hint = f"for the folder write .{os.sep}{name}"
-    elif kind == "scenario" and name and os.path.isfile(os.path.join(name, "config.json")):
+    elif kind == "scenario" and name and has_file(Path(name, FILE)):
         hint = f"it is a folder with a config.json: --model {name} names the model in it"
-    elif name and os.path.isdir(name):
+    elif name and may_look(name) and os.path.isdir(name):
         hint = f"'{name}' is a folder; name a file in it"
     return fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 

@@ -6,6 +6,7 @@ that they give, so that every process has them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.text.files import is_text, may_look
 from costmodel.ground.record import record
 
 FILE = "config.json"  # what a folder of a model holds
@@ -62,10 +64,15 @@ def kind_of_ours(text: str) -> str:
 
 def file_in(kind: str, path: Path) -> Path:
     """The file that a path names: of a folder where a model is expected, its config.json."""
-    return path / FILE if kind in _READERS and path.is_dir() else path
+    return path / FILE if kind in _READERS and may_look(path) and path.is_dir() else path
 
 
 def file_beside(path: Path) -> Path | None:
     """The file beside a config.json that states how its checkpoint was quantised; mostly there is none."""
     beside = path.with_name(BESIDE) if path.name == FILE else None
-    return beside if beside is not None and beside.is_file() else None
+    return beside if beside is not None and has_file(beside) else None
+
+
+def has_file(path: Path) -> bool:
+    """Whether a file, or a text that stands for one, is there."""
+    return is_text(str(path)) or (may_look(path) and os.path.isfile(path))

@@ -166,7 +166,7 @@ class DocumentReader:
             self.hub[name] = path.stem
         if kind == "stack" and name.lower() in STACK_ALIASES:
             self.stacks[name] = path.stem
-        if not piped and shown not in self.own and instead_of_shipped(kind, path):
+        if not piped and shown not in self.own and instead_of_shipped(kind, path, text):
             self.own.append(shown)
         beside = file_beside(path) if kind == "model" and not piped else None
         read = text if beside is None else text + file_text(str(beside))

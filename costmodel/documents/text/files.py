@@ -10,6 +10,8 @@ import hashlib
 import os
 import sys
 import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 
 from costmodel.ground.errors import Place, fail
@@ -17,11 +19,48 @@ from costmodel.ground.errors import Place, fail
 MAXIMUM_BYTES = 4_000_000
 LARGEST_TABLE = 256_000_000  # bytes
 _UNSEEN = {"Cc", "Cf", "Zl", "Zp"}  # letters that control, turn round or end a line
+SEND = 'send its text: "texts": {"NAME": "…"}, and NAME in the place of the path'
 _HINTS: dict[type[Exception], str] = {
     IsADirectoryError: "it is a folder; name a file in it",
     FileNotFoundError: "name a file that is there",
     PermissionError: "it may not be read by you",
 }
+
+_texts: list[Mapping[str, str]] = []  # of the question that is answered, in a program that opens no file for it
+_found: set[str] = set()  # files of documents that such a program found by their names
+
+
+@contextmanager
+def only_texts(texts: Mapping[str, str]) -> Iterator[None]:
+    """Within this no file is opened but documents that are found by name: where a question names a file, it stands for
+    one of these texts.
+    """
+    _texts.append(texts)
+    try:
+        yield
+    finally:
+        _texts.pop()
+
+
+def is_text(name: str) -> bool:
+    """Whether a name stands for a text that came with the question."""
+    return bool(_texts) and name in _texts[-1]
+
+
+def opens_files() -> bool:
+    """Whether a path leads to a file."""
+    return not _texts
+
+
+def may_look(path: str | os.PathLike[str]) -> bool:
+    """Whether it may be looked what stands at a path."""
+    return not _texts or str(path) in _found
+
+
+def found_by_name(path: str | os.PathLike[str]) -> None:
+    """Note a file of a document that was found by its name."""
+    if _texts:
+        _found.add(str(path))
 
 
 def file_text(path: str, place: Place | None = None, *, largest: int = MAXIMUM_BYTES) -> str:
@@ -48,6 +87,10 @@ def _data(path: str, place: Place | None, largest: int) -> bytes:
     shown = _shown(path)
     if not path.isprintable() and any(unicodedata.category(letter) in _UNSEEN for letter in path):
         raise fail("D001", "the name of the file holds characters that do not print", shown, "rename the file")
+    if is_text(path):
+        return _texts[-1][path].encode("utf-8", "replace")[: largest + 1]
+    if not may_look(path):
+        raise fail("H002", f"no file is opened for a question, and '{path}' is none of its texts", place or shown, SEND)
     try:
         if path != "-":
             with open(path, "rb") as file:

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from costmodel.documents.text.files import file_text, opens_files
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
@@ -88,6 +89,8 @@ def _apart(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _data(path: str) -> bytes:
     """The bytes of a trace, unpacked as far as a trace can be large."""
+    if not opens_files():
+        return file_text(path, largest=LARGEST).encode()
     try:
         with open(path, "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costmodel.documents.reader.find_documents import is_path, of_path, said_first
-from costmodel.documents.reader.foreign_readers import Foreign, file_in, is_config, kind_of_ours
+from costmodel.documents.reader.foreign_readers import Foreign, file_in, has_file, is_config, kind_of_ours
 from costmodel.documents.reader.hub_names import is_hub_name, shape_of
 from costmodel.documents.reader.library import DocumentReader, names
 from costmodel.documents.schemas.default_values import Assumption
@@ -75,7 +75,7 @@ def is_model(name: str) -> bool:
         return True
     if is_path(name) or name in (os.curdir, os.pardir):
         path = file_in("model", Path(name))
-        if not path.is_file():
+        if not has_file(path):
             return bool(of_path(name, path))
         text = file_text(str(path))
         return (

@@ -21,7 +21,7 @@ from costmodel.explore.search.rank import FoundPlan, Plan
 from costmodel.explore.search.space import Piece, Space
 from costmodel.explore.search.tally import Tally
 from costmodel.explore.search.variants import Inputs, Variants
-from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.errors import CostModelError, Fault, fail
 from costmodel.ground.record import record
 
 POOL_FROM = 1 << 22  # work; less is done before a pool has started
@@ -64,6 +64,12 @@ class SearchOptions:
 
 
 HERE = SearchOptions(workers=1)
+_most: list[int] = []  # plans of a search in a program that answers requests
+
+
+def limit_searches(plans: int) -> None:
+    """From now on a search of this process has no further processes, and ends with a fault beyond so many plans."""
+    _most[:] = [plans]
 
 
 @record
@@ -170,7 +176,7 @@ def results(
     by = how.by
     task = Task(space, parts)
     remaining = islice(pieces(space, variants), done, None)
-    if by.kind == "local" and (by.workers == 1 or total < POOL_FROM):
+    if _most or (by.kind == "local" and (by.workers == 1 or total < POOL_FROM)):
         return _here(variants, task, remaining, how.stop)
     packed = _as_sent(variants, by)
 
@@ -200,7 +206,13 @@ def _here(
     remaining: Iterator[WorkUnit[Piece]],
     stop: Callable[[], bool],
 ) -> Iterator[Tally[Plan]]:
+    plans = 0
     for unit in remaining:
         if stop():
             raise SearchStopped
-        yield task.tally(variants, unit)
+        found = task.tally(variants, unit)
+        plans += found.candidates
+        if _most and plans > _most[0]:
+            hint = "fix keys with settings, or use the command line, which has no limit"
+            raise fail("H003", f"the search has more than {_most[0]:,} plans", None, hint)
+        yield found

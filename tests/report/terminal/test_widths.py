@@ -20,7 +20,7 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from rich.text import Text
 
 from costmodel.commands import shared
-from costmodel.commands.command_table import COMMANDS
+from costmodel.commands.command_table import COMMANDS, QUESTIONS
 from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
@@ -118,7 +118,7 @@ OBJECTIVES = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU", "cost_pe
 def lines_of(run: Any) -> Iterator[Any]:
     """`lines_of("estimate …")` gives the items of an answer, before they are laid out."""
     found: list[list[Line]] = []
-    for known in COMMANDS.values():
+    for known in QUESTIONS.values():
         known.load()  # a command takes its options of output from what is replaced here
 
     def lines(command: str) -> list[Line]:
@@ -161,7 +161,7 @@ def whole(item: Line, width: int) -> Counter[str]:
 
 def test_every_command_is_here() -> None:
     documents = {"show", "init", "schema", "import", "export"}  # are printed as they are written
-    assert {answer.split()[0] for answer in ANSWERS} | documents | {"measure"} == set(COMMANDS)
+    assert {answer.split()[0] for answer in ANSWERS} | documents | {"measure"} == set(QUESTIONS)
 
 
 @pytest.mark.parametrize("command", ANSWERS)

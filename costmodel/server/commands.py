@@ -1,0 +1,117 @@
+"""open: a process that stays and answers."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from costmodel.commands.output import printed
+from costmodel.commands.shared import flowing
+from costmodel.ground.errors import Place, fail, install_command
+
+FolderArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FOLDER]",
+        help="Folder with documents of your own: hardware/, scenarios/; default: only shipped ones",
+        show_default=False,
+    ),
+]
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any that is free")]
+NameOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        metavar="HOST",
+        help="Name by which others reach this machine; may be repeated; needed beside another --host than this machine",
+        show_default=False,
+    ),
+]
+
+
+def open_page(
+    folder: FolderArgument = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8421,
+    name: NameOption = None,
+) -> None:
+    """Answer questions over HTTP until Ctrl-C: POST /v2/QUESTION; /openapi.json describes them.
+
+    Examples:
+      costmodel open
+      costmodel open jobs/ --port 9000
+      costmodel open --host 0.0.0.0 --name planner.example.org
+
+    Only programs of this machine can reach it, unless --host gives another address. No file that a request names is
+    opened; documents of your own come from the folder. Answers within limits of time, memory and plans.
+
+    Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
+    """
+    own = _existing(folder)
+    _need("starlette>=1", "uvicorn>=0.30")
+    if not (is_loopback(host) or name):
+        sentence = f"others reach {host} by a name, and none is given"
+        raise fail("C024", sentence, Place("command line"), "add --name planner.example.org, as browsers call it")
+    opened = listening(host, port)
+    from costmodel.server.workers import Limits, Workers, warmed
+
+    warmed()  # while the rest is imported
+    import uvicorn
+
+    from costmodel.server.http import application
+
+    shown = f"[{host}]" if ":" in host else host
+    printed(f"http://{shown}:{opened.getsockname()[1]}  (Ctrl-C ends it)\n")
+    app = application(Workers(own, Limits()), name or ())
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=5)
+    uvicorn.Server(config).run([opened])
+
+
+open_page.__doc__ = flowing(open_page)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _existing(folder: Path | None) -> Path | None:
+    """The folder, in full; a fault where there is none."""
+    if folder is not None and not folder.is_dir():
+        raise fail(
+            "C024", f"there is no folder {folder}", Place(str(folder)), "name one that holds scenarios/ or hardware/"
+        )
+    return None if folder is None else folder.resolve()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; a fault where the address is not to be had."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        hint = "name another: --port 0 takes any that is free"
+        raise fail(
+            "C024", f"{host}:{port} cannot be used: {error.strerror or error}", Place("command line"), hint
+        ) from None
+
+
+def _need(*packages: str) -> None:
+    """A fault for packages that are not installed."""
+    missing = [each for each in packages if find_spec(each.partition(">")[0]) is None]
+    if missing:
+        what = " and ".join(each.partition(">")[0] for each in missing)
+        raise fail("C024", f"this needs {what}, not installed here", None, install_command("' '".join(missing)))

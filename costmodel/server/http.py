@@ -1,0 +1,180 @@
+"""Questions over HTTP: POST /v2/QUESTION with the keys of the question as JSON gives the answer of `--json`.
+
+Nothing here works out an answer: the bytes of a request go to a process, and what that makes of them comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.server.reply import MEDIA, Answered, Job, refused
+from costmodel.server.workers import Busy, Overrun, Workers
+
+RETRY = "1"  # seconds
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+_BODY_WITHIN = 10.0  # seconds in which a request has sent its body
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# The text of an answer as a page of its own has no script and asks for nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def application(workers: Workers, names: Collection[str] = ()) -> App:
+    """The program that answers requests to this host, by one of its names or by LOCAL_NAMES."""
+
+    async def asked(request: Request) -> Response:
+        media, name = _media(request.headers.get("accept", "")), request.path_params["question"]
+        _only_json(request.headers)
+        body = await _body(request, workers.limits.body)
+        return await _worked_out(Job("costmodel.server.request", "answered", (name, body, media)))
+
+    async def described(request: Request) -> Response:
+        return await _worked_out(Job("costmodel.server.openapi", "openapi"))
+
+    async def _worked_out(job: Job) -> Response:
+        return response(await outcome(workers, job))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        workers.begin()
+        yield
+        workers.end()
+
+    routes = [
+        Route("/v2/{question}", asked, methods=["POST"]),
+        Route("/openapi.json", described, methods=["GET"]),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={
+        CostModelError: _fault, HTTPException: _http_fault, ClientDisconnect: _gone})  # fmt: skip
+    return only_for(app, {*LOCAL_NAMES, *(name.lower() for name in names)})
+
+
+async def outcome(workers: Workers, job: Job) -> Answered:
+    """What a process makes of a request, or why none did."""
+    try:
+        found: Answered = await workers.ask(job)
+    except Busy:
+        return refused(fail("H004", "too many requests wait", None, f"ask again after {RETRY} s"), 503)
+    except Overrun:
+        most = workers.limits.seconds
+        sentence = f"the answer took longer than {most:g} s, or more memory than it may have, and was ended"
+        return refused(fail("H003", sentence, None, "ask for less, or use the command line"), 504)
+    return found
+
+
+def response(found: Answered) -> Response:
+    """An answer with its headers."""
+    more = {"Costmodel-Works": "yes" if found.works else "no"} if found.status == 200 else {}
+    more |= {"Retry-After": RETRY} if found.status == 503 else {}
+    return Response(found.body, found.status, {**_HEADERS, "Content-Security-Policy": _POLICY, **more}, found.media)
+
+
+def only_for(app: App, names: Collection[str]) -> App:
+    """Refuses what is addressed to another host, as a page of another site that points its name here would be, and
+    what another site sends.
+    """
+
+    async def checked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin")
+            wrong = _name(host) not in names
+            if wrong or (origin is not None and origin.partition("://")[2] != host):
+                sentence = f"this is not the host '{host[:60]}'" if wrong else "another site asks"
+                hint = "costmodel open --name NAME allows another name" if wrong else "ask from the page of this host"
+                await response(refused(fail("H001", sentence, Place("Host" if wrong else "Origin"), hint), 421))(
+                    scope, receive, send
+                )
+                return
+        await app(scope, receive, send)
+
+    return checked
+
+
+def _name(host: str) -> str:
+    """The name in a header: without the port, and without the brackets of IPv6.
+
+    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("[::1]")
+    ('localhost', '::1', '::1')
+    """
+    name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+    return name.lower()
+
+
+def _media(accepted: str) -> str:
+    """The first media type that is accepted and that an answer has; JSON where any is."""
+    wanted = [part.partition(";")[0].strip().lower() for part in accepted.split(",") if part.strip()]
+    if not wanted or {"*/*", "application/*"}.intersection(wanted[:1]):
+        return "application/json"
+    for each in wanted:
+        if each in MEDIA:
+            return each
+    if "*/*" in wanted:
+        return "application/json"
+    raise fail("H001", f"no answer is {wanted[0][:60]}", Place("Accept"), f"take {', '.join(MEDIA)}")
+
+
+def _only_json(headers: Mapping[str, str]) -> None:
+    """A fault for another type of body, which forms of other sites can send without asking first."""
+    stated = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if stated != "application/json":
+        raise HTTPException(415, f"the body is '{stated[:60]}'")
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body of a request within its limits of size and time."""
+    if int(request.headers.get("content-length") or 0) > most:
+        raise HTTPException(413, f"the body has more than {most:,} bytes")
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_WITHIN):
+            async for part in request.stream():
+                data += part
+                if len(data) > most:
+                    raise HTTPException(413, f"the body has more than {most:,} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not arrive within {_BODY_WITHIN:g} s") from None
+    return bytes(data)
+
+
+_HINTS = {
+    404: "POST /v2/QUESTION; /openapi.json lists them",
+    405: "POST /v2/QUESTION with the keys of the question as JSON",
+    408: "send it sooner",
+    413: "send less, or use the command line",
+    415: "send JSON: Content-Type: application/json",
+}
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CostModelError)
+    return response(refused(error, 406 if request.headers.get("accept") else 400))
+
+
+async def _http_fault(request: Request, error: Exception) -> Response:
+    """What HTTP itself refuses, in the form of all faults."""
+    assert isinstance(error, HTTPException)
+    code = "H003" if error.status_code in (408, 413) else "H001"
+    found = fail(code, str(error.detail), Place(request.url.path[:200]), _HINTS.get(error.status_code, ""))
+    return response(refused(found, error.status_code))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return Response(status_code=400)

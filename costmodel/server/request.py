@@ -1,0 +1,240 @@
+"""A question as a request states it: which there are, what each takes, its command line, and its answer.
+
+All of it follows from the table of commands: a key of a request is an option of the library's function of that command.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, get_args
+
+from typer.models import ArgumentInfo
+
+from costmodel import library
+from costmodel.commands.command_table import QUESTIONS
+from costmodel.commands.environment_errors import surroundings
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.text.files import only_texts
+from costmodel.ground.errors import CostModelError, Fault, Place, WrongCall, fail
+from costmodel.ground.record import record
+from costmodel.server.reply import MEDIA, Answered, refused
+
+NOT_OFFERED = {"measure": "it runs kernels on this machine", "calibrate": "it writes files"}
+# Options that write files, start processes or wait.
+LOCAL = {"write", "into", "keep", "resume", "engine", "workers", "wait", "watch", "against", "update"}
+TEXTS = "texts"
+SCENARIO_FILE = "mine.yaml"  # what a command line calls a scenario whose keys a request holds
+_TEXT_NAME = re.compile(r"[A-Za-z0-9_][\w.+-]{0,99}")
+_MOST_TEXTS = 20
+_FLAG_OF = {"settings": "assignments", "before": "scenario"}  # options that a function and its command name apart
+_REQUEST = Place("request")
+
+
+@record
+class Option:
+    """A key of a question: the type of its value, what it is, and how a command line has it."""
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    flag: str  # empty for what stands without one
+    metavar: str
+    required: bool
+
+
+@record
+class Asked:
+    """A question with the keys of its request, and the texts that stand for files."""
+
+    name: str
+    options: Mapping[str, Any]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The command line that gives the same answer, in a folder with its texts as files.
+
+        Example:
+            >>> Asked("search", {"model": "llama-3.1-8b", "why_not": True, "settings": ["plan.tp=2"]}).command
+            'costmodel search --why-not --model llama-3.1-8b --set plan.tp=2'
+        """
+        words = ["costmodel", self.name]
+        for option in options_of(self.name).values():
+            words += _words(option, self.options.get(option.name, option.default))
+        return shlex.join(words)
+
+    def answer(self) -> library.Result:
+        """The answer of the library."""
+        return library.function(library.NAMES.get(self.name, self.name))(**self.options)
+
+
+def questions() -> list[str]:
+    """The questions that a request may ask."""
+    return [name for name in QUESTIONS if name not in NOT_OFFERED]
+
+
+@functools.cache
+def options_of(question: str) -> Mapping[str, Option]:
+    """The keys that a question takes, in the order of its command line."""
+    function = library.function(library.NAMES.get(question, question))
+    typed = inspect.signature(QUESTIONS[question].load()).parameters
+    found: dict[str, Option] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        written = typed.get(_FLAG_OF.get(name, name))
+        if name in LOCAL or written is None:
+            continue
+        stated = next(iter(get_args(written.annotation)[1:]), None)
+        if getattr(stated, "hidden", False):
+            continue
+        first, *_ = *_flags(stated), f"--{name.replace('_', '-')}"
+        flag = "" if isinstance(stated, ArgumentInfo) else first
+        words, metavar = getattr(stated, "help", None) or "", getattr(stated, "metavar", None) or ""
+        required = written.default is written.empty and name != "scenario"
+        found[name] = Option(name, parameter.annotation, parameter.default, words, flag, metavar, required)
+    return dict(sorted(found.items(), key=lambda item: item[1].flag in ("--set",)))
+
+
+def _flags(stated: Any) -> Iterator[str]:
+    """The long words of an option; Typer holds the first of them as its default until it builds the command."""
+    words = (getattr(stated, "default", None), *(getattr(stated, "param_decls", None) or ()))
+    return (word for word in words if isinstance(word, str) and word.startswith("--"))
+
+
+def _words(option: Option, value: Any) -> Iterator[str]:
+    """A value as words of a command line; nothing for one that is not given."""
+    if value == option.default or value is None:
+        return
+    if isinstance(value, Mapping):
+        if option.name != "settings":
+            yield SCENARIO_FILE
+            return
+        value = [f"{path}={each}" for path, each in value.items()]
+    if isinstance(value, bool):
+        yield from [option.flag] if value else []
+        return
+    for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+        yield from [option.flag, str(each)] if option.flag else [str(each)]
+
+
+def parsed(question: str, body: bytes) -> Asked:
+    """The question of a request.
+
+    Raises:
+        CostModelError: there is no such question, or its text is not JSON with keys of it
+    """
+    if question not in questions():
+        raise unknown_question(question)
+    stated = _json(body)
+    texts = _texts(stated.pop(TEXTS, {}))
+    known = options_of(question)
+    faults = [_unknown(question, key, known) for key in stated if key not in known]
+    faults += [
+        Fault("H001", f"'{key}' of a request is not standard input", _REQUEST, "send the keys of a scenario, or a name")
+        for key, value in stated.items()
+        if value == "-" or (isinstance(value, list) and "-" in value)
+    ]
+    if faults:
+        raise CostModelError(*faults)
+    return Asked(question, stated, texts)
+
+
+def unknown_question(name: str) -> CostModelError:
+    """A fault for a question that there is not, or not here."""
+    if name in NOT_OFFERED:
+        return fail("H001", f"{name} is not answered here: {NOT_OFFERED[name]}", _REQUEST, f"costmodel {name} --help")
+    close = nearest(name, questions())
+    hint = f"did you mean {close}?" if close else f"questions: {', '.join(questions())}"
+    return fail("H001", f"there is no question '{name[:60]}'", _REQUEST, hint)
+
+
+def _unknown(question: str, key: str, known: Mapping[str, Option]) -> Fault:
+    """A fault for a key that a question does not take."""
+    if key in LOCAL and key in inspect.signature(QUESTIONS[question].load()).parameters:
+        return Fault(
+            "H001", f"'{key}' is an option of the command line alone", _REQUEST, f"costmodel {question} --help"
+        )
+    flag = f"--{key.lstrip('-').replace('_', '-')}"
+    close = next((option.name for option in known.values() if option.flag == flag), "") or nearest(key, known)
+    hint = f"did you mean '{close}'?" if close else f"it takes {', '.join(known)}"
+    return Fault("H001", f"{question} has no key '{key[:60]}'", _REQUEST, hint)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    """The keys of a request; a fault for text that is not one JSON object, or that states a key twice."""
+    try:
+        found = json.loads(body or b"{}", object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        raise fail("H001", "the JSON is nested too deeply", _REQUEST, "send a flat object") from None
+    except ValueError as error:
+        raise fail(
+            "H001", f"the body is not JSON: {error}", _REQUEST, 'for example {"model": "llama-3.1-8b"}'
+        ) from None
+    if not isinstance(found, dict):
+        raise fail("H001", "the body is not an object", _REQUEST, 'for example {"model": "llama-3.1-8b"}')
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _texts(stated: Any) -> dict[str, str]:
+    """Texts by the names that stand for them in the place of paths."""
+    if not isinstance(stated, dict) or not all(isinstance(text, str) for text in stated.values()):
+        raise fail("H001", "texts maps names to texts", _REQUEST, 'for example {"config.json": "{…}"}')
+    if len(stated) > _MOST_TEXTS:
+        raise fail("H003", f"{len(stated)} texts are more than {_MOST_TEXTS}", _REQUEST, "send those that are named")
+    for name in stated:
+        if not _TEXT_NAME.fullmatch(name):
+            raise fail(
+                "H001",
+                f"'{name[:60]}' is not the name of a file without its folder",
+                _REQUEST,
+                "take letters, digits, . and -",
+            )
+    return dict(stated)
+
+
+def answered(question: str, body: bytes, media: str = "application/json") -> Answered:
+    """What a request gets, whatever it states: the answer in its form, or the faults."""
+
+    def answer() -> Answered:
+        asked = parsed(question, body)
+        with only_texts(asked.texts):
+            result = asked.answer()
+            text = result.form(MEDIA[media])
+        return Answered(200, media, text if isinstance(text, bytes) else text.encode(), result.works)
+
+    return guarded(answer)
+
+
+def guarded(answer: Callable[[], Answered]) -> Answered:
+    """An answer, or the faults of its question; an error of costmodel itself has no traceback."""
+    try:
+        return answer()
+    except CostModelError as error:
+        return refused(error)
+    except WrongCall as error:
+        return refused(fail("H001", str(error), _REQUEST, "/openapi.json has the keys of every question"))
+    except MemoryError:
+        return refused(fail("H003", "the answer needs more memory than it may have", _REQUEST, "ask for less"))
+    except Exception as error:
+        found = surroundings(error)
+        if found is not None:
+            return refused(found, 503)
+        sentence = f"{type(error).__name__}: {str(error)[:200]}"
+        return refused(fail("bug", sentence, None, "an internal error; please report it with the request"), 500)

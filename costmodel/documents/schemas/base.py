@@ -302,6 +302,6 @@ def no_items() -> list[Any]:
     return []
 
 
-def no_keys() -> dict[str, Any]:
+def no_keys() -> dict[Any, Any]:
     """A mapping where none is written."""
     return {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.estimate.model.cache_kinds import CacheKind, cache_kinds
 from costmodel.estimate.model.mixers.table import mixer_cache, state_bytes, token_bytes
-from costmodel.estimate.serving.engine_memory import stage_share
-from costmodel.estimate.serving.kv_cache import admitted_layer, cache_width, layer_cache, own_tokens
+from costmodel.estimate.serving.engine_memory import memory_use, stage_share
+from costmodel.estimate.serving.kv_cache import admitted_cache, admitted_layer, cache_width, layer_cache, own_tokens
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 
@@ -17,6 +19,24 @@ def first_token(inputs: ServingInputs) -> list[CacheKind]:
     """Bytes that a token adds to each kind of layers while it is within their window, with all heads once."""
     width = cache_width(inputs)
     return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
+
+
+def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, float, float] | None:
+    """Tokens of the pool as vLLM logs them where some layers have windows; None for models with other layers.
+
+    To 0.20 blocks over groups of layers, as if every layer kept every token; from 0.21 on those of as many requests of
+    the longest length as it holds, the third number, which is the model's where no context is stated.
+    """
+    if not all(kind.attention is not None and not kind.scan_heads for kind in inputs.model.layers):
+        return None
+    width, share = cache_width(inputs), stage_share(inputs, layout)
+    longest = float(inputs.case.scenario.workload.context or inputs.model.max_sequence)
+    every = sum(kind.count * mixer_cache(kind, layout.tp, 1.0, width) for kind in inputs.model.layers)
+    whole = replace(inputs, load=replace(inputs.load, longest=longest))
+    requests = share * admitted_cache(whole, layout) / longest
+    pool = layout.dp_attention * np.maximum(memory_use(inputs, layout).pool, 0.0)
+    alike, held = (float(np.ravel(pool / each)[0]) for each in (share * every, requests))
+    return alike, held, longest
 
 
 def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]:

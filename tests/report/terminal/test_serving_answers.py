@@ -244,6 +244,13 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
     assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)
     assert float(counted) * 2304 == pytest.approx(float(tokens) * 1000, rel=1e-3)
     assert "would fit as one request" not in out  # which would have windows of its own
+    alike = float(re.findall(r"vLLM to 0.20 logs ([\d.]+) k tokens", out)[0])
+    assert alike * 36 * layer * 1e3 / 2**20 == pytest.approx(pool, rel=5e-3)
+    [(held, longest)] = re.findall(r"from 0.21 on it logs ([\d,.]+) k, in requests of ([\d,]+) tokens", out)
+    most = float(longest.replace(",", ""))
+    windowed = 127 + 8192 + 16  # with the budget of a step, in blocks of 16
+    requests = float(held.replace(",", "")) * 1e3 / most
+    assert requests * 18 * layer * (most + windowed) / 2**20 == pytest.approx(pool, rel=5e-3)
 
 
 def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from costmodel.estimate.model.cache_kinds import CacheKind
-from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token
+from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
@@ -154,9 +154,22 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
     logged, requests = one(answer.evaluation.memory.logged), significant(costs["concurrency_worst"], 4)
-    return [
+    rows = [
         ("", f"of that {aside}; {rest}"),
         ("", f"{requests} such requests, in whole blocks, are {significant(logged / 1e3, 4)} k tokens"),
+    ]
+    return rows if answer.inputs.engine.memory.definition != "share-of-total" else [*rows, *_logged(answer)]
+
+
+def _logged(answer: ServingAnswer) -> list[tuple[str, str]]:
+    """What vLLM logs of a pool for layers with windows, which hangs on its release."""
+    found = logged_tokens(answer.inputs, answer.evaluation.layout)
+    if found is None:
+        return []
+    alike, held = (significant(tokens / 1e3) for tokens in found[:2])
+    return [
+        ("", f"vLLM to 0.20 logs {alike} k tokens, as if every layer kept all of them"),
+        ("", f"from 0.21 on it logs {held} k, in requests of {found[2]:,.0f} tokens"),
     ]
 
 

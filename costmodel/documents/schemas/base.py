@@ -297,11 +297,11 @@ def as_written(value: Any) -> str:
     return "name" if isinstance(value, str) else "inline"
 
 
-def no_items() -> list[Any]:
+def no_items() -> Any:
     """A list where none is written; pydantic takes ten milliseconds to look at `list` itself."""
     return []
 
 
-def no_keys() -> dict[Any, Any]:
+def no_keys() -> Any:
     """A mapping where none is written."""
     return {}

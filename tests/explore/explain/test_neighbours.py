@@ -49,7 +49,7 @@ def test_what_moves_is_a_term_of_the_time(run: Any) -> None:
     (plan,) = json.loads(run("estimate", LEARNS, *settings, "--json").out)["plans"]
     assert moved["by_s"] == pytest.approx(plan["generation_s"] - own["generation_s"])
     page = run("explain", LEARNS, "plan", "--format", "html").out
-    assert all(f"{one['asked']}</td>" in page for one in found["neighbours"])
+    assert all(f"<td>{one['asked']}<td>" in page for one in found["neighbours"])
 
 
 def test_every_neighbour_differs_in_what_it_says(run: Any) -> None:

@@ -38,7 +38,22 @@ M, P, G, N, C = 8, 16, 2, 32, 4  # heads of a state space, their width, groups, 
 INNER = M * P
 STATE = H * (2 * INNER + 2 * G * N + M) + (INNER + 2 * G * N) * (C + 1) + 3 * M + INNER + INNER * H
 
+HEADS = [8, 12, 12, 12]  # of the layers of Laguna
+
 CASES: dict[str, tuple[dict[str, Any], int]] = {
+    "mistral4, latent attention and experts in every layer": (
+        {"architectures": ["Mistral4ForCausalLM"], "vocab_size": V, "hidden_size": H, "num_hidden_layers": L,
+         "num_attention_heads": A, "max_position_embeddings": S, "moe_intermediate_size": X, "n_routed_experts": E,
+         "num_experts_per_tok": T, **LATENT_OPTIONS},
+        2 * V * H + L * (LATENT + ROUTED + 3 * H * X + 2 * H) + H,
+    ),
+    "laguna, heads by layer, a gate as wide as queries, the first layer dense": (
+        {"architectures": ["LagunaForCausalLM"], **rotary(), "gating": "per-element", "num_experts": E,
+         "num_attention_heads_per_layer": HEADS, "num_experts_per_tok": T, "moe_intermediate_size": X,
+         "shared_expert_intermediate_size": X},
+        2 * V * H + H + GATED + sum(3 * H * each * D + 2 * H * K * D + 2 * D + 2 * H for each in HEADS)
+        + (L - 1) * (ROUTED + E + 3 * H * X),
+    ),
     "llama": (
         {"architectures": ["LlamaForCausalLM"], **rotary()},
         2 * V * H + L * (attention() + GATED + 2 * H) + H,

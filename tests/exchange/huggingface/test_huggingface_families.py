@@ -16,7 +16,7 @@ from costmodel.documents.schemas.model import Layers, Model
 from costmodel.exchange.huggingface import knows
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.families.multimodal import WRAPPERS
-from costmodel.exchange.huggingface.families.refused import REFUSED
+from costmodel.exchange.huggingface.families.refused import REFUSED, UNREAD, reason
 from costmodel.exchange.huggingface.family import DerivedValue, Fact, Family, ForeignOption
 from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
 from costmodel.ground.errors import CostModelError
@@ -126,6 +126,30 @@ def test_a_text_half_is_tied_by_the_option_that_its_wrapper_reads(wrapper: Any) 
         if outer is not None:
             config["tie_word_embeddings"] = outer
         assert model(read(config)).tied == tied, (outer, inner)
+
+
+# Classes of vLLM 0.33 and SGLang 0.5.23 by what becomes of them.
+SERVED = {
+    "": "LagunaForCausalLM Mistral4ForCausalLM IQuestCoderForCausalLM ExaoneMoEForCausalLM Ernie4_5_ForCausalLM",
+    "a draft of another model": "DFlashLagunaForCausalLM LlamaForCausalLMEagle3 Qwen3_5ForCausalLMMTP "
+    "DeepseekV3ForCausalLMNextN Qwen3DSparkModel MuseGlimmerAssistantModel",
+    "by diffusion": "LLaDA2MoeModelLM SDARForCausalLM DiffusionGemmaForBlockDiffusion",
+    "speech as its input": "FunASRForConditionalGeneration CohereAsrForConditionalGeneration MossAudioModel",
+    "scores or embeddings": "InternLM2ForRewardModel EmbeddingGemmaModel Contriever",
+    "an engine's way": "TransformersForCausalLM TransformersMultiModalMoEForCausalLM TorchNativeLlamaForCausalLM",
+    "in no table here": "Step5ForCausalLM MiMoV2ForCausalLM Glm5NextForCausalLM MiniMaxM3SparseForCausalLM MiniCPMV",
+}
+
+
+@pytest.mark.parametrize("why", SERVED)
+def test_a_class_that_engines_serve_is_read_or_refused_for_its_reason(why: str) -> None:
+    known = {name for family in FAMILIES for name in family.classes} | {
+        name for one in WRAPPERS for name in one.classes
+    }
+    for name in SERVED[why].split():
+        assert (name in known) is (not why), name
+        assert why in reason("", name), name
+    assert not UNREAD & known
 
 
 def test_every_decoder_of_transformers_is_read_or_refused_for_a_reason() -> None:

@@ -409,7 +409,7 @@ def test_vllm_starts_with_the_longest_request_of_an_exported_command() -> None:
 
 
 def test_the_pool_of_a_model_with_windows_comes_back(tmp_path: Path) -> None:
-    """A command lets in the longest request of the model; the pool holds as many tokens of the load's requests."""
+    """A command lets in the model's longest request; the pool still holds as many tokens of requests of the load."""
     keys = ["model=gemma-3-27b", "stack=vllm", "plan={tp: 2, replicas: 1}", "limits={}"]
     load = "workload={kind: serving, prompt: 2000, output: 500, concurrency: 64}"
     case = serving(load_any(SCENARIO, [*keys, load]))

@@ -79,7 +79,7 @@ WRAPPERS = [
     Wrapper(("AriaForConditionalGeneration",), ("aria",), "aria_text", False),
     Wrapper(("AyaVisionForConditionalGeneration",), ("aya_vision",), "cohere2", True),
     Wrapper(("Cohere2VisionForConditionalGeneration",), ("cohere2_vision",), "cohere2", True),
-    Wrapper(("DeepseekVLForConditionalGeneration",), ("deepseek_vl", "deepseek_vl_hybrid"), "llama", True),
+    Wrapper(("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration"), ("deepseek_vl", "deepseek_vl_hybrid"), "llama", True),
     Wrapper(("Gemma3ForConditionalGeneration",), ("gemma3", "shieldgemma2"), "gemma3_text", True),
     Wrapper(("Gemma3nForConditionalGeneration",), ("gemma3n",), "gemma3n_text", True),
     Wrapper(("Gemma4ForConditionalGeneration",), ("gemma4",), "gemma4_text", True),
@@ -109,6 +109,44 @@ WRAPPERS = [
     Wrapper(("Qwen3VLMoeForConditionalGeneration",), ("qwen3_vl_moe",), "qwen3_vl_moe_text", False),
     Wrapper(("Qwen3_5ForConditionalGeneration",), ("qwen3_5",), "qwen3_5_text", False),
     Wrapper(("Qwen3_5MoeForConditionalGeneration",), ("qwen3_5_moe",), "qwen3_5_moe_text", False),
+    Wrapper(("Exaone4_5_ForConditionalGeneration",), ("exaone4_5",), "exaone4", False),
+    Wrapper(("FastVlmForConditionalGeneration",), ("fast_vlm",), "qwen2", False, "either"),
+    Wrapper(("Glm46VForConditionalGeneration",), ("glm46v",), "glm4v_text", False),
+    Wrapper(
+        ("HyperCLOVAXVisionV2ForConditionalGeneration", "HCXVisionV2ForCausalLM"), ("hyperclovax_vision_v2",),
+        "hyperclovax", True,
+    ),
+    Wrapper(
+        ("LightOnOcrForConditionalGeneration", "LightOnOCRForConditionalGeneration"), ("lighton_ocr",), "qwen3", True
+    ),
+    Wrapper(("MiniCPMOcrForConditionalGeneration",), ("minicpm_ocr",), "qwen3_5_text", True),
+    Wrapper(("MiniCPMV4_6ForConditionalGeneration",), ("minicpmv4_6",), "qwen3_5_text", False),
+    Wrapper(("MiniCPMV4_7ForConditionalGeneration",), ("minicpmv4_7",), "qwen3_5_text", False),
+    Wrapper(
+        (
+            "NemotronH_Omni_Reasoning_V3", "NemotronH_Nano_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3",
+            "NemotronH_Nano_VL_V2",
+        ),
+        ("nemotron_h_omni",), "nemotron_h", False, "inner", keys=("text_config", "llm_config"),
+    ),
+    Wrapper(("PerceptionLMForConditionalGeneration",), ("perception_lm",), "llama", False, "either"),
+    Wrapper(("QianfanOCRForConditionalGeneration",), ("qianfan_ocr",), "qwen3", False),
+    Wrapper(("Qwen2AudioForConditionalGeneration",), ("qwen2_audio",), "qwen2", False, "inner"),
+    Wrapper(
+        ("Qwen2_5OmniThinkerForConditionalGeneration",), ("qwen2_5_omni_thinker",), "qwen2_5_omni_text", False
+    ),
+    Wrapper(
+        ("Qwen3OmniMoeThinkerForConditionalGeneration",), ("qwen3_omni_moe_thinker",), "qwen3_omni_moe_text", False
+    ),
+    Wrapper(("Qwen3ASRForConditionalGeneration",), ("qwen3_asr",), "qwen3", True),
+    Wrapper(("VoxtralForConditionalGeneration",), ("voxtral",), "llama", False, "inner"),
+    Wrapper(("VideoLlama3ForConditionalGeneration",), ("video_llama_3",), "qwen2", False, "either"),
+    Wrapper(
+        ("Cosmos3OmniForConditionalGeneration", "Cosmos3ForConditionalGeneration"), ("cosmos3_omni",),
+        "qwen3_vl_text", False,
+    ),
+    Wrapper(("InternS1ForConditionalGeneration",), ("interns1",), "qwen3_moe", False, "either"),
+    Wrapper(("KimiVLForConditionalGeneration",), ("kimi_vl",), "deepseek_v3", False, "either"),
     Wrapper(("VideoLlavaForConditionalGeneration",), ("video_llava",), "llama", False),
     Wrapper(("VipLlavaForConditionalGeneration",), ("vipllava",), "llama", False),
     Wrapper(("FuyuForCausalLM",), ("fuyu",), "persimmon", False),

@@ -20,16 +20,21 @@ from costmodel.exchange.huggingface.family import (
     Refusal,
     option,
 )
-from costmodel.exchange.huggingface.halves import LayerHalves, standard_layer
+from costmodel.exchange.huggingface.halves import Feed, LayerHalves, standard_layer
 from costmodel.exchange.huggingface.patterns import (
+    as_many,
+    by_mlp_type,
+    by_type,
     dense,
     everywhere,
     layer_count,
     layers,
+    listed_layers,
     sparse,
+    sparse_feed,
     windows_from,
 )
-from costmodel.exchange.huggingface.rules import same
+from costmodel.exchange.huggingface.rules import same, uncounted_parameters
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.values.foreign_values import shown
 
@@ -114,7 +119,77 @@ def _nas_layer(config: Config, block: _Block) -> Half:
     return layer
 
 
+# --- Laguna: heads by layer, and a gate for each head
+
+
+class _LagunaLayer(NamedTuple):
+    """Which halves a layer has, and its query heads."""
+
+    halves: LayerHalves
+    heads: int
+
+
+def _laguna_feeds(config: Config) -> list[Feed]:
+    dense_ones = listed_layers(config) or {0}
+    return ["mlp" if index in dense_ones else sparse_feed(config) for index in range(layer_count(config))]
+
+
+_LAGUNA_HALVES = layers(by_type(everywhere("full")), by_mlp_type(_laguna_feeds))
+
+
+def _laguna_heads(config: Config) -> list[int]:
+    """Query heads of every layer: those listed, or as many everywhere."""
+    listed, count = config["block_types"], layer_count(config)
+    if listed.value is None:
+        return [config.number("heads")] * count
+    most = config.number("hidden")
+    if not as_many(config, listed.value, count, "block_types"):
+        return [1] * count
+    if not all(isinstance(each, int) and not isinstance(each, bool) and 0 < each <= most for each in listed.value):
+        config.refuse("D006", "num_attention_heads_per_layer lists whole numbers of heads", listed.place)
+        return [1] * count
+    return list(listed.value)
+
+
+def _laguna_layers(config: Config) -> Sequence[Hashable]:
+    halves = _LAGUNA_HALVES(config)
+    return [_LagunaLayer(each, heads) for each, heads in zip(halves, _laguna_heads(config), strict=True)]
+
+
+def _gated_by_head(config: Config) -> bool:
+    gating, place = config.written("gating")
+    return place is None or gating is True or gating == "per-head"
+
+
+def _laguna_layer(config: Config, layer: _LagunaLayer) -> Half:
+    half = standard_layer(config, layer.halves)
+    half["attention"]["heads"] = OriginValue(layer.heads, Origin("derived", "heads of the layer", None))
+    if not _gated_by_head(config):
+        half["attention"]["output_gate"] = OriginValue(True, Origin("file", "gating", config.written("gating")[1]))
+    return half
+
+
+_HEAD_GATES = uncounted_parameters(
+    "a gate for each head on the result of attention",
+    lambda config: config.number("hidden") * sum(_laguna_heads(config)),
+    _gated_by_head,
+)
+
 FAMILIES = [
+    LLAMA.like(
+        "laguna", ("LagunaForCausalLM",), "LagunaConfig", types=("laguna",), vocab=100352, hidden=2048,
+        ffn_hidden=8192, layer_count=40, heads=48, kv_heads=8, head_dim=option("head_dim", default=128),
+        max_sequence=131072, mlp_biases=NO, qk_norm=YES, window=option("sliding_window", default=512),
+        layer_types=option("layer_types"), mlp_types=option("mlp_layer_types"),
+        numbered_layers=option("mlp_only_layers"), block_types=option("num_attention_heads_per_layer"),
+        experts=option("num_experts", "num_local_experts", default=256), router_bias=YES,
+        top_k=option("num_experts_per_tok", default=8), expert_hidden=option("moe_intermediate_size", default=512),
+        shared_hidden=option("shared_expert_intermediate_size", default=512),
+        layers=_laguna_layers, build=_laguna_layer, losses=(_HEAD_GATES,),
+        quiet=("gating", "moe_routed_scaling_factor", "moe_apply_router_weight_on_input", "moe_router_logit_softcapping",
+               "router_aux_loss_coef", "partial_rotary_factor", "swa_rope_parameters", "qk_norm_type"),
+        code="modeling_laguna.py of transformers 5.24.0",
+    ),
     REMOTE.like(
         "baichuan", ("BaichuanForCausalLM", "BaiChuanForCausalLM"), "BaichuanConfig", types=("baichuan",),
         kv_heads=same("heads"), max_sequence=option("max_position_embeddings", "model_max_length"),

@@ -5,6 +5,7 @@ Both take a few evaluations of all layouts at once, where a search for each size
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -40,10 +41,10 @@ from costmodel.ground.record import record
 LARGEST = 1024.0  # accelerators of the largest cluster that a remedy names
 _LARGER = 4.0  # times the accelerators of the smallest replica that fits, which others have at most
 _LIKELY = 0.5  # chance to meet all limits of a plan that is offered where none has the preferred one: even odds
-_COUNTED = 16  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
+_COUNTED = 48  # layouts whose replicas are counted for a chance, of those that need the fewest by expected figures
 _LAST, _EACH, _ROUNDS = 4, 24, 3  # of these whose numbers of replicas are narrowed down, by so many at a time
 _COUNTS = np.unique(np.concatenate([np.arange(1.0, 17.0), np.round(1.25 ** np.arange(13, 32))]))
-_MORE = np.concatenate([np.linspace(1.0, 2.0, 21), [2.25, 2.5, 3.0, 4.0, 6.0, 10.0]])  # times the expected number
+_MORE = np.concatenate([np.linspace(1.0, 2.0, 21), [2.25, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0]])  # times the expected number
 
 Rows = NDArray[np.float64]
 
@@ -53,12 +54,13 @@ class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the plan with the highest chance of
-    those that were looked at. codes: what speaks against most plans, where none meets every limit
+    those that are about as large. highest: the chance that no plan exceeds, of all that were looked at. codes: what speaks against most plans, where none meets every limit
     """
 
     expected: RankedPlan | None = None
     safe: RankedPlan | None = None
     surest: RankedPlan | None = None
+    highest: float = math.nan
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
 
@@ -92,20 +94,20 @@ def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
     try:
         settings = sizes.settings(sizes.number(most))
         inputs = without_chance(inputs_of(serving(vary_any(case, settings))))
-        fitting = that_fit(inputs, candidates(inputs))
+        fitting = that_fit(inputs, candidates(inputs), _LARGER if safe is None else 2.0 * _LARGER)
     except CostModelError as error:
         return Fleets(fault=error.faults[0])
     with np.errstate(all="ignore"):
-        layout, needed, within = _that_may_keep_limits(inputs, fitting, most)
+        layout, needed, within, codes = _that_may_keep_limits(inputs, fitting, most)
         if not len(layout):
-            return Fleets(codes=_against(inputs, fitting, most))
+            return Fleets(codes=codes)
         if inputs.case.scenario.workload.rate is None:
             rows, counts = (each.ravel() for each in np.meshgrid(np.arange(len(layout)), _COUNTS, indexing="ij"))
             return _fleets(inputs, layout.at(rows.astype(np.intp)), counts, counts, most, safe)
         fewest = np.argsort(needed * np.asarray(layout.ranks), kind="stable")[:_COUNTED]
         fewest = fewest[np.isfinite(needed[fewest])]
         if not len(fewest):
-            return Fleets(codes=_against(inputs, layout, most))
+            return Fleets(codes=codes)
         return _at_rate(inputs, layout.at(fewest), (needed[fewest], within[fewest]), most, safe)
 
 
@@ -124,7 +126,7 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
     return ranked_plan(found, int(np.argmax(found.results.column("rate_within_slo_per_s"))), {})
 
 
-def that_fit(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
+def that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
     """Valid layouts that fit into memory, of replicas that are not much larger than they must be; without any time."""
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
@@ -136,19 +138,24 @@ def that_fit(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
         memory = memory_use(inputs, *with_straddling(inputs, layout))
     layout = layout.at(np.broadcast_to(np.asarray(memory.least <= memory.allowed), (len(layout),)))
     ranks = np.asarray(layout.ranks)
-    return layout.at(ranks <= _LARGER * np.min(ranks, initial=np.inf))
+    return layout.at(ranks <= larger * np.min(ranks, initial=np.inf))
 
 
-def _that_may_keep_limits(inputs: ServingInputs, layout: PlanColumns, most: float) -> tuple[PlanColumns, Rows, Rows]:
+def _that_may_keep_limits(
+    inputs: ServingInputs, layout: PlanColumns, most: float
+) -> tuple[PlanColumns, Rows, Rows, tuple[str, ...]]:
     """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
-    lie between what they are at both. With the replicas that the load needs, and the rate of one, by expected figures.
+    lie between what they are at both. With the replicas that the load needs, and the rate of one, by expected figures; and
+    the code against most of them with as many as there may be.
     """
     count = len(layout)
     if not count:
-        return layout, np.empty(0), np.empty(0)
+        return layout, np.empty(0), np.empty(0), ("M001",)
     counts = np.concatenate([np.ones(count), np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)])
     both = replace(layout.at(np.tile(np.arange(count), 2)), replicas=counts)
-    results, kept = evaluate(inputs, both, counted=False).results, np.ones(count, dtype=bool)
+    found = evaluate(inputs, both, counted=False)
+    results, kept = found.results, np.ones(count, dtype=bool)
+    against = {code: int(mask[count:].sum()) for code, mask in codes_of(inputs, found).items()}
     for limit in stated_limits(inputs.case.scenario.limits):
         if limit.kind != "target":
             kept &= limit.kept(results.column(limit.column)).reshape(2, count).any(axis=0)
@@ -157,16 +164,7 @@ def _that_may_keep_limits(inputs: ServingInputs, layout: PlanColumns, most: floa
     if len(layout) and np.any(inputs.load.history):  # which are counted by what turns find on so many
         results = evaluate(inputs, layout).results
         needed, within = results.column("replicas_needed"), results.column("rate_within_slo_per_s") / layout.replicas
-    return layout, needed, within
-
-
-def _against(inputs: ServingInputs, layout: PlanColumns, most: float) -> tuple[str, ...]:
-    """The code against most layouts, each with as many replicas as there may be."""
-    if not len(layout):
-        return ("M001",)
-    counts = np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)
-    codes = codes_of(inputs, evaluate(inputs, replace(layout, replicas=counts), counted=False))
-    return tuple(sorted(codes, key=lambda code: -int(codes[code].sum())))[:1]
+    return layout, needed, within, tuple(sorted(against, key=lambda code: -against[code]))[:1]
 
 
 def _at_rate(
@@ -180,24 +178,28 @@ def _at_rate(
     every, (needed, within) = np.arange(len(layout)), counted
     tight = np.asarray(replicas_for_load(without_headroom(inputs), within))
     rows, counts, least = [every, every, every], [needed, needed + 1.0, tight], [needed, needed, needed]
+    highest = 0.0
     if safe is not None:
         loaded = at_wanted_rate(inputs)
         expected = np.maximum(np.asarray(replicas_for_load(loaded, within)), 1.0)
-        safely = _with_chance(loaded, layout, expected, most, safe)
+        safely, highest = _with_chance(loaded, layout, expected, most, safe)
         enough = np.flatnonzero(np.isfinite(safely))
         up = np.asarray(with_spares(inputs, safely[enough]))
         rows, counts, least = [*rows, enough, enough], [*counts, up, up + 1.0], [*least, up, up]
     placed, many, floor = (np.concatenate(each) for each in (rows, counts, least))
-    return _fleets(inputs, layout.at(placed.astype(np.intp)), np.maximum(many, 1.0), floor, most, safe)
+    found = _fleets(inputs, layout.at(placed.astype(np.intp)), np.maximum(many, 1.0), floor, most, safe)
+    return replace(found, highest=max(found.highest, highest))
 
 
-def _with_chance(inputs: ServingInputs, layout: PlanColumns, expected: Rows, most: float, safe: float) -> Rows:
-    """The fewest replicas with a chance to meet all limits; without end where no number has it.
+def _with_chance(
+    inputs: ServingInputs, layout: PlanColumns, expected: Rows, most: float, safe: float
+) -> tuple[Rows, float]:
+    """The fewest replicas with a chance to meet all limits, without end where no number has it; the highest chance.
 
     First numbers from the expected one to ten times as many, then those between the last without and the first with it.
     """
     ranks, asking = np.asarray(layout.ranks), asking_chance(inputs)
-    few, many = expected - 1.0, np.full(len(layout), np.inf)
+    few, many, highest = expected - 1.0, np.full(len(layout), np.inf), [0.0]
 
     def look(rows: NDArray[np.intp], counts: Rows) -> None:
         held = counts * ranks[rows] <= most
@@ -205,6 +207,7 @@ def _with_chance(inputs: ServingInputs, layout: PlanColumns, expected: Rows, mos
         if not len(rows):
             return
         chance = evaluate(asking, replace(layout.at(rows), replicas=counts), counted=False).results.column(OWN)
+        highest.append(float(np.nanmax(chance, initial=0.0)))
         np.minimum.at(many, rows[chance >= safe], counts[chance >= safe])
         below = ~(chance >= safe) & (counts < many[rows])
         np.maximum.at(few, rows[below], counts[below])
@@ -223,7 +226,7 @@ def _with_chance(inputs: ServingInputs, layout: PlanColumns, expected: Rows, mos
         if not between:
             break
         look(np.array([row for row, _ in between], dtype=np.intp), np.array([float(count) for _, count in between]))
-    return many
+    return many, max(highest)
 
 
 def _fleets(
@@ -241,7 +244,8 @@ def _fleets(
         )
 
     expected, surest = first(good, -chance, gpus, below), first(good, gpus, below, -chance)
-    return Fleets(expected, None if safe is None else first(good & (chance >= safe), -chance, gpus, below), surest)
+    safely = None if safe is None else first(good & (chance >= safe), -chance, gpus, below)
+    return Fleets(expected, safely, surest, float(np.max(chance, initial=0.0)))
 
 
 def _keeps_all(inputs: ServingInputs, found: ServingEvaluation) -> NDArray[np.bool_]:

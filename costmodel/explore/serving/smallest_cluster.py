@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from costmodel.documents.keys.overrides import path_of
@@ -69,9 +68,8 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
         every = (*nodes, *(f"{path}={value}" for path, value in settings.items()), *demand)
         return SmallestPlan(every, ranked.costs["gpus"], ranked.costs[OWN], ranked.binding)
 
-    surest = math.nan if found.surest is None else found.surest.costs[OWN]
     safely = plan(found.safe, *([f"limits.{OWN}.at_least={safe:g}"] if safe else []))
-    return SmallestPlans(plan(found.expected), safely, surest, found.codes, found.fault)
+    return SmallestPlans(plan(found.expected), safely, found.highest, found.codes, found.fault)
 
 
 def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | None) -> ServiceSearch:

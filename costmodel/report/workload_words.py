@@ -55,6 +55,7 @@ class WorkloadWords:
     heads: Mapping[str, str] = field(default_factory=dict)  # of columns, where they are not those of all workloads
     terms: Mapping[str, str] = field(default_factory=dict)  # the parts of its time
     bought: tuple[str, ...] = ()  # results of a machine beside its rent
+    traded: tuple[str, str] = ("run_time", "run_cost")  # results that its figure sets against each other
     job: str = "the whole job"  # what that rent is of
     load: Callable[[LoadedScenario], str] = lambda case: ""  # what is asked of a service
     unsized: Callable[[Scaled], list[Line]] = lambda found: []  # what of its plan cannot stay from size to size
@@ -244,6 +245,7 @@ def _serving() -> WorkloadWords:
         {"cost_per_mtoken": "rent/M out"},
         {name: words for words, name in TERMS},
         bought=("cost_per_minput", "cost_per_mcached", "cost_per_moutput", "energy_per_token"),
+        traded=("tokens_per_s_per_user", "tokens_per_s_per_gpu"),
         job="a month of 730 h",
         load=load,
         sized=sized,

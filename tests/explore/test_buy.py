@@ -171,3 +171,24 @@ def test_flags_for_tokens_deadline_budget_and_times_are_keys_of_the_scenario() -
     for text in ("2M", "$2M", "2e6", "2 M USD"):
         case = costmodel.estimate(model="llama-3.1-8b", budget=text, tokens="1T").found.inputs.case
         assert case.scenario.limits.run_cost.at_most == 2e6
+
+
+@pytest.mark.parametrize(("kind", "axes"), [("serving", "tokens_per_s_per_gpu"), ("training", "run_cost")])
+def test_the_page_draws_every_machine_that_works(kind: str, axes: str) -> None:
+    page, drawn = str(bought(kind).form("html")), str(bought(kind).form("svg"))
+    assert axes in drawn
+    for row in found(kind).rows:
+        assert (f"{row.machine.accelerator}, {row.machine.node}" in drawn) == row.works
+    assert "Rent of" in page
+
+
+@pytest.mark.parametrize("replicas", [100, 250])
+def test_a_chance_of_nine_in_ten_is_where_p90_is_at_the_limit(replicas: int) -> None:
+    """Also of an engine that was never measured on this maker's accelerators, whose error is larger upwards."""
+    settings = ["plan.tp=8", f"plan.replicas={replicas}", f"cluster.nodes={replicas}"]
+    asked = {"model": "llama-3.1-70b", "node": "nd96isr-mi300x-v5", "rate": "50", "prompt": "2000", "answer": "500"}
+    late = costmodel.estimate(settings=settings, **asked).found.costs["ttft_p99_high"]
+    limited = costmodel.estimate(
+        settings=[*settings, "limits.limits_chance.at_least=1%"], ttft=f"{late:.6f} s", **asked
+    )
+    assert limited.found.costs["limits_chance"] == pytest.approx(0.9, abs=0.02)

@@ -54,7 +54,8 @@ class Fleets:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the plan with the highest chance of
-    those that are about as large. highest: the chance that no plan exceeds, of all that were looked at. codes: what speaks against most plans, where none meets every limit
+    those that are about as large. highest: the chance that no plan exceeds, of all that were looked at
+    codes: what speaks against most plans, where none meets every limit
     """
 
     expected: RankedPlan | None = None
@@ -145,8 +146,10 @@ def _that_may_keep_limits(
     inputs: ServingInputs, layout: PlanColumns, most: float
 ) -> tuple[PlanColumns, Rows, Rows, tuple[str, ...]]:
     """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
-    lie between what they are at both. With the replicas that the load needs, and the rate of one, by expected figures; and
-    the code against most of them with as many as there may be.
+    lie between what they are at both.
+
+    With the replicas that the load needs, and the rate of one, by expected figures; and the code against most of them
+    with as many as there may be.
     """
     count = len(layout)
     if not count:

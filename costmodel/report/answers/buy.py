@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
@@ -12,7 +13,17 @@ from costmodel.explore.buy import Bought, Purchase
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent
-from costmodel.report.document import AnswerDocument, Cell, Column, Headline, Section, Table, Value, chance_verdict
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Draw,
+    Headline,
+    Section,
+    Table,
+    Value,
+    chance_verdict,
+)
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import hourly, origin_lines, price_fields, price_source, prices, title
@@ -111,11 +122,27 @@ def _machines(found: Bought, top: int) -> Section:
     own = [row.price for row in found.working[:top] if row.price is not None]
     lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
     table = Table(columns, rows, settings=settings, sortable=True, most=top)
-    return Section("machines", "Machines", lead, table=table, beneath=prices(own) if priced else [])
+    drawn = (
+        [partial(_figure, found)] if any(_is_known(row, name) for row in found.working for name in words.traded) else []
+    )
+    return Section("machines", "Machines", lead, drawn, table=table, beneath=prices(own) if priced else [])
+
+
+def _figure(found: Bought) -> Draw:
+    """What machines trade: tokens of each GPU against those of a user, or time against money; one point each."""
+    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+
+    words = words_of(found.asked.case.kind)
+    plans = [
+        DrawnPlan(row.trial.costs, f"{row.machine.accelerator}, {row.machine.node}", "first", row.machine.accelerator)
+        for row in found.working
+        if row.trial is not None
+    ]
+    return plans_plot(words.traded, plans, found.asked.columns, words.result, front=False)
 
 
 _EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
-_MEASURED = "published runs on this GPU that predictions are compared with, and half the band of times"
+_MEASURED = "published runs on this GPU that predictions are compared with, and how much longer times may be (P90)"
 
 
 def _is_known(row: Purchase, name: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from costmodel.equations.memory.kv_cache import mean_context
@@ -32,8 +30,7 @@ def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, fl
     width, share = cache_width(inputs), stage_share(inputs, layout)
     longest = float(inputs.case.scenario.workload.context or inputs.model.max_sequence)
     every = sum(kind.count * mixer_cache(kind, layout.tp, 1.0, width) for kind in inputs.model.layers)
-    whole = replace(inputs, load=replace(inputs.load, longest=longest))
-    requests = share * admitted_cache(whole, layout) / longest
+    requests = share * admitted_cache(inputs, layout, longest) / longest
     pool = layout.dp_attention * np.maximum(memory_use(inputs, layout).pool, 0.0)
     alike, held = (float(np.ravel(pool / each)[0]) for each in (share * every, requests))
     return alike, held, longest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.memory.kv_cache import admitted_window_tokens, attention_cache_bytes, block_tokens
 from costmodel.equations.parallelism.context_parallel import shared_cache_tokens
@@ -14,6 +16,12 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 STATE_ELEMENT = 4.0  # engines keep states in fp32
+# Of vLLM 0.25 for layers with compressed entries (v1/core/kv_cache_utils.py, models/deepseek_v4): tokens of a block of
+# entries, of the window, and of what entries of a rate are made of; all take blocks as large as one of entries, of
+# pages of whole units. Beside 8-bit values an entry has its rotary part in 16 bits and 8 B of scales, an index key 4 B.
+ENTRY_BLOCK, WINDOW_BLOCK, PAGE = 256.0, 64.0, 576.0
+RUN_BLOCKS, OTHER_RUNS = {4.0: 4.0}, 8.0
+ENTRY_SCALES, INDEX_SCALES = 8.0, 4.0
 
 
 def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number) -> Number:
@@ -59,7 +67,58 @@ def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) 
     for kind in inputs.model.layers:
         if kind.heads is not None:
             total = total + kind.count * admitted_layer(inputs, layout, kind, request)
+    if inputs.engine.memory.definition == "share-of-total" and any(_compresses(kind) for kind in inputs.model.layers):
+        total = _packed_cache(inputs, layout, request)
     return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout, request)
+
+
+def _compresses(kind: Layers) -> bool:
+    return kind.compressed is not None and kind.compressed.entries is not None
+
+
+def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
+    """The same of layers with compressed entries, whose windows and runs of tokens take blocks as large as entries."""
+    kinds = [kind for kind in inputs.model.layers if kind.compressed is not None]
+    runs = {kind.compressed.entries.rate: kind for kind in kinds if kind.compressed and kind.compressed.entries}
+    most = max(sum(kind.count for kind in kinds if _rate(kind) == rate) for rate in runs)
+    with term("blocks of entries"):
+        blocks: Number = block_tokens(own_tokens(layout, request), ENTRY_BLOCK) / ENTRY_BLOCK
+        page: Number = sum((kind.count * _page(inputs, kind) for kind in kinds), start=0.0)
+    with term("blocks of windows"):
+        window = max(kind.compressed.window for kind in kinds if kind.compressed)
+        groups = np.maximum(np.round(sum(kind.count for kind in kinds) / most), 1.0)  # that leave the fewest empty
+        blocks = blocks + groups * _in_flight(request, window, layout.budget, WINDOW_BLOCK)
+    with term("blocks of runs"):
+        for rate, kind in runs.items():
+            own = kind.compressed
+            seen = rate * (own.entries.series if own and own.entries else 1.0)
+            blocks = blocks + _in_flight(request, seen, layout.budget, RUN_BLOCKS.get(rate, OTHER_RUNS))
+    return blocks * page
+
+
+def _in_flight(request: Number, window: Number, budget: Number, block: float) -> Number:
+    """Blocks that are set aside for a window and a step's tokens."""
+    return admitted_window_tokens(request, window, budget, block) / block
+
+
+def _rate(kind: Layers) -> float:
+    return kind.compressed.entries.rate if kind.compressed and kind.compressed.entries else 0.0
+
+
+def _page(inputs: ServingInputs, kind: Layers) -> Number:
+    """Bytes of a block of entries of one layer, in whole units; those of index keys lie apart."""
+    own = kind.compressed
+    if own is None or own.entries is None:
+        return 0.0
+    width, narrow, entries = inputs.types.cache, inputs.types.cache < inputs.types.wide, own.entries
+    each = own.head_dim * width
+    index = 0.0 if entries.indexer is None else entries.indexer.head_dim * width
+    if narrow:
+        each = each + own.rope_dim * (inputs.types.wide - width) + ENTRY_SCALES
+        index = index + (0.0 if entries.indexer is None else INDEX_SCALES)
+    many = ENTRY_BLOCK / entries.rate
+    pages: Number = np.ceil(many * each / PAGE) + np.ceil(many * index / PAGE)
+    return PAGE * pages
 
 
 def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, request: Number) -> Number:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.estimate.serving.kv_cache import sequence_cache
+from costmodel.estimate.serving.kv_cache import admitted_cache, sequence_cache
+from costmodel.estimate.serving.predict_serving import layout_of, own_plan
 
 from .cases import costs, inputs, one, predicted
 
@@ -51,6 +52,22 @@ def test_a_million_tokens_of_deepseek_v4_take_what_is_published() -> None:
     cached = [filled - empty for empty, filled in sizes]
     assert cached[0] / GIB == pytest.approx(9.62, abs=0.005)
     assert cached[1] / cached[0] == pytest.approx(8.7, abs=0.05)
+
+
+def test_windows_and_runs_of_compressed_attention_take_blocks_as_large_as_entries() -> None:
+    """vLLM 0.26 on H20: 7.01 GiB hold 1.11 requests of 912,128 tokens, 6.3 GiB each (issue 51041).
+
+    A block of 256 tokens is 21 pages of 37,440 B, 21 of 8,640 and 20 of 1,728; a step's 8,192 tokens take 2,051 of them
+    for runs of 4, 1,041 for runs of 128, and twice 131 for windows, whatever the request holds.
+    """
+    flash = ("model=deepseek-v4-flash", "cluster.node=dgx-h200", "plan={tp: 2, replicas: 1}", "stack.budget=8192")
+    load = "workload={{kind: serving, prompt: 2000, output: 500, rate: 1 /s, cache: fp8, context: {}}}"
+    block, extra = 21 * 37_440 + 21 * 8_640 + 20 * 1_728, 2051 + 1041 + 2 * 131
+    for context in (912_128, 262_144):
+        asked = inputs(*flash, load.format(context))
+        held = one(admitted_cache(asked, layout_of(asked, own_plan(asked))[0]))
+        assert held == pytest.approx((context / 256 + extra) * block, rel=1e-3)
+    assert (912_128 / 256 + extra) * block / GIB == pytest.approx(7.01 / 1.11, rel=0.05)
 
 
 @pytest.mark.parametrize(

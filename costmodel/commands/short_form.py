@@ -270,7 +270,8 @@ def _flags(
     rate: RateOption = None,
     concurrency: ConcurrencyOption = None,
     users: Annotated[
-        str | None, _flag(_SERVING, "users", "People who think between answers, with workload.think_time", "COUNT")
+        str | None,
+        _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),
     ] = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,

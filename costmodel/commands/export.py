@@ -30,9 +30,15 @@ class ExportFormat(StrEnum):
     VLLM = "vllm"
     SGLANG = "sglang"
     TRT_LLM = "trt-llm"
+    KUBERNETES = "kubernetes"
+    LLM_D = "llm-d"
+    DYNAMO = "dynamo"
 
 
-_ENGINES = (ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM)
+_ENGINES = (
+    *(ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM),
+    *(ExportFormat.KUBERNETES, ExportFormat.LLM_D, ExportFormat.DYNAMO),
+)
 _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "tensorrtllm": ExportFormat.TRT_LLM,
     "megatronlm": ExportFormat.MEGATRON,

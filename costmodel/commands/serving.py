@@ -108,7 +108,7 @@ WITHOUT = {
         "costmodel validate compares measured times; sensitivity shows what moves them",
     ),
 }
-FORMATS = ("vllm", "sglang", "trt-llm")
+FORMATS = ("vllm", "sglang", "trt-llm", "kubernetes", "llm-d", "dynamo")
 
 
 def usual_format(case: LoadedScenario) -> str:

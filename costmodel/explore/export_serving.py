@@ -202,6 +202,8 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
         dispatched=bool(np.any(dispatches(inputs, layout))),
         narrow_experts=experts_of_checkpoint(case.model, case.model.name),
         widens=_widens(case),
+        per_node=round(case.node.accelerators),
+        vendor=case.accelerator.vendor,
     )
 
 

@@ -48,9 +48,10 @@ class EngineFormat(Format):
     """An engine whose command is read and written.
 
     stack: its document in the library. step_holds_request: whether the engine, without chunked prefill, starts only
-    with a step as large as its longest request.
+    with a step as large as its longest request. replicated: whether the text starts all replicas.
     """
 
+    replicated: bool = False
     stack: str = ""
     write: Callable[[ServingJob, Remarks], str] = lambda job, remarks: ""
     step_holds_request: bool = False

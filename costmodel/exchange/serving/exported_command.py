@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan, Speculation
 from costmodel.exchange.imported import Origin, OriginValue
 from costmodel.exchange.remarks import Remarks
-from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
+from costmodel.exchange.serving import manifests, sglang, tensorrt_llm, vllm
 from costmodel.exchange.serving.benchmark import MEASURED
 from costmodel.exchange.serving.engine_files import read_serve_command
 from costmodel.exchange.serving.engine_options import UNWRITTEN, EngineFormat
@@ -20,7 +20,9 @@ from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.parsing import parse
 from costmodel.ground.record import record
 
-ENGINES: dict[str, EngineFormat] = {module.FORMAT.name: module.FORMAT for module in (vllm, sglang, tensorrt_llm)}
+ENGINES: dict[str, EngineFormat] = {
+    entry.name: entry for entry in (vllm.FORMAT, sglang.FORMAT, tensorrt_llm.FORMAT, *manifests.FORMATS)
+}
 _FILE = "export"  # what the text is called while it is read
 _UNWRITTEN = {
     "prefix_cache": True,
@@ -55,7 +57,7 @@ def exported_command(target: EngineFormat, job: ServingJob) -> ExportedCommand:
         most = f"{job.context:,} tokens exceed the {job.model.max_sequence:,.0f} that the model was trained on"
         remarks.note(f"{most}: its config.json needs rope_scaling, such as YaRN")
     replicas = job.count("replicas")
-    if replicas > 1:
+    if replicas > 1 and not target.replicated:
         remarks.note(
             f"{replicas} replicas: this command {replicas} times, each on {number_of(job.ranks, 'accelerator')}"
         )

@@ -46,6 +46,8 @@ class ServingJob:
     dispatched: bool
     narrow_experts: str | None
     widens: bool
+    per_node: int
+    vendor: str
 
     def count(self, key: str) -> int:
         """A count of the plan."""

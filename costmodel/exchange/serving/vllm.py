@@ -238,8 +238,8 @@ def _expand(tree: Any, name: str) -> None:
         tree[key] = size
 
 
-def write_vllm(job: ServingJob, remarks: Remarks) -> str:
-    """The command, the line to expect in its log, and the benchmark."""
+def written_options(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
+    """The options of a command with their values."""
     engine, groups = job.engine, job.count("dp_attention")
     beside: dict[str, Any] = {"max-model-len": job.context, "dtype": PRODUCTS.write(job.half)}
     if groups > 1:
@@ -265,7 +265,12 @@ def write_vllm(job: ServingJob, remarks: Remarks) -> str:
     if not engine.chunked and job.context > job.budget:  # then vLLM starts only where a step holds its longest request
         sentence = f"false: a step of {job.budget:,} tokens is shorter than the longest request, {job.context:,}"
         remarks.refuse("stack.chunked", sentence, f"--set stack.budget={job.context}, or stack.chunked=true")
-    words = ["vllm serve", job.checkpoint, *command_words(written(TABLE, job, remarks.refuse, beside))]
+    return written(TABLE, job, remarks.refuse, beside)
+
+
+def write_vllm(job: ServingJob, remarks: Remarks) -> str:
+    """The command, the line to expect in its log, and the benchmark."""
+    words = ["vllm serve", job.checkpoint, *command_words(written_options(job, remarks))]
     asked = benchmark(job, remarks, "vllm bench serve", f"--model {job.checkpoint}")
     held = f"expect in its log: GPU KV cache size near {job.pool:,.0f} tokens {pool_words(job)}"
     most = f"and Maximum concurrency for {job.context:,} tokens per request near {job.requests:.1f}x"

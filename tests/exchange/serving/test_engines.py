@@ -17,7 +17,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.serving.predict_serving import predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
-from costmodel.exchange.serving.exported_command import ENGINES
+from costmodel.exchange.serving.exported_command import ENGINES as TARGETS
 from costmodel.explore.export_serving import CHECKPOINTS, ExportedEngine, export_engine
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
@@ -25,6 +25,8 @@ from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.export import file_text
 
 SCENARIO = "serve-llama-3.1-70b"
+ENGINES = [name for name, target in TARGETS.items() if target.stack == name]
+MANIFESTS = [name for name in TARGETS if name not in ENGINES]
 MODELS = {
     "dense": ["workload.precision=fp8"],
     "experts": ["model=qwen-3-30b-a3b", "stack.sequences=256", "workload.cache=fp8"],
@@ -406,6 +408,19 @@ def test_vllm_starts_with_the_longest_request_of_an_exported_command() -> None:
     assert option(whole, "--max-model-len") == option(whole, "--max-num-batched-tokens") == 8192
     [fault] = exported("vllm", "dense", "stack.chunked=false", "workload.context=9000").file.faults
     assert fault.hint.startswith("--set stack.budget=9000")
+
+
+@pytest.mark.parametrize("target", MANIFESTS)
+def test_a_manifest_starts_all_replicas_and_comes_back(target: str, tmp_path: Path) -> None:
+    case = serving(load_any(SCENARIO, ["stack=vllm", "model=qwen-3-30b-a3b", "plan={tp: 2, ep: 2, replicas: 3}"]))
+    found = export_engine(case, target)
+    assert (found.file.faults, found.job.count("replicas")) == ((), 3)
+    (tmp_path / "manifest.yaml").write_text(file_text(found), "utf-8")
+    flags = {"prompt": "2048", "answer": "512", "rate": "8"}
+    back = import_files([str(tmp_path / "manifest.yaml")], GivenBesideFile("dgx-h100", 1, load=flags)).found
+    plan = back.document["plan"]
+    assert {key: plan[key] for key in ("tp", "ep", "replicas")} == {"tp": 2, "ep": 2, "replicas": 3}
+    assert not [key.name for key in back.keys if key.verdict == "not expressible"]
 
 
 def test_the_pool_of_a_model_with_windows_comes_back(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ FAMILIES = [
         layer_count=option("num_hidden_layers", "num_layers", default=32),
     ),
     LLAMA.like(
-        "iquestcoder", ("LlamaForCausalLM", "IQuestCoderForCausalLM"), "IQuestCoderConfig", types=("iquestcoder",), vocab=76800, hidden=5120,
+        "iquestcoder", ("LlamaForCausalLM", "IQuestCoderForCausalLM"), "IQuestCoderConfig",
+        types=("iquestcoder",), vocab=76800, hidden=5120,
         ffn_hidden=27648, layer_count=80, heads=40, kv_heads=8, head_dim=128,
         max_sequence=131072,
     ),
@@ -132,7 +133,8 @@ FAMILIES = [
         ffn_hidden=24576, heads=48, max_sequence=4096, gated=NO, norm=Fact("layernorm"),
     ),
     LLAMA.like(
-        "ernie4_5", ("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"), "Ernie4_5Config", types=("ernie4_5",), vocab=103424, hidden=1024,
+        "ernie4_5", ("Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM"), "Ernie4_5Config",
+        types=("ernie4_5",), vocab=103424, hidden=1024,
         ffn_hidden=3072, layer_count=18, heads=16, kv_heads=2, head_dim=128, max_sequence=131072, tied=True,
         biases=option("use_bias", default=False), mlp_biases=same("biases"),
     ),

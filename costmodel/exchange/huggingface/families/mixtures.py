@@ -109,7 +109,8 @@ FAMILIES = [
         quiet=("moe_layer_freq", "scoring_func", "topk_method"),
     ),
     GLM_4_MOE.like(
-        "exaone_moe", ("ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"), "ExaoneMoeConfig", types=("exaone_moe",), vocab=102400,
+        "exaone_moe", ("ExaoneMoeForCausalLM", "ExaoneMoEForCausalLM"), "ExaoneMoeConfig",
+        types=("exaone_moe",), vocab=102400,
         ffn_hidden=16384, layer_count=32, heads=32, kv_heads=32, max_sequence=2048, biases=NO, qk_norm=YES,
         experts=option("num_experts", "n_routed_experts", default=64), expert_hidden=1024,
         shared_experts=option("num_shared_experts", "n_shared_experts", default=1),

@@ -79,7 +79,10 @@ WRAPPERS = [
     Wrapper(("AriaForConditionalGeneration",), ("aria",), "aria_text", False),
     Wrapper(("AyaVisionForConditionalGeneration",), ("aya_vision",), "cohere2", True),
     Wrapper(("Cohere2VisionForConditionalGeneration",), ("cohere2_vision",), "cohere2", True),
-    Wrapper(("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration"), ("deepseek_vl", "deepseek_vl_hybrid"), "llama", True),
+    Wrapper(
+        ("DeepseekVLForConditionalGeneration", "DeepseekVLHybridForConditionalGeneration"),
+        ("deepseek_vl", "deepseek_vl_hybrid"), "llama", True,
+    ),
     Wrapper(("Gemma3ForConditionalGeneration",), ("gemma3", "shieldgemma2"), "gemma3_text", True),
     Wrapper(("Gemma3nForConditionalGeneration",), ("gemma3n",), "gemma3n_text", True),
     Wrapper(("Gemma4ForConditionalGeneration",), ("gemma4",), "gemma4_text", True),

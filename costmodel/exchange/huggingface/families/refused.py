@@ -83,7 +83,7 @@ _BY_NAME = (
     (r"LLaDA|SDAR|Diffusion", "blocks of tokens that are generated together, by diffusion"),
     (r"ASR|Asr|Audio|Speech|Transcribe|Voxtral|Kimia|Ultravox|MiDasheng|VibeVoice", "speech as its input"),
 )
-# Classes that transformers 5.24 generates text with, or vLLM 0.33 or SGLang 0.5.23 serve, and whose layers stand in no table here.
+# Classes of transformers 5.24 that generate text, and of vLLM 0.33 and SGLang 0.5.23, whose layers are in no table.
 _UNREAD = """
 AliceAIForCausalLM Alpamayo2Super Apertus1p5ForConditionalGeneration BagelForConditionalGeneration
 BailingMM2NativeForConditionalGeneration BailingMMNativeForConditionalGeneration BailingMoEForCausalLM

@@ -186,8 +186,9 @@ FAMILIES = [
         top_k=option("num_experts_per_tok", default=8), expert_hidden=option("moe_intermediate_size", default=512),
         shared_hidden=option("shared_expert_intermediate_size", default=512),
         layers=_laguna_layers, build=_laguna_layer, losses=(_HEAD_GATES,),
-        quiet=("gating", "moe_routed_scaling_factor", "moe_apply_router_weight_on_input", "moe_router_logit_softcapping",
-               "router_aux_loss_coef", "partial_rotary_factor", "swa_rope_parameters", "qk_norm_type"),
+        quiet=("gating", "moe_routed_scaling_factor", "moe_apply_router_weight_on_input",
+               "moe_router_logit_softcapping", "router_aux_loss_coef", "partial_rotary_factor",
+               "swa_rope_parameters", "qk_norm_type"),
         code="modeling_laguna.py of transformers 5.24.0",
     ),
     REMOTE.like(

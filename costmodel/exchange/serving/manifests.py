@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.exchange.remarks import Remarks
 from costmodel.exchange.serving import vllm
-from costmodel.exchange.serving.engine_options import EngineFormat
+from costmodel.exchange.serving.engine_options import EngineFormat, command_words
 from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.exchange.writing.document_text import document_text
 
@@ -18,7 +18,7 @@ _OTHER_GPU = "the resource of its accelerators is yours to name in the place of 
 
 def _args(job: ServingJob, remarks: Remarks) -> list[str]:
     """Every option of the command as a word of its own."""
-    words = vllm.command_words(vllm.written_options(job, remarks))
+    words = command_words(vllm.written_options(job, remarks))
     return [part for word in words for part in shlex.split(word)]
 
 

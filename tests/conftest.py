@@ -227,6 +227,19 @@ def run() -> Run:
     return run_here
 
 
+@pytest.fixture
+def few_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sensitivity` turns a few of the hundred figures that a result rests on, for tests of what stands around them."""
+    from costmodel.explore.vary import sensitivity
+
+    every, REPLIES.unpatched = sensitivity.leaves, False
+    monkeypatch.setattr(
+        sensitivity,
+        "leaves",
+        lambda case: {path: leaf for path, leaf in every(case).items() if path.endswith(("memory.bandwidth", ".bf16"))},
+    )
+
+
 @pytest.fixture(scope="session")
 def faults() -> Callable[[Ran], list[Seen]]:
     """`faults(ran)` takes what was printed apart."""

@@ -149,4 +149,4 @@ search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy
 smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)
 for module in (sensitivity, report_facts, rl_facts, serving_facts):
-    module.sensitivity = turned  # type: ignore[attr-defined]
+    module.sensitivity = lambda asked, result="", *pace: turned(asked, result or asked.usual, *pace)  # type: ignore[attr-defined]

@@ -58,12 +58,16 @@ LONG = ("report", "search", "scale", "export")  # their pages, spaces and files 
 @pytest.mark.parametrize("form", ["mapping", "flags"])
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("question", [each for each in ASKED if each not in LONG])
-def test_every_question_takes_the_keys_of_a_scenario_or_flags(question: str, name: str, form: str) -> None:
+def test_every_question_takes_the_keys_of_a_scenario_or_flags(
+    question: str, name: str, form: str, request: pytest.FixtureRequest
+) -> None:
     """Both are answered as the name of a scenario is, in a notebook and as rows.
 
     A share of questions, workloads and forms, unless --whole asks for all.
     """
     ask, keys = getattr(costmodel, question), costmodel.estimate(name).figures["scenario"]["document"]
+    if question == "sensitivity":
+        request.getfixturevalue("few_knobs")
     scenario, flags = ((), FLAGS[name]) if form == "flags" else ((keys,), {})
     if (question, name) in REFUSED:
         with pytest.raises(costmodel.CostModelError, match=REFUSED[question, name]):

@@ -200,6 +200,7 @@ def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_no
     assert room / 2 < 2 * states or case.scenario.cluster.nodes == 1
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("command", ["estimate", "memory", "comm", "search"])
 @pytest.mark.parametrize(
     ("more", "assumed"),
@@ -208,6 +209,7 @@ def test_the_default_machine_has_room_for_twice_the_states_and_half_of_it_has_no
 def test_a_job_that_no_flag_states_is_stated_with_the_flag_of_the_other(
     command: str, more: tuple[str, ...], assumed: bool, run: Any
 ) -> None:
+    """A share of commands with flags, unless --whole asks for all."""
     out = run(command, "--model", "llama-3.1-8b", "--gpus", "8", *more).out
     first = "assumed workload.kind training: --stack vllm, or --rate, asks for serving"
     assert (out.splitlines()[0] == first) is (first in out) is assumed
@@ -515,7 +517,7 @@ PLAN = {"tp": 2, "pp": 1, "vpp": 1, "micro_batch": 1, "zero": 2, "recompute": "n
         (("run",), PLAN),
         (("sensitivity", "--top", "3"), PLAN),
         (("diagnose", "--step", "9 s"), PLAN),
-        (("report",), PLAN),
+        pytest.param(("report",), PLAN, marks=pytest.mark.whole),
         (("scale", "--ranks", "16..64"), {}),
         (("sweep", "--over", "workload.sequence=2048,4096"), {}),
         (("solve", "--vary", "cluster.nodes=2,4", "--for", "step_time<=20 s"), {}),
@@ -609,7 +611,8 @@ def test_several_values_of_a_flag_lead_to_the_option_that_takes_them(
 ) -> None:
     (found,) = faults(run("search", "serve-llama-3.1-70b", flag, value))
     assert wanted in found.help
-    assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted), "--safe", "off").code == 0
+    few = ("--set", "search={tp: [8], pp: [1], budget: [8192]}")
+    assert run("search", "serve-llama-3.1-70b", *shlex.split(wanted), *few, "--safe", "off").code == 0
 
 
 def test_several_sizes_lead_to_nodes_where_a_command_varies_keys(run: Any) -> None:

@@ -55,7 +55,7 @@ def worst_fall(values: NDArray[np.float64]) -> float:
     return float(np.max(1.0 - values / np.maximum.accumulate(values)))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(("model", "sizes"), PLANS)
 @pytest.mark.parametrize("spread", [0, 0.3, 0.5, 1])
 def test_first_tokens_never_come_sooner_at_a_higher_rate(model: str, sizes: dict[str, float], spread: float) -> None:

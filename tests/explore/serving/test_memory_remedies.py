@@ -43,7 +43,7 @@ def test_a_plan_that_does_not_fit_has_remedies_that_fit_to_the_letter(
 DEEPSEEK = ("--model", "deepseek-v3", "--prompt", "2000", "--answer", "500")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("verb", ["memory", "estimate"])
 @pytest.mark.parametrize(
     "asked",

@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("model", DEAREST)
 def test_remedies_of_a_model_that_does_not_fit_take_few_evaluations_and_no_search(
     model: str, monkeypatch: pytest.MonkeyPatch
@@ -92,7 +92,7 @@ def test_remedies_that_end_early_state_their_chance_and_name_the_search(
     assert "plan.tp" not in line
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("model", DEAREST[:3])
 def test_remedies_meet_all_limits_with_the_preferred_chance(model: str) -> None:
     """By the chance that an estimate of the plan states; of a share of the models, unless --whole asks for all."""

@@ -179,12 +179,16 @@ def _figures(found: Any) -> list[tuple[Any, ...]]:
     return [(plan.sizes, plan.costs["rate_within_slo_per_s"], plan.costs["gpus_needed"]) for plan in found.best]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("nodes", [2, 4])
 @pytest.mark.parametrize("top", [1, 5, 1000])
 def test_best_first_finds_what_every_plan_evaluated_gives(
     monkeypatch: pytest.MonkeyPatch, nodes: int, top: int
 ) -> None:
-    """As few plans as settle the best, against all: of few at a time, and of all at once with the limit stated."""
+    """As few plans as settle the best, against all: of few at a time, and of all at once with the limit stated.
+
+    A share of numbers of nodes and of plans, unless --whole asks for all.
+    """
     settings = (LIMITS, "plan=null", f"cluster.nodes={nodes}", "workload.rate=8 /s")
     demanded = search(inputs(*settings, "limits.limits_chance.at_least=90%"), top, bands=False)
     monkeypatch.setattr(search_layouts, "FIRST_ROWS", 1)

@@ -19,7 +19,9 @@ from costmodel.explore.serving.search_remedies import with_search_remedies
     ("settings", "over", "first"),
     [
         (("workload.rate=50 /s",), (), "cluster.nodes=11"),  # replicas of tp 8, one a node, at 4.68 requests/s each
-        (("model=deepseek-v3", "cluster.nodes=1"), (), "cluster.nodes=8"),  # none fits on one node
+        pytest.param(  # none fits on one node
+            ("model=deepseek-v3", "cluster.nodes=1"), (), "cluster.nodes=8", marks=pytest.mark.whole
+        ),
         (("workload.rate=16 /s",), ("cluster.node=dgx-h100,dgx-h200",), "cluster.node=dgx-h200"),
         (
             ("workload.rate=null", "workload.requests=20k", "limits={makespan: {at_most: 10 min}}"),
@@ -47,7 +49,10 @@ BIG = ("--model", "qwen-3-235b-a22b", "--gpu", "h200", "--gpus", "16", "--rate",
        "--answer", "800", "--set", "limits.ttft_p99.at_most=2s", "--set", "limits.tpot.at_most=40ms")  # fmt: skip
 
 
-@pytest.mark.parametrize(("asked", "size"), [(SMALL, 4), (BIG, 40), (BATCH, 40)])
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [(SMALL, 4), pytest.param(BIG, 40, marks=pytest.mark.whole), pytest.param(BATCH, 40, marks=pytest.mark.whole)],
+)
 def test_a_search_by_gpus_names_the_fewest_that_suffice(asked: tuple[str, ...], size: int, run: Any) -> None:
     """The line that is printed is typed to the letter, and one size smaller."""
     first = run("search", *asked, "--safe", "off")  # a chance that is preferred asks for more

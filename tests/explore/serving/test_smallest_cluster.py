@@ -13,7 +13,10 @@ JOB = ("--model", "llama-3.1-70b", "--gpu", "h100", "--prompt", "2000", "--answe
 SOON = ("--set", "limits.ttft_p99.at_most=1s")
 
 
-@pytest.mark.parametrize("asked", [("--rate", "1"), ("--rate", "1", *SOON), ("--rate", "3")])
+@pytest.mark.parametrize(
+    "asked",
+    [("--rate", "1", *SOON), *(pytest.param(("--rate", rate), marks=pytest.mark.whole) for rate in ("1", "3"))],
+)
 def test_no_dearer_way_is_named_than_one_to_try(asked: tuple[str, ...], run: Any) -> None:
     """A replica of four GPUs has room for more requests than three replicas of two: their weights are there once."""
     out = run("search", *JOB, *asked, "--gpus", "2").out
@@ -36,7 +39,7 @@ def test_more_replicas_of_the_first_plan_are_named_where_none_needs_fewer(run: A
     assert re.search(r"With plan 1, .* need (\d+) replicas of tp 4: .*With the \1 replicas you need:", out, re.S)
 
 
-@pytest.mark.parametrize(("gpus", "rate"), [(2, 1), (2, 3), (1, 20)])
+@pytest.mark.parametrize(("gpus", "rate"), [(2, 1), pytest.param(2, 3, marks=pytest.mark.whole), (1, 20)])
 def test_estimate_tries_the_fewest_gpus_before_more_replicas(gpus: int, rate: int, run: Any) -> None:
     """Typed to the letter, the first answers the load with fewer GPUs than more replicas of the same plan take."""
     job = ("--rate", f"{rate}", "--set", "workload.weights=fp8") if gpus == 1 else ("--rate", f"{rate}")

@@ -76,7 +76,8 @@ def test_scale_states_what_whole_nodes_cost(run: Any) -> None:
 
 
 def test_accelerators_of_a_node_that_are_not_used_are_not_paid_for(run: Any) -> None:
-    asked = ("serve-llama-3.1-70b", "--set", "cluster.node.accelerators=4", "--set", "plan.tp=4")
+    load = ("--set", "workload.rate=1 /s")  # which it answers, so that no remedies are looked for
+    asked = ("serve-llama-3.1-70b", "--set", "cluster.node.accelerators=4", "--set", "plan.tp=4", *load)
     words = "4 of 8 in a node, the others not paid for"
     assert f"8 GPUs; {words}" in run("estimate", *asked).out
     assert words in run("scale", *asked, "--rate", "4").out
@@ -124,9 +125,9 @@ SCENARIO = ("serve-llama-3.1-70b", "--set")
     [
         (*JOB, "--rate", "2", "--gpus", "16"),  # one replica of one GPU
         pytest.param((*JOB, "--rate", "400", "--gpus", "16"), marks=pytest.mark.whole),  # more than the cluster holds
-        (*JOB, "--rate", "2", "--gpus", "16", "--set", "search.disaggregated=true", "--set",
-         "limits.worst_gap.at_most=10ms"),
-        (*SCENARIO, "workload.rate=50 /s"),
+        pytest.param((*JOB, "--rate", "2", "--gpus", "16", "--set", "search.disaggregated=true", "--set",
+                      "limits.worst_gap.at_most=10ms"), marks=pytest.mark.whole),
+        pytest.param((*SCENARIO, "workload.rate=50 /s"), marks=pytest.mark.whole),
         (*SCENARIO, "workload.rate=5 /s", "--over", "cluster.nodes=3,4"),
     ],
 )  # fmt: skip

@@ -236,7 +236,11 @@ def few_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         sensitivity,
         "leaves",
-        lambda case: {path: leaf for path, leaf in every(case).items() if path.endswith(("memory.bandwidth", ".bf16"))},
+        lambda case: {
+            path: leaf
+            for path, leaf in every(case).items()
+            if path.endswith(("memory.bandwidth", ".bf16", ".price", ".price.hourly"))
+        },
     )
 
 

@@ -80,8 +80,10 @@ def test_every_question_takes_the_keys_of_a_scenario_or_flags(
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("question", ASKED)
-def test_every_question_of_every_workload(question: str, name: str) -> None:
+def test_every_question_of_every_workload(question: str, name: str, request: pytest.FixtureRequest) -> None:
     ask = getattr(costmodel, question)
+    if question == "sensitivity":
+        request.getfixturevalue("few_knobs")
     if (question, name) in REFUSED:
         with pytest.raises(costmodel.CostModelError, match=REFUSED[question, name]):
             ask(name, **ASKED[question][name])

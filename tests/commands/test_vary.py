@@ -187,7 +187,9 @@ def test_scale_shows_the_assumptions_of_all_sizes_on_request(
         (("grpo-qwen-2.5-7b-64",), "run_cost", "assume.price"),
     ],
 )
-def test_a_cost_moves_as_its_price_does(asked: tuple[str, ...], result: str, price: str, run: Any) -> None:
+def test_a_cost_moves_as_its_price_does(
+    asked: tuple[str, ...], result: str, price: str, run: Any, few_knobs: None
+) -> None:
     found = json_of(run, "sensitivity", *asked, "--of", result)["figures"]
     (row,) = (figure for figure in found if ".price" in figure["path"])
     assert (row["path"], row["kind"]) == (price, "assumption")

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 
 from explore.vary.json_answers import json_of
 
+chosen_alone = pytest.mark.usefixtures("few_knobs")  # what is chosen is turned besides
+
 NAME = "serve-llama-3.1-70b"
 USERS = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "1", "--prompt", "2000", "--answer", "300")
 
@@ -24,6 +26,7 @@ def estimated_result(run: Any, result: str, *settings: str) -> float:
     return found
 
 
+@chosen_alone
 def test_the_load_the_lengths_and_the_sizes_of_a_step_are_turned_by_a_tenth(run: Any) -> None:
     found, base = figures_of(run, NAME, "--of", "ttft_p99"), estimated_result(run, "ttft_p99_s")
     for path, kind, low, high in (
@@ -39,12 +42,14 @@ def test_the_load_the_lengths_and_the_sizes_of_a_step_are_turned_by_a_tenth(run:
             assert item[side] == pytest.approx(moved, rel=1e-6), path
 
 
+@chosen_alone
 def test_users_and_lengths_of_one_number_are_turned_to_whole_numbers(run: Any) -> None:
     found = figures_of(run, *USERS, "--users", "7", "--set", "workload.think_time=20 s")
     assert found["workload.users"]["turned"] == ["6", "8"]
     assert found["workload.prompt"]["turned"] == ["1800", "2200"]
 
 
+@chosen_alone
 def test_a_load_that_is_not_answered_has_no_end_beside_others_that_have(run: Any) -> None:
     """Near saturation, a tenth more requests are more than it answers."""
     asked = ("sensitivity", NAME, "--of", "ttft_p99", "--set", "workload.rate=14 /s", "--top", "40", "--no-color")

@@ -99,7 +99,7 @@ def explain(
 def _plan(question: Question) -> Reply:
     """The scenario's plan beside its neighbours."""
     from costmodel.commands import pages
-    from costmodel.explore.explain.neighbours import neighbours
+    from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import neighbours as report
 

@@ -276,7 +276,7 @@ class TrainingWorkload(_Usual):
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Of the plan of a step."""
-        from costmodel.explore.explain.neighbours import of_training
+        from costmodel.explore.vary.neighbours import of_training
 
         held = _trained(answer)
         return of_training(held.plan, held.evaluation.block, held.inputs)
@@ -462,7 +462,7 @@ class ServingWorkload(_Usual):
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Of a replica and its engine."""
         from costmodel.estimate.serving.predict_serving import ServingAnswer
-        from costmodel.explore.explain.neighbours import of_service
+        from costmodel.explore.vary.neighbours import of_service
 
         assert isinstance(answer, ServingAnswer)
         return of_service(answer)
@@ -594,7 +594,7 @@ class RlWorkload(_Usual):
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Of both plans, and of how they share the accelerators."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
-        from costmodel.explore.explain.neighbours import of_learning
+        from costmodel.explore.vary.neighbours import of_learning
 
         assert isinstance(answer, RlAnswer)
         return of_learning(answer)

@@ -32,7 +32,7 @@ BUDGETS = {
     "explore/serving": 3_550,
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 7_500,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 7_600,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_050,
     "report/terminal": 7_000,
     "server": 1_000,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.results import is_money, machine_name
-from costmodel.explore.explain.neighbours import Neighbour
+from costmodel.explore.vary.neighbours import Neighbour
 from costmodel.explore.workload import Workload
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.units import show_time
@@ -85,7 +85,7 @@ def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[
 
 
 def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that works, if it is faster, and the command that goes on from there."""
+    """The best neighbour that works, if it is faster, and the command that continues there."""
     own, name = view.answer.costs[asked.usual], asked.usual
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
     if not works:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-
-from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import show_time, time_unit
-from costmodel.report.document import Value
-from costmodel.report.page.trace import Traces
-from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held, result
+from costmodel.report.terminal.style.formatting import TIME_TERMS, is_held
 
 TERM_WORDS = {key: words for words, key in TIME_TERMS}
 TERM_ROLES = {
@@ -42,16 +36,3 @@ def term_role(name: str) -> str:
 def seconds(value: float) -> str:
     """A time, nought without a unit of thousandths."""
     return show_time(value)
-
-
-class Figures:
-    """The results of one plan, each with its trace where there is one."""
-
-    def __init__(self, costs: Mapping[str, float], traces: Traces) -> None:
-        self.costs, self.traces = costs, traces
-
-    def __call__(self, name: str, text: str = "") -> Value:
-        """A result as people read it, or in other words."""
-        value = self.costs.get(name, math.nan)
-        known = value if math.isfinite(value) else None
-        return Value(text or result(name, value), known, machine_name(name), self.traces.of(name))

@@ -151,7 +151,6 @@ def _consistent(question: ServingRow) -> None:
 
 
 GIB = 2.0**30
-_USUAL_LENGTH = 4096.0  # no pool depends on it
 _TYPES = {"": "bf16", "2": "bf16", "1": "fp8"}
 
 

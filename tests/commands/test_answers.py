@@ -419,7 +419,6 @@ def test_a_device_is_written_to_and_not_replaced(run: Any) -> None:
         (("explain", NAME, "step_tim"), "'step_tim' is not known", "step_time"),
         (("explain", NAME), f"'{NAME}' is a scenario; name a figure of it", f"costmodel explain {NAME} step_time"),
         (("explain", SERVED), f"'{SERVED}' is a scenario; name a figure of it", f"costmodel explain {SERVED} tpot"),
-        (("explain", SERVED, "plan"), "search ranks those of a service", f"costmodel search {SERVED}"),
         (("explain", "mine.yaml"), "'mine.yaml' is a scenario", "costmodel explain mine.yaml step_time"),
         (("show", "llama-3-70"), "no document named 'llama-3-70'", "llama-3-70b"),
         (("show", "zzzzzzzz"), "no document named 'zzzzzzzz'", "costmodel list shows them all"),

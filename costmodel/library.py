@@ -326,6 +326,14 @@ def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect
     return Question(scenario.name, flags, settings, None, held=scenario)
 
 
+def scenario_asked(name: str, options: Mapping[str, Any], *, planned: bool) -> LoadedScenario:
+    """The scenario that the options of a question describe; planned: with the best plan where flags state none."""
+    from costmodel.commands.short_form import flag_options
+
+    flags = {each: option for each, option in flag_options().items() if each in options}
+    return _question(name, options, flags).loaded(planned=planned)
+
+
 _BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 

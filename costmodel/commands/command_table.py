@@ -56,5 +56,6 @@ COMMANDS = {
     "init": CommandEntry(DOCUMENTS, "documents", "init"),
     "schema": CommandEntry(DOCUMENTS, "documents", "schema"),
     "open": CommandEntry(STAY, "commands", "open_page", "server"),
+    "mcp": CommandEntry(STAY, "commands", "mcp", "server"),
 }
 QUESTIONS = {name: entry for name, entry in COMMANDS.items() if entry.panel != STAY}  # those that answer and end

@@ -1,4 +1,4 @@
-"""open: a process that stays and answers."""
+"""open and mcp: processes that stay and answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_page(
     port: PortOption = 8421,
     name: NameOption = None,
 ) -> None:
-    """Answer questions over HTTP until Ctrl-C: POST /v2/QUESTION; /openapi.json describes them.
+    """Serve a page with pickers, and answers over HTTP, until Ctrl-C: POST /v2/QUESTION; /openapi.json describes them.
 
     Examples:
       costmodel open
@@ -74,7 +74,36 @@ def open_page(
     uvicorn.Server(config).run([opened])
 
 
-open_page.__doc__ = flowing(open_page)
+def mcp(folder: FolderArgument = None) -> None:
+    """Answer an agent on standard input and output: tools of the Model Context Protocol, until the agent leaves.
+
+    Examples:
+      costmodel mcp
+      costmodel mcp jobs/
+
+    The tools are estimate, search, memory, explain and validate, with the options of these commands. Answers are short;
+    each ends with its command line. No file that a request names is opened; documents of your own come from the folder.
+
+    Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
+    """
+    own = _existing(folder)
+    _need("mcp>=2")
+    import asyncio
+
+    from costmodel.server.workers import Limits, Workers, warmed
+
+    warmed()
+    from costmodel.server.mcp_server import serve
+
+    workers = Workers(own, Limits(seconds=60))
+    try:
+        asyncio.run(serve(workers))
+    finally:
+        workers.end()
+
+
+for _command in (open_page, mcp):
+    _command.__doc__ = flowing(_command)
 
 
 def is_loopback(host: str) -> bool:

@@ -6,8 +6,12 @@ Nothing here works out an answer: the bytes of a request go to a process, and wh
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import functools
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
@@ -51,6 +55,19 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
     async def _worked_out(job: Job) -> Response:
         return response(await outcome(workers, job))
 
+    async def shown(request: Request) -> Response:
+        _only_json(request.headers)
+        body = await _body(request, workers.limits.body)
+        whole, name = "whole" in request.query_params, request.path_params["question"]
+        return await _worked_out(Job("costmodel.server.page", "shown", (name, body, whole)))
+
+    async def offered(request: Request) -> Response:
+        return await _worked_out(Job("costmodel.server.page", "offered"))
+
+    async def front(request: Request) -> Response:
+        text, policy = around()
+        return Response(text, 200, {**_HEADERS, "Content-Security-Policy": policy}, "text/html")
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         workers.begin()
@@ -58,12 +75,31 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
         workers.end()
 
     routes = [
+        Route("/", front, methods=["GET"]),
+        Route("/page", offered, methods=["GET"]),
+        Route("/page/{question}", shown, methods=["POST"]),
         Route("/v2/{question}", asked, methods=["POST"]),
         Route("/openapi.json", described, methods=["GET"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={
         CostModelError: _fault, HTTPException: _http_fault, ClientDisconnect: _gone})  # fmt: skip
     return only_for(app, {*LOCAL_NAMES, *(name.lower() for name in names)})
+
+
+@functools.cache
+def around() -> tuple[str, str]:
+    """The page with pickers, and its policy: it loads its own script alone, and that of answers by its seal."""
+    rooms = (resources.files(room) / "templates" for room in ("costmodel.server", "costmodel.report.page"))
+    own, of_answers = rooms
+    script, answers = (own / "app.js").read_text("utf-8"), (of_answers / "page.js").read_text("utf-8")
+    seals = " ".join(f"'sha256-{_seal(text)}'" for text in (script, answers))
+    text = (own / "app.html").read_text("utf-8").replace("/* script */", script)
+    policy = f"default-src 'none'; script-src {seals}; style-src 'unsafe-inline'; connect-src 'self'; "
+    return text, f"{policy}frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+def _seal(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 async def outcome(workers: Workers, job: Job) -> Answered:

@@ -222,6 +222,23 @@ def answered(question: str, body: bytes, media: str = "application/json") -> Ans
     return guarded(answer)
 
 
+def in_short(question: str, keys: dict[str, Any], whole: bool, most: int) -> Answered:
+    """An answer as text of so many lines at most, or whole as JSON; and the command line that gives it."""
+
+    def answer() -> Answered:
+        asked = parsed(question, json.dumps(keys).encode())
+        with only_texts(asked.texts):
+            result = asked.answer()
+            text = str(result.form("json" if whole else "table")).rstrip()
+        lines = text.splitlines()
+        cut = [f"… {len(lines) - most} more lines"] if len(lines) > most and not whole else []
+        kept = [*lines[:most], *cut] if cut else lines
+        text = "\n".join([*kept, "", f"Command: {asked.command}"])
+        return Answered(200, "text/plain", text.encode(), result.works)
+
+    return guarded(answer)
+
+
 def guarded(answer: Callable[[], Answered]) -> Answered:
     """An answer, or the faults of its question; an error of costmodel itself has no traceback."""
     try:

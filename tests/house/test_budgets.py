@@ -35,7 +35,7 @@ BUDGETS = {
     "report/answers": 7_600,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_050,
     "report/terminal": 7_000,
-    "server": 1_000,
+    "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets
 

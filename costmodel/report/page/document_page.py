@@ -13,13 +13,16 @@ from costmodel.report.document import AnswerDocument, Draw, Section, Table, tabl
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings
-from costmodel.report.page.trace import Traces, opened
+from costmodel.report.page.trace import Traces, opened, traced_roots
 from costmodel.report.terminal.style.layout import Line
 
 
 def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:
     """Its conclusion first, then its sections."""
-    traces, shown = Traces(document.nodes()), [section for section in document.sections if section.face != "terminal"]
+    traces, shown = (
+        Traces(traced_roots(document.nodes)),
+        [section for section in document.sections if section.face != "terminal"],
+    )
     parts = [section_part(section, traces) for section in shown]
     data = {key: value for section in shown for key, value in section_data(section, document.case, traces).items()}
     headlines = [replace(each, value=opened(each.value, traces)) for each in document.headlines]

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.report.document import Cell
 from costmodel.report.terminal.documents.tree import TreeDrawing, joining
+
+_light: list[bool] = []  # whether pages that are drawn now are without traces
+
+
+@contextmanager
+def without_traces() -> Iterator[None]:
+    """Pages that are drawn within this have no traces, which take most of their time."""
+    _light.append(True)
+    try:
+        yield
+    finally:
+        _light.pop()
+
+
+def traced_roots(roots: Callable[[], Mapping[str, ExplainedFigure]]) -> Mapping[str, ExplainedFigure]:
+    """The figures whose traces a page has."""
+    return {} if _light else roots()
 
 
 class Traces:

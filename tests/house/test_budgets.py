@@ -33,7 +33,7 @@ BUDGETS = {
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
     "report/answers": 7_600,  # terminal, page and plain values of a question in one place, and views of plans
-    "report/page": 2_050,
+    "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 7_000,
     "server": 1_250,
 }
@@ -53,7 +53,7 @@ CEILINGS = {
     "imports, % of code lines": Ceiling(13.2, slack=0.2, step=0.1, target=7),
     "files": Ceiling(775, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(17, slack=5),
-    "imports in the longest chain": Ceiling(59, slack=2, target=25),
+    "imports in the longest chain": Ceiling(61, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),
     "modules in import circles": Ceiling(0, slack=0),
 }

@@ -17,9 +17,9 @@ BUDGETS = {
     "commands": 5_550,  # with buy, and what each workload answers, for the library too
     "documents": 5_400,  # with names of checkpoints, their types, and of software
     "documents/schemas": 5_850,  # with what software has and holds, and references to parts that few documents have
-    "equations": 8_200,
+    "equations": 8_250,
     "equations/serving": 3_100,  # launches of prompts, caps
-    "estimate": 7_700,
+    "estimate": 7_800,  # prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_550,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
     "estimate/training": 7_750,
     "evidence": 7_350,

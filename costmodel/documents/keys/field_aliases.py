@@ -310,6 +310,7 @@ TRAINERS = {
     "openrlhf": "transformers-deepspeed",
     "verl": "verl-fsdp",
     **_all("nemo-rl slime", "megatron-core"),
+    "areal": "fsdp2",
 }
 _NANOTRON = "'megatron-lm', which cuts and shards as nanotron does and fuses more of its kernels"
 _OLMO = "'fsdp2' with --set stack.compile=none, or blocks where OLMo-core compiles them"

@@ -45,19 +45,28 @@ if TYPE_CHECKING:
 
 TextOf = Callable[[str, Place | None], tuple[str, str]]
 _DEEPEST = 4
+_PARTS = ("trainer", "rollout")  # stacks within one for reinforcement learning
 
 
 def with_parent(tree: Any, text_of: TextOf, depth: int = 0) -> Any:
-    """The tree with what it leaves out taken from the stack under `like`, section by section."""
-    parent = tree.get("like") if isinstance(tree, Mapping) else None
-    if not isinstance(parent, str):
+    """The tree with what it leaves out taken from the stack under `like`, section by section; the stacks within one for
+    reinforcement learning too.
+    """
+    if not isinstance(tree, Mapping):
         return tree
-    place = getattr(parent, "place", None)
-    if depth == _DEEPEST:
-        raise fail("D013", f"stacks that are like one another end at {parent}", place, "write one of them out")
-    text, shown = text_of(parent, place)
-    whole, _ = read_tree(text, shown)
-    return _over(with_parent(whole, text_of, depth + 1), tree)
+    found, parent = tree, tree.get("like")
+    if isinstance(parent, str):
+        place = getattr(parent, "place", None)
+        if depth == _DEEPEST:
+            raise fail("D013", f"stacks that are like one another end at {parent}", place, "write one of them out")
+        text, shown = text_of(parent, place)
+        whole, _ = read_tree(text, shown)
+        found = _over(with_parent(whole, text_of, depth + 1), tree)
+    for part in _PARTS:
+        if (inner := with_parent(found.get(part), text_of, depth)) is not found.get(part):
+            found = found if found is not tree else copied(tree)
+            found[part] = inner
+    return found
 
 
 def written_out(tree: Any, text_of: TextOf) -> Any:
@@ -66,8 +75,10 @@ def written_out(tree: Any, text_of: TextOf) -> Any:
     One that states all keys, as scenarios of results do, takes nothing from its parent.
     """
     whole = with_parent(tree, text_of)
-    if whole is not tree and _leaves(whole) > _leaves(tree):
-        _check_name(tree)
+    if isinstance(tree, Mapping):
+        for filled, stated in ((whole, tree), *((whole.get(part), tree.get(part)) for part in _PARTS)):
+            if isinstance(stated, Mapping) and "like" in stated and _leaves(filled) > _leaves(stated):
+                _check_name(stated)
     return whole
 
 

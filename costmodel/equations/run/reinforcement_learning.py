@@ -302,6 +302,40 @@ def returning_time(requests: Number, output: Number, each: Number) -> Number:
 
 
 @equation
+def drawn_prompts(prompts: Number, kept_prompts: Number) -> Number:
+    """Prompts that are generated until enough of them are kept.
+
+    p / κ
+
+    prompts p: that are kept · kept_prompts κ → prompts that are drawn
+    Source: yu-2025; composition
+    Holds: prompts whose answers all have the same reward are replaced one by one
+    Monotone: increasing in prompts; decreasing in kept_prompts
+    >>> drawn_prompts(512.0, 0.5)
+    1024.0
+    """
+    return prompts / kept_prompts
+
+
+@equation
+def generation_rounds(prompts: Number, batch: Number, kept_prompts: Number) -> Number:
+    """Rounds of generation until enough prompts are kept, each of which waits for its longest answer.
+
+    ⌈p / (b κ)⌉
+
+    prompts p: that are kept · batch b: prompts that are drawn at a time · kept_prompts κ: share of them that is kept
+    → rounds
+    Source: yu-2025; verl-dapo
+    Holds: every round keeps the same share; what the last one has too many is dropped
+    Monotone: increasing in prompts; decreasing in batch, kept_prompts
+    >>> float(generation_rounds(512.0, 512.0, 0.7)), float(generation_rounds(512.0, 1536.0, 0.4))
+    (2.0, 1.0)
+    """
+    rounds: Number = np.ceil(np.round(prompts / (batch * kept_prompts), 9))
+    return rounds
+
+
+@equation
 def uneven_share(variation: Number, requests: Number, deviations: Number) -> Number:
     """Tokens of the most loaded rank over the mean, where answers are dealt at random.
 

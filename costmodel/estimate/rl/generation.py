@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.documents.schemas.rl.rl_workload import Environment, Rollouts
@@ -30,6 +32,7 @@ from costmodel.estimate.serving.step_batch import Batch
 from costmodel.ground.equation import Number, sum_of_rows, term
 from costmodel.ground.record import record
 
+_BY_ROUND = ("total", "prompts", "tail", "host", "refilled")
 TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
@@ -48,6 +51,7 @@ class RolloutEngines:
     answers: float
     together: float
     each_token: float  # seconds of the host
+    rounds: float = 1.0  # that wait for their longest answers, until enough prompts are kept
 
 
 @record
@@ -77,10 +81,14 @@ def generation(
         found = (refilled + again, again, 0.0)
     total, prompts, tail = (first_of(each) for each in found)
     least = _of_environments(engines, environment)
-    longest = lengths.longest(engines.layout.replicas[0] * engines.answers)
+    longest = lengths.longest(engines.layout.replicas[0] * engines.answers * engines.rounds)
     with term("host"):
         host = returning_time(engines.answers, lengths.mean, engines.each_token)
-    return Generation(np.maximum(total, least), prompts, tail, host, longest, first_of(refilled))
+    once = Generation(np.maximum(total, least), prompts, tail, host, longest, first_of(refilled))
+    if engines.rounds == 1:
+        return once
+    with term("rounds"):
+        return replace(once, **{name: engines.rounds * getattr(once, name) for name in _BY_ROUND})
 
 
 def _batch(

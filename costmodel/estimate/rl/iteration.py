@@ -87,10 +87,12 @@ def _training(inputs: RlInputs) -> dict[str, Number]:
     models = inputs.models
     with np.errstate(all="ignore"):
         once, updates = first_of(_forward(inputs)), first_of(_updates(inputs))
-    judged = {"reference_time": models["reference"], "reward_time": models["reward model"]}
+    with term("judged"):
+        judged = inputs.drawn * once if models["reward model"] else 0.0
     return {
         "old_log_probabilities": once if inputs.scored_by_trainer else 0.0,
-        **{name: once if there else 0.0 for name, there in judged.items()},
+        "reference_time": once if models["reference"] else 0.0,
+        "reward_time": judged,
         "critic_time": once + updates if models["critic"] else 0.0,
         "update_time": updates,
     }

@@ -19,13 +19,14 @@ from costmodel.equations.run.uncertainty import (
     combined_error,
     end_spread,
     ninetieth_percentile,
+    range_spread,
     tenth_percentile,
 )
 from costmodel.estimate.evaluate.limit_checks import ENDLESS
 from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.rl.iteration import Iteration, iteration
-from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs
+from costmodel.estimate.rl.rl_inputs import RlInputs, own_plan, rl_inputs, unknown_draws
 from costmodel.estimate.rl.rl_memory import RlMemory, rl_memory
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.run.whole_run import RunFigures, whole_run
@@ -96,6 +97,8 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
     idle = unused_keys(inputs.case, _unused(inputs))
     of_parts = {*inputs.trainer.remarked, *(() if inputs.engines is None else remarks(inputs.engines.inputs))}
     remarked = (*(code for code in _OF_PARTS if code in of_parts), *(("N051",) if idle else ()))
+    if inputs.engines is not None and unknown_draws(case) > 1:
+        remarked = (*remarked, "N057")
     assumed = (*idle, *inputs.assumed)
     return RlAnswer(inputs, memory, found.plain, run, costs, assumed, refused, () if refused else broken, remarked)
 
@@ -124,6 +127,11 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
     if inputs.engines is None:
         yield from dict.fromkeys(_OF_ENGINES, f"{inputs.case.scenario.workload.algorithm} generates nothing").items()
     else:
+        workload = inputs.case.scenario.workload
+        if workload.rollouts != "batch":
+            yield "workload.wave", f"rollouts {workload.rollouts} draw prompts one by one"
+        if workload.rollout_precision in (None, workload.precision):
+            yield "stack.sync.converted", "engines read the type that is trained"
         for path, reason in switched_off(inputs.engines.inputs, [inputs.engines.layout]):
             if path.startswith("stack.") and path != _SHARED_PROMPTS:
                 reason = reason.replace("stack.", "stack.rollout.").replace("plan.", "plan.rollout.")
@@ -221,6 +229,8 @@ def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
     if inputs.engines is not None:
         steps = spreads(inputs.engines.inputs)
         generated = combined_error(steps.token if end == "low" else steps.later, spread.generation)
+        if end == "high" and (more := unknown_draws(inputs.case)) > 1:
+            generated = combined_error(generated, range_spread(1.0, more))
     parts = (trained * found.training, generated * found.phases["generation"])
     whole = found.training + found.phases["generation"]
     both = combined_error(share(parts[0], whole), share(parts[1], whole))

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.equations.parallelism.counts import data_parallel_degree
+from costmodel.equations.run.reinforcement_learning import drawn_prompts, generation_rounds
 from costmodel.estimate.evaluate.predict import Answer
 from costmodel.estimate.rl.answer_lengths import AnswerLengths, answer_lengths
 from costmodel.estimate.rl.generation import RolloutEngines
@@ -65,6 +66,14 @@ class RlInputs:
         return math.ceil(self.mini_batch / self.packing.dp)
 
     @property
+    def drawn(self) -> float:
+        """Answers that are generated over those that are trained on."""
+        if self.engines is None:
+            return 1.0
+        drawn, rounds = _draws(self.case)
+        return drawn * rounds / self.case.scenario.workload.answers
+
+    @property
     def updates(self) -> float:
         """Optimizer steps of an iteration."""
         workload = self.case.scenario.workload
@@ -82,6 +91,17 @@ def mini_batch_of(case: RlCase) -> float:
     """Answers of an optimizer step."""
     workload = case.scenario.workload
     return workload.answers if workload.mini_batch is None else float(workload.mini_batch)
+
+
+DRAWN_AT_MOST = 3.0  # prompts over those that are kept: 1,536 for 512, as verl's recipe of DAPO draws them at once
+
+
+def unknown_draws(case: RlCase) -> float:
+    """How many times as many prompts dapo may draw as are counted, where the share that it drops is not stated."""
+    workload = case.scenario.workload
+    if workload.algorithm != "dapo" or workload.filtered is not None:
+        return 1.0
+    return max(1.0, DRAWN_AT_MOST * workload.prompts / workload.drawn_at_once)
 
 
 def own_plan(case: RlCase) -> RlPlan:
@@ -102,8 +122,8 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, 
         if getattr(workload, name) is None:
             value = workload.refers if name == "reference" else "model" if workload.judged_by_model else "rule"
             log.note(f"workload.{name}", str(value).lower(), f"usual for {workload.algorithm}")
-    if workload.algorithm == "dapo":
-        log.note("workload.algorithm", "dapo", "prompts that dynamic sampling generates again are not counted")
+    if unknown_draws(case) > 1:
+        log.note("workload.filtered", "not stated", "no prompt is drawn again; wider band upwards")
     scored = _scored_by_trainer(case, log)
     split = rank_split(case, rollout, generates=workload.generates)
     packing = _packing(case, plan, split.trainer, lengths)
@@ -195,10 +215,9 @@ def _engines(
     own = filled(ServingPlan, **sizes)
     repeated = math.floor(workload.prompt * (1 - 1 / workload.samples)) if engine.prefix_cache else 0.0
     of_answers = float(lengths.mean), float(lengths.output_variation)
-    longest = Figure(workload.prompt + lengths.limit)
-    load = answers_load(
-        workload.prompt, Figure(float(repeated)), of_answers, workload.answers, longest, workload.precision
-    )
+    longest, drawn, rounds = Figure(workload.prompt + lengths.limit), *_draws(case)
+    precision = workload.rollout_precision or workload.precision
+    load = answers_load(workload.prompt, Figure(float(repeated)), of_answers, Figure(drawn), longest, precision)
     inputs = inputs_of(case.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
     columns = (own.tp, 1.0, own.ep, own.dp_attention, 1.0, inputs.budget)
     layout = filled_with(inputs, PlanColumns(*(np.array([float(value)]) for value in columns)))
@@ -209,7 +228,7 @@ def _engines(
     idle = split.rollout.ranks - replicas * number(layout.ranks)
     if idle > 0:
         log.note("idle GPUs of engines", f"{idle:g}", f"{replicas:g} engines of {number(layout.ranks):g} GPUs")
-    answers = float(math.ceil(workload.answers / replicas))
+    answers = float(math.ceil(drawn / replicas))
     held = min(number(use.requests_steady), float(rollout.dp_attention) * inputs.sequences)
     ahead = 0.0 if workload.rollouts == "batch" else float(workload.staleness)  # iterations that start before
     together = min(answers * (1 + ahead), max(held, 1.0))
@@ -224,4 +243,15 @@ def _engines(
     log.assumed += [Assumption("stack.rollout", item.value, item.origin) for item in never_measured(inputs)]
     if number(use.pool) <= number(use.one_request):
         refused = (*refused, "R015")
-    return RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token), refused, inputs.assumed
+    made = RolloutEngines(inputs, layout, use, answers, together, case.stack.host.token, rounds)
+    return made, refused, inputs.assumed
+
+
+def _draws(case: RlCase) -> tuple[float, float]:
+    """Answers that are generated at a time, and how often; a stream draws as many as it needs."""
+    workload = case.scenario.workload
+    with untraced():
+        if workload.rollouts != "batch":
+            return number(drawn_prompts(workload.prompts, workload.kept)) * workload.samples, 1.0
+        rounds = generation_rounds(workload.prompts, workload.drawn_at_once, workload.kept)
+    return workload.drawn_at_once * workload.samples, number(rounds)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import experience_bytes
 from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.model.shards import model_parameters
+from costmodel.estimate.rl.generation import first_of
 from costmodel.estimate.rl.rl_inputs import RlInputs
+from costmodel.estimate.serving.engine_memory import weight_memory
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
@@ -35,12 +39,24 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
     own = sync.apart if away and sync.apart is not None else getattr(sync, layout)
     workload = case.scenario.workload
     with term("weights"):
-        nbytes = model_parameters(case.model) * inputs.trainer.inputs.stack.states.compute
+        nbytes = _sent(inputs)
         link, name = _link(inputs)
         rate = np.minimum(own, link)
         time = link_time(nbytes, rate, 1.0)
     sent = experience_bytes(workload.answers, inputs.lengths.tokens, TOKEN_BYTES)
     return WeightTransfer(nbytes, rate, layout, name if link < own else f"stacks/{case.stack.name}", time, sent)
+
+
+def _sent(inputs: RlInputs) -> Number:
+    """Bytes of all weights as they are sent: in the trainer's type, or in the engines' where that converts them."""
+    workload, engines = inputs.case.scenario.workload, inputs.engines
+    narrower = workload.rollout_precision not in (None, workload.precision)
+    if engines is None or not (inputs.case.stack.sync.converted and narrower):
+        return model_parameters(inputs.case.model) * inputs.trainer.inputs.stack.states.compute
+    one = engines.layout.at(np.zeros(1, dtype=np.intp))
+    alone = replace(one, **dict.fromkeys(("tp", "pp", "ep", "dp_attention"), np.ones(1)))
+    layers, ends = weight_memory(engines.inputs, alone)
+    return first_of(layers + ends)
 
 
 def _link(inputs: RlInputs) -> tuple[Number, str]:

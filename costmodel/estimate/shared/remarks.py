@@ -198,4 +198,10 @@ REMARKS = {
         "the assumptions name it. When they were first measured, such layers took 1.9 to 13 times as long as predicted "
         "and such engines 1.2 to 2.7 times, so P90 is far above the prediction.",
     ),
+    "N057": Reason(
+        "prompts that are dropped",
+        "dapo drops prompts whose answers all have the same reward and draws others, and the scenario does not state "
+        "which share that is. None is counted; P90 allows for three times as many prompts as are kept. State "
+        "workload.filtered, and workload.wave if more are drawn at a time.",
+    ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.precision import RECIPES
+from costmodel.documents.schemas.precision import RECIPES, Precision
 from costmodel.equations.parallelism.counts import remainder
 from costmodel.ground.errors import COMMAND_LINE
 
@@ -111,7 +111,8 @@ def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
     """Rates of products that the job does not compute; the peak in 16 bits scales the slowdown by power, too."""
     workload, mixers = case.scenario.workload, case.model.layers
-    precisions = {workload.precision, getattr(workload, "expert_precision", None)} - {None}
+    named = (getattr(workload, name, None) for name in ("precision", "expert_precision", "rollout_precision"))
+    precisions: set[Precision] = {name for name in named if name is not None}
     used: set[str | None] = {kind for name in precisions for kind in (RECIPES[name].type, RECIPES[name].wide)}
     used |= {"bf16" if case.accelerator.peak.bf16 else "fp16", getattr(case.scenario.assume, "mfu_peak", None)}
     if any(kind.latent is not None and kind.latent.indexer is not None for kind in mixers):

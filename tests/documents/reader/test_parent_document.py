@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
+from costmodel.ground.errors import CostModelError
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVICE, JOB = "serve-llama-3.1-70b", "quickstart"
@@ -52,3 +53,19 @@ def test_a_document_that_is_like_another_may_be_changed_and_read_again(run: Any,
     stack = json.loads(done.out)["scenario"]["document"]["stack"]
     assert (stack["like"], stack["name"]) == ("fsdp2", "torchtune")
     assert load_any(str(written)).stack.name == "torchtune"
+
+
+def test_a_stack_of_reinforcement_learning_and_those_within_it_differ_from_others() -> None:
+    """TRL's trainer is another one without sequence parallelism; a scenario changes the engine of a stack alone."""
+    engine = "{like: sglang, name: my-engine, prefix_cache: false}"
+    stack = f"{{like: verl, name: mine, rollout: {engine}, trainer: megatron-core}}"
+    mine: Any = load_any("grpo-qwen-2.5-7b-64", [f"stack={stack}"])
+    own: Any = load_any("grpo-qwen-2.5-7b-64", ["stack=verl", "stack.rollout=sglang"])
+    assert (mine.stack.name, mine.rollout.name, mine.rollout.prefix_cache) == ("mine", "my-engine", False)
+    assert (mine.trainer.name, mine.stack.sync) == ("megatron-core", own.stack.sync)
+    assert own.rollout.prefix_cache
+    assert mine.rollout.kernels == own.rollout.kernels
+    trl: Any = load_any("grpo-qwen-2.5-7b-64", ["stack=trl"])
+    assert (trl.trainer.layouts.cp, trl.trainer.like) == (None, "transformers-deepspeed")
+    with pytest.raises(CostModelError, match="this stack has the name of sglang"):
+        load_any("grpo-qwen-2.5-7b-64", ["stack={like: verl, rollout: {like: vllm, name: sglang}}"])

@@ -16,7 +16,9 @@ from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks
 from costmodel.estimate.rl.iteration import NONE, composed
 from costmodel.estimate.rl.predict_rl import RlAnswer, predict
+from costmodel.estimate.rl.weight_sync import weight_sync
 from costmodel.estimate.shared.results import number
+from costmodel.ground.errors import CostModelError
 
 from .verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
 
@@ -147,6 +149,7 @@ def test_tokens_and_attention_of_the_packed_sequences_are_those_of_the_answers()
         (["plan.sites={count: 2, link: 1 Gbit/s, every: 10}"], "R017"),
         (["plan.micro_batch=17"], "R018"),  # a mini-batch of 512 answers over dp 32
         (["plan.rollout.tp=8"], "L051"),
+        (["stack=trl"], "L033"),  # GRPOConfig refuses sequence parallelism
     ],
 )
 def test_what_is_refused_says_so(settings: list[str], code: str) -> None:
@@ -200,6 +203,57 @@ def test_verls_table_and_the_page_that_shows_it() -> None:
     # No mean explains both: answers as long as the colocated update takes more than the peak where engines are apart.
     flop = 8 * 7.6e9 * 8192 * (200 + MEAN)
     assert flop / (16 * 148e12 * ASYNCHRONOUS[16][2]) > 0.95
+
+
+def test_dropped_prompts_are_generated_in_rounds_and_judged_but_not_trained_on() -> None:
+    """Of 512 prompts 30 % are dropped: two rounds of 512, or one of 768, which keeps 537; a judge reads all of them."""
+    dapo = ("workload.algorithm=dapo", "workload.reward=model")
+    kept, dropped = asked(*dapo, "workload.filtered=0"), asked(*dapo, "workload.filtered=30 %")
+    assert dropped.costs["generation"] == pytest.approx(2 * kept.costs["generation"])
+    assert dropped.costs["reward_time"] == pytest.approx(2 * kept.costs["reward_time"])
+    assert dropped.costs["update_time"] == kept.costs["update_time"]
+    once = asked(*dapo, "workload.filtered=30 %", "workload.wave=768")
+    alone = asked(*dapo, "workload.prompts=768", "workload.filtered=0")
+    assert once.costs["generation"] == pytest.approx(alone.costs["generation"])
+    assert once.costs["reward_time"] == pytest.approx(1.5 * kept.costs["reward_time"])
+    stream = (*APART, "workload.staleness=1", "workload.rollouts=continuous", "workload.algorithm=dapo")
+    drawn = [asked(*stream, f"workload.filtered={share}").iteration.generated for share in ("0 %", "50 %")]
+    assert 1.7 < float(drawn[1].total) / float(drawn[0].total) < 2.3  # one stream of 1,024, and no second tail
+    idle = {item.path for item in asked(*stream, "workload.wave=64").assumed if item.value == "without effect"}
+    assert idle == {"workload.wave"}
+
+
+def test_prompts_that_dapo_may_drop_widen_the_band_upwards_alone() -> None:
+    open_, stated, all_at_once = (
+        asked("workload.algorithm=dapo", *more) for more in ((), ("workload.filtered=0",), ("workload.wave=1536",))
+    )
+    assert open_.costs["iteration_time"] == stated.costs["iteration_time"]
+    assert open_.costs["iteration_time_low"] == stated.costs["iteration_time_low"]
+    assert open_.costs["iteration_time_high"] > 1.1 * stated.costs["iteration_time_high"]
+    assert ("N057" in open_.remarked, "N057" in stated.remarked, "N057" in all_at_once.remarked) == (True, False, False)
+    assert ("workload.filtered", "not stated") in {(item.path, item.value) for item in open_.assumed}
+    assert "N057" not in asked().remarked  # grpo keeps all
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dpo"])
+def test_only_what_compares_the_answers_to_a_prompt_drops_some(algorithm: str) -> None:
+    with pytest.raises(CostModelError, match="leave filtered out"):
+        asked(f"workload.algorithm={algorithm}", "workload.filtered=0.2", "workload.samples=2")
+
+
+def test_engines_may_read_narrower_weights_which_the_trainer_or_they_convert() -> None:
+    """One byte of each weight that is quantised in place of two; verl's engines convert what comes in bf16."""
+    fp8 = "workload.rollout_precision=fp8-block"
+
+    def sent(*settings: str) -> float:
+        return number(weight_sync(asked(*settings).inputs).nbytes)
+
+    assert sent(fp8) == sent() == sent("stack=slime", "plan.cp=1")
+    assert 0.5 < sent("stack=slime", "plan.cp=1", fp8) / sent("stack=slime", "plan.cp=1") < 0.6  # embeddings stay
+    assert "N051" in asked("stack.sync.converted=true").remarked
+    wide, narrow = asked(), asked(fp8)
+    assert narrow.costs["update_time"] == wide.costs["update_time"]
+    assert narrow.costs["generation"] < wide.costs["generation"]
 
 
 def test_memory_holds_the_longest_answer() -> None:

@@ -22,6 +22,10 @@ class WeightSync(Sourced):
     apart: CopyRate | None = Field(
         default=None, description="Of sharded weights to engines on accelerators of their own; left out, as to others"
     )
+    converted: bool = Field(
+        default=False,
+        description="Whether the trainer sends weights in the type that engines read; else engines convert what comes",
+    )
 
 
 class Sharing(Sourced):
@@ -60,6 +64,9 @@ class RlStack(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     kind: Literal["rl"] = Field(description="rl")
+    like: Name | None = Field(
+        default=None, description="Stack that everything left out is taken from, section by section"
+    )
     trainer: StackReference = Field(description="What trains, by name or written out")
     rollout: EngineReference = Field(description="Engine that generates, by name or written out")
     algorithms: list[Algorithm] = Field(min_length=1, description="Algorithms it offers")

@@ -19,6 +19,7 @@ Reward = Literal["rule", "model"]
 Scored = Literal["trainer", "engine"]
 Prompts = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Turns = Annotated[float, Quantity("1", 1, 1e6)]
+Dropped = Annotated[float, Quantity("1", 0, 0.99)]
 Environments = Annotated[float, Quantity("replica", 1, 1e9, whole=True)]
 Spread = Annotated[float, Quantity("1", 1e-6, 10)]  # as of requests to engines
 Iterations = Annotated[float, Quantity("step", 1, 1e12, whole=True)]
@@ -54,8 +55,8 @@ class Rl(Document):
 
     kind: Literal["rl"] = Field(description="rl")
     algorithm: Algorithm = Field(
-        description="ppo with a critic; grpo and rloo without; dapo without a reference either, and what it generates "
-        "again to fill a batch is not counted; dpo of pairs that are given"
+        description="ppo with a critic; grpo and rloo without; dapo without a reference either, and with prompts that "
+        "are dropped and replaced (filtered); dpo of pairs that are given"
     )
     prompts: Prompts = Field(description="Prompts of an iteration; of dpo pairs of answers")
     samples: Sequences = Field(default=1, description="Answers to each prompt; of dpo the two of a pair")
@@ -63,6 +64,15 @@ class Rl(Document):
     response: Response = Field(description="Tokens of an answer: mean and limit, since the longest set the time")
     mini_batch: Sequences | None = Field(
         default=None, description="Answers of an optimizer step; left out, all of an iteration"
+    )
+    filtered: Dropped | None = Field(
+        default=None,
+        description="Share of the drawn prompts whose answers all have the same reward: they are dropped and replaced; "
+        "left out, none is counted, and of dapo the band allows for some",
+    )
+    wave: Prompts | None = Field(
+        default=None,
+        description="Prompts that are drawn at a time until enough are kept; left out, as many as an iteration has",
     )
     epochs: Sequences = Field(default=1, description="Times that each answer is trained on")
     staleness: NonNegative = Field(
@@ -90,6 +100,9 @@ class Rl(Document):
         default=None, description="Of the whole run; gives its time and cost. How many it takes follows from no law"
     )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, in training and generation")
+    rollout_precision: Precision | None = Field(
+        default=None, description="Type the matmuls of generation read; left out, as precision"
+    )
     gradients: GradientType | None = Field(
         default=None, description="Type gradients are accumulated and reduced in; else the stack's"
     )
@@ -121,12 +134,16 @@ class Rl(Document):
             return "samples", f"{self.algorithm} compares the answers to a prompt, so samples is 2 or more"
         if self.mini_batch is not None and self.mini_batch > self.answers:
             return "mini_batch", "a mini-batch is at most the answers of an iteration, prompts · samples"
+        if self.filtered is not None and self.algorithm not in OF_GROUPS:
+            return "filtered", f"{self.algorithm} compares no answers to a prompt, so it drops none; leave filtered out"
+        if self.wave is not None and self.algorithm not in OF_GROUPS:
+            return "wave", f"{self.algorithm} draws no further prompts; leave wave out"
         return self._of_dpo() if self.algorithm == "dpo" else None
 
     def _of_dpo(self) -> tuple[str, str] | None:
         if "samples" in self.model_fields_set and self.samples != 2:
             return "samples", "dpo trains on pairs; leave samples out"
-        for key in ("staleness", "rollouts", "reward", "environment", "old_log_probabilities"):
+        for key in ("staleness", "rollouts", "reward", "environment", "old_log_probabilities", "rollout_precision"):
             if key in self.model_fields_set:
                 return key, f"dpo trains on pairs that are given and generates nothing; leave {key} out"
         return ("reference", "dpo needs its reference") if self.reference is False else None
@@ -140,6 +157,16 @@ class Rl(Document):
     def answers(self) -> float:
         """Answers of an iteration."""
         return self.prompts * (2.0 if self.algorithm == "dpo" else self.samples)
+
+    @property
+    def kept(self) -> float:
+        """Share of the drawn prompts that is kept."""
+        return 1.0 - (self.filtered or 0.0)
+
+    @property
+    def drawn_at_once(self) -> float:
+        """Prompts that are drawn at a time, where generation waits for its longest answer."""
+        return self.prompts if self.wave is None else self.wave
 
     @property
     def refers(self) -> bool:

@@ -30,7 +30,8 @@ FilesArgument = Annotated[
         metavar="FILE...",
         help="config.json of transformers or a folder with one; a script, YAML or log with Megatron-LM options; JSON "
         "of DeepSpeed, YAML of accelerate, TrainingArguments, a configuration of torchtitan; a command of vLLM, SGLang "
-        "or TensorRT-LLM, in a file or in quotes; nvidia-smi topo -m, nodes of Slurm or Kubernetes; '-' for stdin",
+        "or TensorRT-LLM, in a file or in quotes; a configuration of verl, NeMo RL, OpenRLHF, TRL, slime or AReaL; "
+        "nvidia-smi topo -m, nodes of Slurm or Kubernetes; '-' for stdin",
         show_default=False,
     ),
 ]
@@ -127,6 +128,7 @@ def import_file(
       costmodel import "vllm serve Qwen/Qwen3-8B" --gpu h100 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import serve.sh benchmark.sh --gpu h200 > mine.yaml
       costmodel import options.yaml --from vllm --set model=qwen-3-8b --gpu h100 --rate 8 --prompt 2048 --answer 512
+      costmodel import grpo.sh --gpu h100 --prompt 300 --answer 4k > mine.yaml
       costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
 

@@ -10,6 +10,7 @@ from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import ForeignOption
 from costmodel.exchange.megatron.options import READ
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
+from costmodel.exchange.rl.rl_formats import rl_format
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -276,6 +277,8 @@ def detected(text: str, file: str) -> ForeignFormat:
     plain = _without_comments(text)
     ranked = scores(plain)
     best = ranked[0][0]
+    if title := rl_format(plain):
+        return ForeignFormat(title, frozenset())
     if _STARTS.search(plain):
         return next(entry for entry in FORMATS if entry.name == SERVING)
     known = _is_of(plain, ranked)

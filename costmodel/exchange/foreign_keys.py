@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.imported import VERDICTS, Loss, LossKind, Origin, OriginValue, StatedKey, Verdict
-from costmodel.exchange.rows import Row, Table, flag, hint_of_gone
+from costmodel.exchange.rows import EVERY, Row, Table, flag, hint_of_gone
 from costmodel.exchange.values.foreign_values import printable, shown
 from costmodel.ground.errors import Fault, Place
 
@@ -123,12 +124,21 @@ class ForeignKeys:
         for key, value in tree.items():
             name = f"{above}.{key}" if above else str(key)
             place = getattr(key, "place", None) or Place(self.file)
-            if isinstance(value, PlacedMapping | dict) and name not in self.table:
+            if isinstance(value, PlacedMapping | dict) and (name not in self.table or f"{name}{EVERY}" in self.table):
                 self._gather(value, name)
-            elif name in self.table:
+            elif (row := self._row_of(name)) is not None:
+                self.table = self.table if name in self.table else {**self.table, name: replace(row, option=name)}
                 self.stated[name] = (value, place)
             else:
                 self._unknown.append((name, place))
+
+    def _row_of(self, name: str) -> Row | None:
+        """The row of a key, or of the nearest section around it that has one for all of its keys."""
+        if name in self.table:
+            return self.table[name]
+        parts = name.split(".")
+        above = (f"{'.'.join(parts[:depth])}{EVERY}" for depth in range(len(parts) - 1, 0, -1))
+        return next((self.table[section] for section in above if section in self.table), None)
 
     def _renew(self) -> None:
         """Today's keys with the values of older ones."""

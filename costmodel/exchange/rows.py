@@ -29,9 +29,20 @@ FACTS = {
     "stack.memory.share": "stack.memory",
     "stack.kernels.own_all_reduce": "stack.kernels",
     "stack.dispatch.two_batches": "stack.dispatch",
+    "longest": "workload.response.limit",
+    "longest_prompt": "workload.prompt",
+    "mini_prompts": "workload.mini_batch",
+    "mini_batches": "workload.mini_batch",
+    "rank_mini_batch": "workload.mini_batch",
+    "rank_answers": "workload.prompts",
+    "trainer_ranks": "plan.dp",
+    "rollout_ranks": "plan.rollout.ranks",
+    "engines": "plan.rollout.ranks",
+    "micro_batch_of_all": "plan.micro_batch",
 }
 
 NOTHING = ()  # a value that states no key
+EVERY = ".*"  # behind a section: every key of it that has no row of its own
 KindName = Literal["count", "whole", "figure", "flag", "word", "text", "share"]
 When = Literal["always", "where it counts", "with experts", "never"]
 
@@ -219,11 +230,12 @@ Table = Mapping[str, Row]
 
 
 def known(*rows: Row | Iterable[Row]) -> dict[str, Row]:
-    """The rows of a piece of software by the names of their options; an older name has the keys of today's."""
+    """The rows of a piece of software by the names of their options; an older name has today's key and values."""
     found = {row.option: row for entry in rows for row in ([entry] if isinstance(entry, Row) else entry)}
     for name, row in found.items():
         if row.old in found and not (row.key or row.gone):
-            found[name] = replace(row, key=found[row.old].key)
+            today = found[row.old]
+            found[name] = replace(row, key=today.key, kind=today.kind if row.kind == TEXT else row.kind)
     return found
 
 

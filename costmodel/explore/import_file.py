@@ -32,6 +32,7 @@ from costmodel.exchange.values.foreign_values import document_name, placed, show
 from costmodel.exchange.writing.document_text import document_text
 from costmodel.exchange.writing.equal_model import twin_of
 from costmodel.explore.import_layers import OpenedFile, layered, opened
+from costmodel.explore.import_rl import is_reinforced, rl_of_files
 from costmodel.explore.import_serving import invalid_plan, is_served, served
 from costmodel.explore.node_of_gpu import node_of_gpu
 from costmodel.explore.typed_commands import refuse_unquoted
@@ -96,11 +97,13 @@ def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
         return _machine(texts, beside)
     selected = _selected(texts)
     given = given_node(beside.node, beside.gpu) or selected_node(selected)
-    size, serves = _size(beside, given), is_served(texts)
+    size, serves, reinforces = _size(beside, given), is_served(texts), is_reinforced(texts)
     if len(texts) == 1 and first.format == MEGATRON:
         title = _title(first.file)
         _refuse_assignments(beside)
         part = read_options(first.text, first.file, size=size, vocab=beside.vocab, title=title)
+    elif reinforces:
+        part = rl_of_files(texts, size, beside.assignments, beside.load)
     elif serves:
         part = served(texts, size, beside.assignments, beside.load)
     else:
@@ -138,8 +141,8 @@ def _machine(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> ImportedFi
 
 def _refuse_load(texts: Sequence[OpenedFile], beside: GivenBesideFile) -> None:
     """A fault for the flags of a load where no file starts an engine that serves."""
-    if beside.load and not is_served(texts):
-        sentence = f"--{next(iter(beside.load))} has no effect: no file starts a serving engine"
+    if beside.load and not (is_served(texts) or is_reinforced(texts)):
+        sentence = f"--{next(iter(beside.load))} has no effect: no file generates answers"
         raise fail("C001", sentence, None, "leave it out, or add the command of the engine")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from costmodel.documents.reader.folders import NO_FILES, as_named, is_near
 from costmodel.documents.reader.foreign_readers import file_in, is_config
@@ -29,6 +29,7 @@ from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, 
 _TAKEN = ("plan.", "workload.", "assume.", "stack.", "limits.")
 _WHOLE = ("model", "stack")
 _DEEPEST = 2  # files that name one another
+Read = TypeVar("Read")
 
 
 class OpenedFile(NamedTuple):
@@ -78,7 +79,7 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
                 model = layer.written
                 name = OriginValue(model.document["name"], config_origin(opened_file.file))
                 layers.append(Layer("", {"model": name}))
-            layers += with_named(layer, opened_file.file, _read_named, paths_of(files))
+            layers += with_named(layer, opened_file.file, read_named, paths_of(files))
         else:
             sentence = f"{opened_file.format} is read alone, not beside other files"
             raise fail("X004", sentence, Place(opened_file.file), "give it by itself")
@@ -118,14 +119,14 @@ def with_named(
     """
     found = [layer]
     for name, place in layer.named if depth < _DEEPEST else ():
-        text, path = _named_text(name, file, place)
+        text, path = named_text(name, file, place)
         if path.resolve() not in given:
-            inner = _unquoted(read_named, text, path)
+            inner = unquoted(read_named, text, path)
             found += with_named(inner, str(path), read_named, given, depth + 1)
     return found
 
 
-def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
+def named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
     """The text of a file that another one names."""
     paths = list(dict.fromkeys((Path(file).parent / name, Path(name))))
     for path in paths:
@@ -137,26 +138,34 @@ def _named_text(name: str, file: str, place: Place) -> tuple[str, Path]:
     raise fail("X002", f"the file names {name}, which cannot be read", place, hint)
 
 
-def _read_named(text: str, name: str) -> Layer:
+def read_named(text: str, name: str) -> Layer:
     """A configuration of DeepSpeed, in JSON, or of accelerate, which may name one."""
     return read_layer(text, name, deepspeed.TITLE if text.lstrip().startswith("{") else accelerate.TITLE)
 
 
-def _unquoted(read_named: Callable[[str, str], Layer], text: str, path: Path) -> Layer:
+def unquoted(read: Callable[[str, str], Read], text: str, path: Path) -> Read:
     """A file that another one names; what lies outside the working folder is not quoted in its faults."""
     try:
-        layer = read_named(text, as_named(path))
+        found = read(text, as_named(path))
     except CostModelError as error:
         raise CostModelError(*(_private(fault, path) for fault in error.faults)) from None
-    layer.faults = [_private(fault, path) for fault in layer.faults]
-    layer.unless = [(key, _private(fault, path)) for key, fault in layer.unless]
-    layer.warnings = [_private(fault, path) for fault in layer.warnings]
-    return layer
+    if isinstance(found, Layer):
+        quoted_near(found)
+    return found
 
 
-def _private(fault: Fault, path: Path) -> Fault:
-    place = fault.place or Place(str(path))
-    return fault if is_near(str(path)) else replace(fault, place=replace(place, private=True))
+def quoted_near(layer: Layer) -> None:
+    """Marks faults in files outside the working folder, whose text is not quoted."""
+    layer.faults = [_private(fault) for fault in layer.faults]
+    layer.unless = [(key, _private(fault)) for key, fault in layer.unless]
+    layer.warnings = [_private(fault) for fault in layer.warnings]
+
+
+def _private(fault: Fault, path: Path | None = None) -> Fault:
+    place = fault.place or (Place(str(path)) if path is not None else None)
+    if place is None or is_near(place.file):
+        return fault
+    return replace(fault, place=replace(place, private=True))
 
 
 def settle_size(layers: list[Layer], size: GivenSize) -> None:

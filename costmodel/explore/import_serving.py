@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +36,8 @@ from costmodel.explore.short_form import OF_LOADS, flag_assignment
 from costmodel.explore.workload_flags import CAPPED, LOADS, keys_of
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
+Settle = Callable[[Sequence[Layer], str, Model | None, str], Imported]
+
 
 def is_served(files: Sequence[OpenedFile]) -> bool:
     """Whether files start a serving engine."""
@@ -49,11 +51,11 @@ def served(
 
     load: flags such as rate and prompt, as they were typed
     """
-    layers, written = list[Layer](), None
+    layers = list[Layer]()
     for opened_file in files:
         if opened_file.format == CONFIG:
-            written = imported_model(opened_file.text, opened_file.file)
-        elif opened_file.format == SERVING:
+            continue
+        if opened_file.format == SERVING:
             layers += _of_commands(opened_file, paths_of(files))
         elif opened_file.format in ENGINE_OPTIONS.values():
             engine = next(name for name, title in ENGINE_OPTIONS.items() if title == opened_file.format)
@@ -61,13 +63,13 @@ def served(
         else:
             sentence = f"{opened_file.format} trains, and another file serves"
             raise fail("X004", sentence, Place(opened_file.file), "import them apart")
-    for given in (load_flags(load), given_beside(assignments)):
+    for given in (load_flags(load, "serving"), given_beside(assignments)):
         replace_stated(layers, given)
         layers.append(given)
     for layer in layers:  # processes of a program that an engine starts itself
         layer.weak = {path: value for path, value in layer.weak.items() if path not in COUNTS}
     settle_size(layers, size)
-    return _settled(layers, files, written)
+    return with_model_of(layers, files, settled_serving)
 
 
 def _of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
@@ -82,28 +84,28 @@ def _of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]
     return found
 
 
-def _settled(layers: list[Layer], files: Sequence[OpenedFile], written: Imported | None) -> Imported:
-    """The scenario, its model from a config.json beside, the library, or missing."""
-    file, stated = files[-1].file, _stated_model(layers)
+def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:
+    """The scenario with its model: from a config.json beside, from the library, or missing."""
+    file, written = files[-1].file, next((each for each in files if each.format == CONFIG), None)
     if written is not None:
-        config = next(opened_file.file for opened_file in files if opened_file.format == CONFIG)
+        config = imported_model(written.text, written.file)
         for layer in layers:
             named = layer.facts.pop("model", None)
             if named is not None:
                 layer.losses.append(
                     Loss("ignored", f"model {shown(named.value)}: its config.json is beside", named.place)
                 )
-        layers.append(Layer("", {"model": OriginValue(written.document["name"], config_origin(config))}))
-        shape: Model = DocumentReader().checked("model", written.document, config)
-        return with_model(settled_serving(layers, file, shape), written)
-    model, shipped, missing = _of_library(stated)
+        layers.append(Layer("", {"model": OriginValue(config.document["name"], config_origin(written.file))}))
+        shape: Model = DocumentReader().checked("model", config.document, written.file)
+        return with_model(settle(layers, file, shape, ""), config)
+    model, shipped, missing = _of_library(_stated_model(layers))
     for layer in layers:
         if model is None:
             layer.facts.pop("model", None)
         elif (named := layer.facts.get("model")) is not None and named.value != shipped:
             words = f"{named.origin.text}: {name_words(str(named.value), shipped)}"
             layer.facts["model"] = named._replace(origin=named.origin._replace(text=words))
-    found = settled_serving(layers, file, model, shipped)
+    found = settle(layers, file, model, shipped)
     if missing is not None:
         other = [fault for fault in found.missing if "the model" not in fault.sentence]
         found = replace(found, missing=(missing, *other))
@@ -144,17 +146,18 @@ def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
     return tuple(Fault(code, REFUSALS[code].title, place, REFUSALS[code].meaning) for code in refused)
 
 
-def load_flags(flags: Mapping[str, str]) -> Layer:
-    """What the flags of a load state, such as --rate and --prompt.
+def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
+    """What the flags of a load state, such as --rate and --prompt, in a scenario of a workload.
 
-    >>> {path: fact.value for path, fact in load_flags({"rate": "8", "answer": "512"}).facts.items()}
+    >>> {path: fact.value for path, fact in load_flags({"rate": "8", "answer": "512"}, "serving").facts.items()}
     {'workload.rate': '8 /s', 'workload.output': 512}
     """
-    layer = Layer("")
+    layer, keys = Layer(""), keys_of(kind)
     for name, text in flags.items():
-        path = keys_of("serving")[name]
-        typed = flag_assignment(name, path, text)
-        layer.facts |= facts_of(path, typed.value, f"--{name}", typed.place)
+        if name not in keys:
+            raise fail("C001", f"--{name} is of a service, and the files are of {kind}", None, "leave it out")
+        typed = flag_assignment(name, keys[name], text)
+        layer.facts |= facts_of(keys[name], typed.value, f"--{name}", typed.place)
     return layer
 
 

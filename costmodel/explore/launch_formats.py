@@ -7,10 +7,13 @@ from typing import NamedTuple
 
 from costmodel.exchange.format import Format
 from costmodel.exchange.megatron.write import FORMAT as MEGATRON
+from costmodel.exchange.rl.rl_formats import RL_FORMATS
 from costmodel.exchange.serving.exported_command import ENGINES
 from costmodel.exchange.training.formats import LAYERED
 
-FORMATS: dict[str, Format] = {entry.name: entry for entry in (MEGATRON, *LAYERED.values(), *ENGINES.values())}
+FORMATS: dict[str, Format] = {
+    entry.name: entry for entry in (MEGATRON, *LAYERED.values(), *ENGINES.values(), *RL_FORMATS.values())
+}
 
 
 class FormatOption(NamedTuple):

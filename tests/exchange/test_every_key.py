@@ -17,7 +17,8 @@ from each import each
 from costmodel.exchange.format import Format
 from costmodel.exchange.imported import Imported, Verdict
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON
-from costmodel.exchange.rows import Row, nested
+from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
+from costmodel.exchange.rows import EVERY, Row, nested
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
 from costmodel.exchange.training import (
     accelerate,
@@ -55,6 +56,12 @@ READERS: dict[str, tuple[Format, Callable[[Any, str], Layer], Tree]] = {
     "torchtune": (torchtune.FORMAT, torchtune.read_torchtune, {"batch_size": 1}),
     "trt-llm": (tensorrt_llm.FORMAT, tensorrt_llm.read_trtllm, {"model": "a/b"}),
     "vllm": (vllm.FORMAT, vllm.read_vllm, {"model": "a/b"}),
+    "areal": (areal.FORMAT, areal.read_areal, {"actor.path": "a/b"}),
+    "nemo-rl": (nemo_rl.FORMAT, nemo_rl.read_nemo_rl, {"policy.model_name": "a/b"}),
+    "openrlhf": (openrlhf.FORMAT, openrlhf.read_openrlhf, {"actor.model_name_or_path": "a/b", "vllm.num_engines": 8}),
+    "slime": (slime.FORMAT, slime.read_slime, {"hf-checkpoint": "a/b", "colocate": True}),
+    "trl": (trl.FORMAT, trl.read_trl, {"num_generations": 8, "use_vllm": True}),
+    "verl": (verl.FORMAT, verl.read_verl, {"actor_rollout_ref.model.path": "a/b"}),
 }  # fmt: skip
 
 
@@ -72,7 +79,12 @@ def levels(entry: Format) -> set[str]:
     for option in entry.table:
         parts = option.split(".")
         found |= {".".join(parts[:depth]) + "." for depth in range(1, len(parts))}
-    return {section for section in found if section.removesuffix(".") not in entry.table}
+    free = {section for section in found if f"{section}*" in entry.table}  # all of whose keys cost nothing
+    return {
+        section
+        for section in found - free
+        if section.removesuffix(".") not in entry.table and not any(section.startswith(each) for each in free)
+    }
 
 
 def value_of(row: Row) -> Any:
@@ -91,10 +103,17 @@ def test_an_unknown_key_at_every_level_is_not_expressible(name: str) -> None:
         assert verdicts[f"{section}{PLANTED}"] == "not expressible", section
 
 
+def test_a_section_without_cost_has_a_key_of_any_name_and_what_it_states_beside_counts() -> None:
+    verdicts, _ = keys_of("verl", {"trainer.planted": 3, "trainer.nnodes": 4, "critic.model.path": "c/d"})
+    assert (verdicts["trainer.planted"], verdicts["trainer.nnodes"]) == ("no effect", "read")
+    assert verdicts["critic.model.path"] == "approximated"
+
+
 def each_row() -> Iterator[tuple[str, Row]]:
     """Every row that a file may state; torchtitan's TOML has a section where its recipe has one value."""
     for name, (entry, _, _) in READERS.items():
-        yield from ((name, row) for row in entry.table.values() if row.option != "activation_checkpoint")
+        rows = (row for row in entry.table.values() if not row.option.endswith(EVERY))
+        yield from ((name, row) for row in rows if row.option != "activation_checkpoint")
 
 
 @each("name, row", list(each_row()))

@@ -11,6 +11,8 @@ from each import each
 from costmodel.documents.reader.library import names
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
+from costmodel.documents.schemas.rl.rl_workload import Rl
 from costmodel.documents.schemas.scenario import Training
 from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
@@ -19,6 +21,7 @@ from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
+from costmodel.exchange.rl.rl_formats import RL_FORMATS
 from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES
@@ -32,6 +35,8 @@ BESIDE = {f"model.{key}" for key in ("schema", "name", "title", "source", "sourc
 OF_MODELS = [key for key in keys_of(Model, "model") if key not in BESIDE]
 OF_TRAINING = [*OF_MODELS, *keys_of(Plan, "plan"), *keys_of(Training, "workload")]
 OF_SERVING = ["model", *keys_of(ServingPlan, "plan"), *keys_of(Serving, "workload")]
+OF_RL = ["model", *keys_of(RlPlan, "plan"), *keys_of(Rl, "workload")]
+REINFORCED = {entry.name for entry in RL_FORMATS.values()}
 
 
 class Stated(NamedTuple):
@@ -87,7 +92,7 @@ def above(key: str) -> set[str]:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_key_of_a_scenario_is_filled_or_named(name: str) -> None:
     """A format that names its model fills its keys with it."""
-    entry, keys = FORMATS[name], OF_SERVING if name in ENGINES else OF_TRAINING
+    entry, keys = FORMATS[name], OF_SERVING if name in ENGINES else OF_RL if name in REINFORCED else OF_TRAINING
     stated = {*entry.elsewhere, *entry.fixed, *entry.cannot}
     inside = {part for path in entry.filled for part in above(path) if "." in part}
     assert [key for key in keys if not above(key) & (entry.filled | stated) and key not in inside] == []
@@ -95,9 +100,10 @@ def test_every_key_of_a_scenario_is_filled_or_named(name: str) -> None:
     assert {key for key in stated if key not in BESIDE} <= {part for key in keys for part in above(key)} | OF_STACKS
 
 
-OF_STACKS = {"stack.executor", "stack.chunked", "stack.dispatch.two_batches", "stack.kernels.own_all_reduce",
-             *(f"plan.speculation.{key}" for key in ACCEPTED), "model.stored", "model.stored_experts",
-             "model.stored_cache", "model.prediction.layer", "model.prediction.depth"}  # fmt: skip
+OF_STACKS = {"stack.trainer", "stack.rollout", "stack.executor", "stack.chunked", "stack.dispatch.two_batches",
+             "stack.kernels.own_all_reduce", *(f"plan.speculation.{key}" for key in ACCEPTED), "model.stored",
+             "model.stored_experts", "model.stored_cache", "model.prediction.layer",
+             "model.prediction.depth"}  # fmt: skip
 
 
 def test_what_a_benchmark_states_is_in_its_table() -> None:
@@ -125,7 +131,8 @@ def test_models_that_are_named_are_of_the_library() -> None:
 
 
 def test_every_format_that_is_told_apart_has_a_table() -> None:
-    titles = {entry.title for entry in FORMATS.values()} - {entry.title for entry in ENGINES.values()}
+    by_marks = {entry.title for entry in (*ENGINES.values(), *RL_FORMATS.values())}
+    titles = {entry.title for entry in FORMATS.values()} - by_marks
     apart = {"config.json of transformers", "command of a serving engine", "YAML of TensorRT-LLM"}
     assert {entry.name for entry in DETECTED} == titles | apart
     assert {entry.name for entry in LAYERED.values()} <= FORMATS.keys()

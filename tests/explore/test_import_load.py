@@ -96,4 +96,4 @@ def test_a_flag_that_is_wrong_is_shown_as_it_was_typed(
 def test_a_load_has_no_effect_on_files_that_train(run: Any) -> None:
     shown = run("import", "scenarios/examples/qwen3-8b", "--rate", "8")
     assert shown.code == 2
-    assert "--rate has no effect: no file starts a serving engine" in shown.err
+    assert "--rate has no effect: no file generates answers" in shown.err

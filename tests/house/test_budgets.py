@@ -15,8 +15,8 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 BUDGETS = {
     "costmodel": 500,  # the modules beside the folders
     "commands": 5_550,  # with buy, and what each workload answers, for the library too
-    "documents": 5_400,  # with names of checkpoints, their types, and of software
-    "documents/schemas": 5_850,  # with what software has and holds, and references to parts that few documents have
+    "documents": 5_500,  # with names of checkpoints, their types, and of software
+    "documents/schemas": 5_900,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_250,
     "equations/serving": 3_100,  # launches of prompts, caps
     "estimate": 7_800,  # prompts that are dropped, rounds of generation, engines in a narrower type
@@ -26,9 +26,10 @@ BUDGETS = {
     "exchange": 5_500,  # with results of benchmark clients
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
+    "exchange/rl": 2_100,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options
     "exchange/serving": 3_050,  # with KServe, Dynamo, llm-d and the production stack, manifests written too
     "exchange/training": 3_650,
-    "explore": 15_850,  # one search for every workload; what to buy: machines, sizes, rents
+    "explore": 16_050,  # one search for every workload; what to buy: machines, sizes, rents
     "explore/serving": 3_550,
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
@@ -51,7 +52,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.2, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(775, slack=10, target=200),
+    "files": Ceiling(804, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(17, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

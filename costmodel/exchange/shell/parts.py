@@ -230,10 +230,10 @@ class ScriptReader:
     def _dollar(self, quoted: bool) -> Part:
         start = self.at
         if self.text.startswith("$((", start):
-            end = self.text.find("))", start)
-            if end > 0:
-                self.at = end + 2
-                return Sum(self.text[start + 3 : end], start, quoted)
+            end = self._past_code(start + 2, ")")
+            if self.text.startswith(")", end):
+                self.at = end + 1
+                return Sum(self.text[start + 3 : end - 1], start, quoted)
         if self.text.startswith("$(", start):
             self.at = self._past_code(start + 1, ")")
             return Code("what $(…) prints", start, quoted)

@@ -22,7 +22,7 @@ from costmodel.exchange.training.recipe_text import call_tree
 from costmodel.ground.errors import Fault, Place, fail
 
 _FEWEST = 2  # arguments that make a command one of a training
-CALLED = r"\w*TrainingArguments|SFTConfig|DPOConfig|RewardConfig"
+CALLED = r"\w*TrainingArguments|SFTConfig|DPOConfig|RewardConfig|GRPOConfig|RLOOConfig"
 _CALL = re.compile(rf"\b(?:{CALLED})\(")
 _ACCELERATE = ("accelerate", "accelerate.commands.accelerate_cli")
 _LAUNCH = "launch"

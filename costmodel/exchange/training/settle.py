@@ -7,6 +7,8 @@ from typing import Any
 
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.rl.rl_plan import RlPlan
+from costmodel.documents.schemas.rl.rl_workload import Rl
 from costmodel.documents.schemas.scenario import Training
 from costmodel.documents.schemas.serving.serving_plan import ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
@@ -20,7 +22,10 @@ _DEGREES = ("tp", "cp", "pp")
 _BATCH = "the batch"
 CONFIG_FILE = "config.json"  # the origin of a model of transformers
 _TREE = ("model", "workload", "stack", "plan", "assume")
-_DOCUMENTS = (("plan", Plan), ("plan", ServingPlan), ("workload", Training), ("workload", Serving))
+_DOCUMENTS = (  # where several state a key, the order of the last counts
+    ("plan", RlPlan), ("plan", Plan), ("plan", ServingPlan), ("workload", Rl), ("workload", Training),
+    ("workload", Serving),
+)  # fmt: skip
 _ORDER = {f"{top}.{name}": at for top, schema in _DOCUMENTS for at, name in enumerate(schema.model_fields)}
 
 

@@ -1,0 +1,1 @@
+"""Configurations of software for reinforcement learning."""

@@ -1,0 +1,238 @@
+"""OpenRLHF: options of openrlhf.cli.train_ppo_ray, those with points and the older ones with underscores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import because
+from costmodel.exchange.imported import OriginValue
+from costmodel.exchange.rl.rl_format import ADAPTERS, AS_GRPO, NOWHERE, RlFormat, stated_if, tokens_of, tools
+from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+
+TITLE, VERSION = "options of OpenRLHF", "OpenRLHF 0.10"
+
+_ALGORITHMS = {"gae": "ppo", "group_norm": "grpo", "dr_grpo": "grpo", "rloo": "rloo", "reinforce": "grpo",
+               "reinforce_baseline": "grpo"}  # fmt: skip
+_EXACT = ("gae", "group_norm", "dr_grpo", "rloo")
+_PARTS = ("actor", "ref", "reward", "critic")
+
+# Names before options had points, with today's.
+_OLDER = {
+    **{f"{part}_num_{what}": f"{part}.num_{what}" for part in _PARTS for what in ("nodes", "gpus_per_node")},
+    "vllm_num_engines": "vllm.num_engines", "vllm_tensor_parallel_size": "vllm.tensor_parallel_size",
+    "vllm_gpu_memory_utilization": "vllm.gpu_memory_utilization", "vllm_enable_sleep": "vllm.enable_sleep",
+    "deepspeed_enable_sleep": "ds.enable_sleep", "colocate_all_models": "train.colocate_all",
+    "colocate_actor_ref": "train.colocate_actor_ref", "colocate_critic_reward": "train.colocate_critic_reward",
+    "pretrain": "actor.model_name_or_path", "reward_pretrain": "reward.model_name_or_path",
+    "critic_pretrain": "critic.model_name_or_path", "remote_rm_url": "reward.remote_url",
+    "micro_train_batch_size": "train.micro_batch_size", "train_batch_size": "train.batch_size",
+    "rollout_batch_size": "rollout.batch_size", "n_samples_per_prompt": "rollout.n_samples_per_prompt",
+    "max_epochs": "train.max_epochs", "zero_stage": "ds.zero_stage", "adam_offload": "ds.adam_offload",
+    "gradient_checkpointing": "actor.gradient_checkpointing_enable", "init_kl_coef": "algo.kl.init_coef",
+    "advantage_estimator": "algo.advantage.estimator", "dynamic_filtering": "algo.dynamic_filtering_enable",
+    "use_dynamic_batch": "train.dynamic_batch_enable", "train_max_tokens_per_gpu": "train.max_tokens_per_gpu",
+    "ring_attn_size": "ds.ring_attn_size", "ds_tensor_parallel_size": "ds.tensor_parallel_size",
+    "async_train": "train.async_enable", "async_queue_size": "train.async_queue_size",
+    "partial_rollout": "train.partial_rollout_enable", "agent_func_path": "train.agent_func_path",
+    "lora_rank": "ds.lora.rank", "load_in_4bit": "ds.load_in_4bit", "packing_samples": "ds.packing_samples",
+    "enforce_eager": "vllm.enforce_eager", "enable_prefix_caching": "vllm.enable_prefix_caching",
+    "param_dtype": "ds.param_dtype",
+}  # fmt: skip
+
+TABLE = known(
+    [option(old, old=today) for old, today in _OLDER.items()],
+    option("actor.model_name_or_path", "model", "word"),
+    option("rollout.batch_size", "workload.prompts", "count", 1024),
+    option("rollout.n_samples_per_prompt", "workload.samples", "count", 1),
+    option("train.batch_size", "workload.mini_batch", "count", 128),
+    option("train.max_epochs", "workload.epochs", "count", 1),
+    part("algo.advantage.estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "gae"),
+    part("algo.dynamic_filtering_enable", "workload.algorithm", "flag", False),
+    part("algo.kl.init_coef", "workload.reference", "figure", 0.01),
+    part("reward.model_name_or_path", "workload.reward", "word"),
+    part("reward.remote_url", "workload.reward", "word"),
+    part("data.max_len", "longest", "count", 2048),
+    part("max_len", "longest", "count"),
+    part("prompt_max_len", "longest_prompt", "count"),
+    part("rollout.max_new_tokens", "workload.response.limit", "count"),
+    part("generate_max_len", "workload.response.limit", "count"),
+    part("train.async_enable", "workload.staleness", "flag", False),
+    part("train.async_queue_size", "workload.staleness", "count", 1),
+    part("train.partial_rollout_enable", "workload.rollouts", "flag", False),
+    part("train.micro_batch_size", "plan.micro_batch", "count", 1),
+    part("train.dynamic_batch_enable", "plan.micro_batch", "flag", False),
+    part("train.max_tokens_per_gpu", "plan.micro_batch", "count", 16192),
+    [part(f"{each}.num_{what}", key, "count", default) for each in _PARTS for what, key, default in (
+        ("nodes", "nodes", 1), ("gpus_per_node", "accelerators", 8))],
+    part("vllm.num_engines", "engines", "count"),
+    option("vllm.tensor_parallel_size", "plan.rollout.tp", "count", 1),
+    part("train.colocate_all", "plan.rollout.colocated", "flag", False),
+    part("vllm.gpu_memory_utilization", "plan.rollout.memory", "share", 0.95),
+    part("vllm.enable_sleep", "stack.sharing.sleeps", "flag", False),
+    part("ds.enable_sleep", "plan.rollout.offload", "flag", False),
+    option("ds.zero_stage", "plan.zero", "count", 2),
+    option("ds.tensor_parallel_size", "plan.tp", "count", 1),
+    option("ds.ring_attn_size", "plan.cp", "count", 1),
+    option("actor.gradient_checkpointing_enable", "plan.recompute", switch("full", "none"), False),
+    option("ds.adam_offload", "plan.offload", switch(["optimizer"], NOTHING), False),
+    option("ds.param_dtype", "workload.precision", choice({"bf16": "bf16", "fp16": "fp16"}), "bf16"),
+    part("bf16", "workload.precision", "flag", False),
+    part("actor.optim", "workload.optimizer", choice({"adam": "adamw"}), "adam"),
+    part("vllm.enforce_eager", "", "flag", False, loss=("approximated", "engines without graphs: here with them")),
+    part("train.colocate_actor_ref", "plan.dp", "flag", False),
+    lost("not expressible", ADAPTERS, "ds.lora.rank ds.load_in_4bit", 0, "0"),
+    lost("not expressible", "a part of the model is frozen", "actor.freeze_visual_encoder"),
+    lost("approximated", "prompts of several steps under way", "rollout.vllm_generate_batch_size"),
+    lost("approximated", "a frozen model on the host between passes: here it stays",
+         "ref.offload reward.offload ref_reward_offload"),
+    lost("approximated", "weights averaged over steps, one more copy", "train.enable_ema enable_ema"),
+    lost("approximated", "kernels are replaced or compiled", "ds.use_liger_kernel use_liger_kernel ds.deepcompile"),
+    lost("not expressible", "shards over a part of the ranks", "ds.zpg zpg", 1, "1"),
+    part("ds.packing_samples", "", "flag", False),
+    tools("train.agent_func_path"),
+    quiet("data.* eval.* ckpt.* logger.* vllm.sync_backend vllm.sync_with_ray vllm.enable_prefix_caching "
+          "train.colocate_critic_reward train.ema_beta train.num_episodes train.seed train.full_determinism_enable "
+          "rollout.micro_batch_size rollout.top_p rollout.temperature rollout.max_tokens_per_gpu ds.use_universal_ckpt "
+          "ds.attn_implementation ds.experts_implementation ds.grad_accum_dtype ds.overlap_comm ds.lora.* "
+          "ds.ring_attn_head_stride ds.value_head_prefix local_rank use_ms algo.advantage.* algo.kl.* "
+          "algo.dynamic_filtering_range actor.gradient_checkpointing_reentrant actor.eps_clip actor.eps_clip_low_high "
+          "actor.dual_clip actor.policy_loss_type actor.aux_loss_coef actor.entropy_coef critic.value_clip "
+          "critic.freezing_steps critic.save_value_network critic.model_name_or_path reward.normalize_enable "
+          "reward.clip_range reward.overlong_buffer_len reward.overlong_penalty_factor "
+          "reward.stop_properly_penalty_coef"),
+    [row for name in ("actor", "critic") for row in quiet(
+        "optim adam.* muon.* lr_scheduler lr_warmup_ratio min_lr_ratio max_norm", f"{name}.")
+     if row.option != "actor.optim"],
+    quiet("save_path ckpt_path save_hf_ckpt disable_ds_ckpt max_ckpt_num max_ckpt_mem load_checkpoint save_steps "
+          "logging_steps eval_steps eval_dataset micro_rollout_batch_size num_episodes max_samples prompt_data "
+          "prompt_data_probs prompt_split input_key label_key input_template apply_chat_template normalize_reward "
+          "actor_learning_rate critic_learning_rate lr_warmup_ratio l2 max_norm adam_betas eps_clip eps_clip_low_high "
+          "dual_clip value_clip lambd gamma seed temperature top_p kl_target kl_horizon kl_estimator use_kl_loss "
+          "entropy_loss_coef aux_loss_coef reward_clip_range freezing_actor_steps save_value_network flash_attn "
+          "attn_implementation grad_accum_dtype overlap_comm gradient_checkpointing_use_reentrant vllm_sync_backend "
+          "vllm_sync_with_ray vllm_generate_batch_size rollout_max_tokens_per_gpu ring_head_stride lora_alpha "
+          "lora_dropout target_modules dynamic_filtering_reward_range enable_vllm_is_correction "
+          "vllm_is_truncated_threshold no_advantage_std_norm overlong_buffer_len overlong_penalty_factor use_wandb "
+          "wandb_org wandb_group wandb_project wandb_run_name use_tensorboard ema_beta disable_fast_tokenizer "
+          "full_determinism use_ds_universal_ckpt policy_loss_type lr_scheduler perf value_head_prefix"),
+)  # fmt: skip
+
+
+def read_openrlhf(tree: Mapping[Any, Any], file: str) -> Layer:
+    """What options of train_ppo_ray state."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("openrlhf", "OpenRLHF", next(iter(keys.stated), ""))
+    _algorithm(keys, layer)
+    _lengths(keys, layer)
+    cp = keys["ds.ring_attn_size"].value or 1
+    if cp > 1:
+        keys.lose("approximated", "ring attention: here by Ulysses", "ds.ring_attn_size")
+    if keys["train.dynamic_batch_enable"].value:
+        layer.fill("plan.micro_batch", tokens_of(keys["train.max_tokens_per_gpu"], cp))
+    else:
+        layer.fill("plan.micro_batch", keys["train.micro_batch_size"])
+        if not keys["ds.packing_samples"].value:
+            sentence = "sequences are padded: fewer of their tokens are real"
+            keys.lose("approximated", sentence, "ds.packing_samples" if keys.given("ds.packing_samples") else "")
+    layer.fill("workload.optimizer", keys["actor.optim"])
+    _accelerators(keys, layer)
+    return with_remarks(keys, layer)
+
+
+def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
+    kind, written = keys["algo.advantage.estimator"], str(keys.stated.get("algo.advantage.estimator", ("gae",))[0])
+    if kind.value == "grpo" and written not in _EXACT:
+        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "algo.advantage.estimator")
+    dropped = keys["algo.dynamic_filtering_enable"]
+    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
+    refers = (keys["algo.kl.init_coef"].value or 0) > 0
+    stated_if(keys, layer, "workload.reference", refers, "algo.kl.init_coef")
+    judges = ("reward.model_name_or_path", "reward.remote_url")
+    judged = bool(keys[judges[0]].value) and not keys[judges[1]].value
+    stated_if(keys, layer, "workload.reward", "model" if judged else "rule", *judges)
+    if keys["train.async_enable"].value:
+        layer.fill("workload.staleness", keys["train.async_queue_size"])
+        if keys["train.partial_rollout_enable"].value:
+            layer.fill("workload.rollouts", keys["train.partial_rollout_enable"]._replace(value="partial"))
+
+
+def _lengths(keys: ForeignKeys, layer: Layer) -> None:
+    limit, older = keys["rollout.max_new_tokens"], keys["generate_max_len"]
+    layer.fill("workload.response.limit", limit if limit.value else older)
+    layer.fill("longest_prompt", keys["prompt_max_len"])
+    layer.fill("longest", keys["max_len"] if keys["max_len"].value else keys["data.max_len"])
+
+
+def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    """The trainer's accelerators, and those of engines; judges have the trainer's where all are together."""
+    names = [f"actor.num_{what}" for what in ("nodes", "gpus_per_node")]
+    nodes, each = (keys[name] for name in names)
+    trainer = keys.derived(nodes.value * each.value, "nodes × GPUs of the actor", names[1])
+    engines, together = keys["vllm.num_engines"], keys["train.colocate_all"]
+    if not engines.value:
+        keys.refuse("X003", "vllm.num_engines is not stated: Transformers generates, which no document describes",
+                    "vllm.num_engines", "--set plan.rollout.ranks=8, for example")  # fmt: skip
+        return
+    ranks = engines.value * (keys["vllm.tensor_parallel_size"].value or 1)
+    apart = not together.value or bool(keys["train.async_enable"].value)
+    _judges(keys, trainer, together=bool(together.value))
+    if apart:
+        layer.fill("trainer_ranks", trainer)
+        layer.facts["rollout_ranks"] = keys.derived(ranks, "engines × tp", "vllm.num_engines")
+        layer.fill("plan.rollout.memory", keys["vllm.gpu_memory_utilization"])
+        return
+    layer.fill("accelerators", trainer)
+    layer.fill("nodes", nodes)
+    layer.fill("plan.rollout.memory", keys["vllm.gpu_memory_utilization"])
+    sleeps = keys["vllm.enable_sleep"]
+    if not sleeps.value:
+        layer.facts["stack.sharing.sleeps"] = keys.derived(False, "vllm.enable_sleep: left out", "train.colocate_all")
+    stated_if(keys, layer, "plan.rollout.offload", bool(keys["ds.enable_sleep"].value), "ds.enable_sleep")
+
+
+def _judges(keys: ForeignKeys, trainer: OriginValue, *, together: bool) -> None:
+    """Accelerators of their own for reference, critic and reward model, which have the trainer's here."""
+    for name in _PARTS[1:]:
+        own = [keys[f"{name}.num_{what}"] for what in ("nodes", "gpus_per_node")]
+        at = next((f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")
+                   if keys.given(f"{name}.num_{what}")), "")  # fmt: skip
+        with_actor = together or (name == "ref" and keys["train.colocate_actor_ref"].value)
+        if at and not with_actor and own[0].value * own[1].value:
+            keys.lose("not expressible", f"accelerators of their own of {name}: here those of the trainer", at)
+
+
+FORMAT = RlFormat(
+    name="openrlhf",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    mark="--",
+    marks=re.compile(r"\bopenrlhf\.cli\.train_ppo"),
+    program=re.compile(r"\bopenrlhf\.cli\.train_ppo\w*"),
+    configured=(),
+    spelling=Spelling(between="_"),
+    read=read_openrlhf,
+    cannot={
+        **NOWHERE,
+        **because("it has no stages of layers", "pp vpp schedule split first_stage_layers last_stage_layers"),
+        **because("experts are whole on their ranks", "ep etp rollout.ep rollout.dp_attention"),
+        **because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules"),
+        **because("it has one exchange for the context", "cp_type"),
+        **because("ranks lie in its own order", "order"),
+        **because("the host is the only place", "offload_to offload_layers"),
+        **because("an engine's defaults", "sequence_parallel"),
+        "plan.dp_replicate": "shards reach over all ranks",
+        "workload.old_log_probabilities": "its trainer computes them",
+        "workload.iterations": "its episodes follow from the data",
+        "workload.wave": "as many as an iteration has",
+        "workload.gradients": "the trainer has one type of sums",
+        "workload.rollout_precision": "engines read the trainer's type",
+        "stack.rollout": "vLLM generates",
+    },
+)  # fmt: skip

@@ -1,0 +1,254 @@
+"""slime: a script with options of its own, of SGLang with a prefix, and of Megatron-LM for the trainer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import because
+from costmodel.exchange.imported import LossKind
+from costmodel.exchange.megatron.options import OPTIMIZERS
+from costmodel.exchange.megatron.options import TABLE as MEGATRON
+from costmodel.exchange.rl.rl_format import AS_GRPO, NOWHERE, RlFormat, stated_if, tokens_of, tools
+from costmodel.exchange.rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet
+from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+
+TITLE, VERSION = "script of slime", "slime 0.2"
+
+_ALGORITHMS = {"grpo": "grpo", "ppo": "ppo", "gspo": "grpo", "cispo": "grpo", "reinforce_plus_plus": "grpo",
+               "reinforce_plus_plus_baseline": "grpo", "on_policy_distillation": "grpo"}  # fmt: skip
+_EXACT = ("grpo", "ppo")
+_ASYNC = "train_async.py"
+_LAYOUT = {
+    "tensor-model-parallel-size": "plan.tp",
+    "pipeline-model-parallel-size": "plan.pp",
+    "context-parallel-size": "plan.cp",
+    "expert-model-parallel-size": "plan.ep",
+    "expert-tensor-parallel-size": "plan.etp",
+    "decoder-first-pipeline-num-layers": "plan.first_stage_layers",
+    "decoder-last-pipeline-num-layers": "plan.last_stage_layers",
+}
+_OTHER_PASSES = "a pass of its own over a copy of the weights"
+
+_OWN = known(
+    part("program", "workload.staleness", "word", "train.py"),
+    option("hf-checkpoint", "model", "word"),
+    option("rollout-batch-size", "workload.prompts", "count"),
+    option("n-samples-per-prompt", "workload.samples", "count", 1),
+    option("rollout-max-response-len", "workload.response.limit", "count"),
+    part("rollout-max-prompt-len", "longest_prompt", "count"),
+    part("rollout-max-context-len", "longest", "count"),
+    option("num-rollout", "workload.iterations", "count"),
+    part("global-batch-size", "workload.mini_batch", "count"),
+    part("num-steps-per-rollout", "mini_batches", "count"),
+    part("advantage-estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "grpo"),
+    part("dynamic-sampling-filter-path", "workload.algorithm", "word"),
+    part("over-sampling-batch-size", "workload.wave workload.staleness", "count"),
+    part("partial-rollout", "workload.rollouts", "flag", False),
+    part("use-kl-loss", "workload.reference", "flag", False),
+    part("kl-coef", "workload.reference", "figure", 0.0),
+    part("use-rollout-logprobs", "workload.old_log_probabilities", "flag", False),
+    part("actor-num-nodes", "nodes", "count", 1),
+    part("actor-num-gpus-per-node", "accelerators", "count", 8),
+    part("rollout-num-gpus", "rollout_ranks", "count"),
+    option("rollout-num-gpus-per-engine", "plan.rollout.tp", "count", 1),
+    part("colocate", "plan.rollout.colocated", "flag", False),
+    part("offload", "plan.rollout.offload", "flag", False),
+    part("offload-train", "plan.rollout.offload", "flag"),
+    part("offload-rollout", "stack.sharing.sleeps", "flag"),
+    part("use-dynamic-batch-size", "plan.micro_batch", "flag", False),
+    part("max-tokens-per-gpu", "plan.micro_batch", "count"),
+    part("micro-batch-size", "plan.micro_batch", "count", 1),
+    [option(name, key, "count") for name, key in _LAYOUT.items()],
+    part("sequence-parallel", "plan.sequence_parallel", "flag", False),
+    part("recompute-granularity", "plan.recompute", one_of("full", "selective")),
+    part("recompute-method", "plan.recompute_method", one_of("uniform", "block")),
+    part("recompute-num-layers", "plan.recompute_layers", "count"),
+    part("optimizer-cpu-offload", "plan.offload", "flag", False),
+    option("optimizer", "workload.optimizer", choice(OPTIMIZERS), "adam"),
+    part("fp16", "workload.precision", "flag", False),
+    option("sglang-mem-fraction-static", "plan.rollout.memory", "share"),
+    option("sglang-ep-size", "plan.rollout.ep", "count", 1),
+    option("sglang-dp-size", "plan.rollout.dp_attention", "count", 1),
+    option("sglang-max-running-requests", "stack.rollout.sequences", "count"),
+    option("sglang-expert-parallel-size", kind="count", old="sglang-ep-size"),
+    option("sglang-data-parallel-size", kind="count", old="sglang-dp-size"),
+    lost("approximated", "engines without graphs: here with them", "sglang-disable-cuda-graph"),
+    lost("approximated", _OTHER_PASSES, "keep-old-actor opd-teacher-load"),
+    lost("not expressible", "weights of another type in engines",
+         "sglang-quantization sglang-kv-cache-dtype sglang-torchao-config"),
+    lost("not expressible", "drafts in engines", "sglang-speculative-algorithm sglang-speculative-num-steps "
+         "sglang-speculative-eagle-topk sglang-speculative-num-draft-tokens"),
+    lost("not expressible", "layers that predict further tokens are trained", "enable-mtp-training"),
+    lost("approximated", "weights reach engines after several iterations", "update-weights-interval", 1, "1"),
+    lost("approximated", "changes of weights alone are sent, or over a disk",
+         "update-weight-mode update-weight-transport", "full", "nccl"),
+    lost("not expressible", "engines of another job", "rollout-external-engine-addrs"),
+    tools("custom-generate-function-path"),
+    quiet("sglang-router-ip sglang-router-port sglang-router-request-timeout-secs sglang-server-concurrency "
+          "sglang-attention-backend sglang-cuda-graph-bs sglang-cuda-graph-max-bs sglang-enable-metrics "
+          "sglang-log-level sglang-context-length sglang-chunked-prefill-size sglang-enable-dp-attention "
+          "sglang-enable-dp-lm-head sglang-moe-dense-tp-size sglang-disable-radix-cache sglang-decode-log-interval "
+          "sglang-enable-ep-moe sglang-moe-a2a-backend sglang-deepep-mode sglang-watchdog-timeout "
+          "sglang-reasoning-parser sglang-tool-call-parser sglang-enable-deterministic-inference"),
+    quiet("allgather-cp balance-by-flops balance-data buffer-filter-path custom-config-path custom-rm-path "
+          "custom-advantage-function-path custom-convert-samples-to-train-data-path custom-loss-function-path "
+          "custom-eval-rollout-log-function-path custom-rollout-log-function-path custom-model-provider-path "
+          "custom-megatron-before-log-prob-hook-path custom-megatron-before-train-step-hook-path "
+          "custom-megatron-init-path custom-pg-loss-reducer-function-path custom-reward-post-process-path "
+          "custom-tis-function-path custom-update-weight-post-write-path data-pad-size-multiplier data-source-path "
+          "disable-compute-advantages-and-returns disable-grpo-std-normalization disable-rewards-normalization "
+          "disable-rollout-global-dataset disable-wandb-random-suffix dump-details eps-clip eps-clip-high eps-clip-c "
+          "entropy-coef eval-config eval-function-path eval-prompt-data eval-reward-key eval-interval eval-top-p "
+          "eval-top-k eval-temperature eval-max-response-len eval-input-key eval-label-key "
+          "fetch-trajectory-retry-times get-mismatch-metrics group-rm input-key label-key apply-chat-template "
+          "kl-loss-coef kl-loss-type log-multi-turn log-passrate log-probs-chunk-size log-probs-max-tokens-per-gpu "
+          "log-correct-samples log-reward-category loss-mask-type loss-type mask-offpolicy-in-partial-rollout "
+          "megatron-config-path megatron-to-hf-mode memory-recorder memory-snapshot-dir memory-snapshot-num-steps "
+          "metadata-key min-batch-collection-ratio model-name multimodal-keys n-samples-per-eval-prompt "
+          "num-critic-only-steps num-epoch num-gpus-per-node opd-kl-coef opd-type opsm-delta profile-target "
+          "prompt-data qwen-gdn-backend recompute-loss-function ref-ckpt-step ref-load ref-update-interval "
+          "reset-optimizer-states reward-key rm-type rm-url rollout-all-samples-process-path rollout-buffer-url "
+          "rollout-data-postprocess-path rollout-data-transport rollout-function-path rollout-seed rollout-shuffle "
+          "rollout-health-check-first-wait rollout-health-check-interval rollout-health-check-timeout "
+          "rollout-sample-filter-path rollout-sample-hook-path rollout-skip-special-tokens rollout-stop "
+          "rollout-stop-token-ids rollout-task-type rollout-temperature rollout-top-k rollout-top-p save-hf "
+          "save-debug-rollout-data save-debug-train-data skip-eval-before-train start-rollout-id tb-project-name "
+          "tis-clip tis-clip-low tool-key train-env-vars update-weight-buffer-size update-weight-disk-dir "
+          "use-fault-tolerance use-opd use-opsm use-rollout-entropy use-rollout-routing-replay use-routing-replay "
+          "use-tis use-unbiased-kl use-wandb wandb-always-use-train-step wandb-dir wandb-mode wandb-project "
+          "wandb-group wandb-key wandb-host wandb-team lr weight-decay adam-beta1 adam-beta2 attention-backend "
+          "use-distributed-optimizer bf16"),
+)  # fmt: skip
+
+
+def _of_trainer(row: Row) -> Row:
+    """An option of Megatron-LM that no row reads: one of the model's shape costs nothing, which a checkpoint names."""
+    parts = {path.partition(".")[0] for path in row.fills.split()}
+    kind: LossKind = "not expressible" if parts & {"plan", "stack"} else "approximated"
+    loss = (kind, "as the trainer does it by default") if parts & {"plan", "stack", "assume"} else row.loss
+    return Row(row.option, loss=loss, harmless=row.harmless)
+
+
+TABLE = {**{name: _of_trainer(row) for name, row in MEGATRON.items() if not row.gone}, **_OWN}
+
+
+def read_slime(tree: Mapping[Any, Any], file: str) -> Layer:
+    """What a script of slime states."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("slime", "slime", next(iter(keys.stated), ""))
+    _algorithm(keys, layer)
+    _sizes(keys, layer)
+    _plan(keys, layer)
+    _accelerators(keys, layer)
+    return with_remarks(keys, layer)
+
+
+def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
+    kind, written = keys["advantage-estimator"], str(keys.stated.get("advantage-estimator", ("grpo",))[0])
+    if kind.value == "grpo" and written not in _EXACT:
+        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "advantage-estimator")
+    dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
+    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
+    refers = bool(keys["use-kl-loss"].value) or bool(keys["kl-coef"].value)
+    stated_if(keys, layer, "workload.reference", refers, "use-kl-loss", "kl-coef")
+    prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
+    if (drawn.value or 0) > prompts > 0:
+        if cut.value:
+            more = drawn.value / prompts - 1
+            layer.facts["workload.staleness"] = keys.derived(more, "prompts beyond those of an iteration",
+                                                             "over-sampling-batch-size")  # fmt: skip
+            layer.fill("workload.rollouts", cut._replace(value="partial"))
+        elif dropped.value:
+            layer.fill("workload.wave", drawn)
+        else:
+            sentence = "generation ends when enough answers are there: here all are waited for"
+            keys.lose("approximated", sentence, "over-sampling-batch-size")
+    if keys["program"].value == _ASYNC:
+        layer.facts["workload.staleness"] = keys.derived(1, f"{_ASYNC}: one iteration ahead", "program")
+    engines = keys["use-rollout-logprobs"]
+    if engines.value:
+        layer.fill("workload.old_log_probabilities", engines._replace(value="engine"))
+
+
+def _sizes(keys: ForeignKeys, layer: Layer) -> None:
+    layer.fill("longest_prompt", keys["rollout-max-prompt-len"])
+    layer.fill("longest", keys["rollout-max-context-len"])
+    parts = keys["num-steps-per-rollout"]
+    layer.fill("mini_batches", parts)
+    if not parts.value:
+        layer.fill("workload.mini_batch", keys["global-batch-size"])
+
+
+def _plan(keys: ForeignKeys, layer: Layer) -> None:
+    cp = keys["context-parallel-size"].value or 1
+    if keys["use-dynamic-batch-size"].value and keys["max-tokens-per-gpu"].value:
+        layer.fill("plan.micro_batch", tokens_of(keys["max-tokens-per-gpu"], cp))
+    else:
+        layer.fill("plan.micro_batch", keys["micro-batch-size"])
+    if (keys["tensor-model-parallel-size"].value or 1) > 1:
+        layer.fill("plan.sequence_parallel", keys["sequence-parallel"])
+    mode = keys["recompute-granularity"]
+    layer.fill("plan.recompute", mode if mode.value else mode._replace(value="none"))
+    if mode.value == "full":
+        layer.fill("plan.recompute_method", keys["recompute-method"])
+        layer.fill("plan.recompute_layers", keys["recompute-num-layers"])
+    away = keys["optimizer-cpu-offload"]
+    layer.fill("plan.offload", away._replace(value=["optimizer"] if away.value else NOTHING))
+    layer.weak["plan.zero"] = keys.assumed(1, "slime shards optimizer states")
+    half = keys["fp16"]
+    layer.fill("workload.precision", half._replace(value="fp16" if half.value else "bf16"))
+
+
+def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    names = ("actor-num-gpus-per-node", "actor-num-nodes")
+    each, nodes = (keys[name] for name in names)
+    trainer = keys.derived(each.value * nodes.value, "nodes × GPUs of the actor", names[0])
+    own = keys["rollout-num-gpus"]
+    if not keys["colocate"].value:
+        layer.fill("trainer_ranks", trainer)
+        if own.value:
+            layer.fill("rollout_ranks", own)
+        else:
+            keys.refuse("X002", "rollout-num-gpus is not stated, and colocate neither", names[0], "add one of the two")
+        return
+    keys.without_effect("rollout-num-gpus", "colocate: engines have all GPUs of the actor")
+    layer.fill("accelerators", trainer)
+    layer.fill("nodes", nodes)
+    moved = [keys[name].value for name in ("offload", "offload-train", "offload-rollout")]
+    if moved[1] is False and not moved[0]:
+        layer.facts["plan.rollout.offload"] = keys.derived(False, "states stay", "offload-train")
+    if moved[2] is False and not moved[0]:
+        layer.facts["stack.sharing.sleeps"] = keys.derived(False, "engines stay", "offload-rollout")
+
+
+FORMAT = RlFormat(
+    name="slime",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    mark="--",
+    marks=re.compile(r"--rollout-batch-size\b|--actor-num-gpus-per-node\b|--rollout-num-gpus-per-engine\b"),
+    program=re.compile(r"\btrain(?:_async)?\.py$"),
+    configured=(),
+    spelling=Spelling(between="-", negated=True),
+    read=read_slime,
+    fixed={"plan.zero": "optimizer states are sharded"},
+    cannot={
+        **NOWHERE,
+        **because("it has one exchange for the context", "cp_type"),
+        **because("ranks lie in its own order", "order"),
+        **because("the first and the last stage alone may differ", "split"),
+        **because("as the trainer does it by default", "schedule vpp recompute_modules dp_replicate"),
+        **because("the host is the only place", "offload_to offload_layers"),
+        "workload.epochs": "each answer is trained on once",
+        "workload.reward": "a program gives it",
+        "workload.gradients": "the trainer has one type of sums",
+        "workload.rollout_precision": "engines read the trainer's type",
+        "stack.rollout": "SGLang generates",
+    },
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""TRL: GRPOConfig and RLOOConfig as YAML, as options of trl grpo, or as a call in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import because
+from costmodel.exchange.rl.rl_format import ADAPTERS, NOWHERE, RlFormat, stated_if, tools
+from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.training_format import FLAT
+from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
+from costmodel.exchange.training.transformers import read_training_arguments
+from costmodel.ground.errors import Fault, Place
+
+TITLE, VERSION = "GRPOConfig of TRL", "TRL 1.4"
+
+_OTHERS = ("max_length", "max_seq_length", "model_max_length", "block_size", "activation_checkpointing",
+           "gradient_checkpointing", "per_device_train_batch_size", "gradient_accumulation_steps", "packing",
+           "max_steps", "use_peft", "lora_r", "load_in_4bit", "bf16")  # fmt: skip
+
+_SHARDS = ("deepspeed", "fsdp", "fsdp_config")
+
+TABLE = known(
+    [row for name, row in ARGUMENTS.items() if name not in _OTHERS],
+    part("program", "workload.algorithm", "word", "grpo"),
+    part("per_device_train_batch_size", "rank_mini_batch plan.micro_batch", "count", 8),
+    part("gradient_accumulation_steps", "rank_mini_batch", "count", 1),
+    part("generation_batch_size", "workload.prompts", "count"),
+    part("steps_per_generation", "rank_answers", "count"),
+    option("num_generations", "workload.samples", "count", 8),
+    option("num_iterations", "workload.epochs", "count", 1),
+    option("max_completion_length", "workload.response.limit", "count", 512),
+    part("max_prompt_length", "longest_prompt", "count"),
+    part("max_steps", "workload.iterations", "whole", -1),
+    part("beta", "workload.reference", "figure", 0.0),
+    part("reward_model_name_or_path", "workload.reward", "word"),
+    part("bf16", "workload.precision", "flag", True),
+    option("gradient_checkpointing", "plan.recompute", switch("full", "none"), True),
+    part("use_vllm", "stack.rollout", "flag", False),
+    part("vllm_mode", "plan.rollout.colocated", choice({"colocate": True, "server": False}), "colocate"),
+    option("vllm_tensor_parallel_size", "plan.rollout.tp", "count", 1),
+    option("vllm_gpu_memory_utilization", "plan.rollout.memory", "share", 0.3),
+    option("vllm_enable_sleep_mode", "stack.sharing.sleeps", switch(True, NOTHING), False),
+    lost("not expressible", ADAPTERS, "use_peft lora_r load_in_4bit"),
+    lost("approximated", "the reference follows the policy", "sync_ref_model"),
+    tools("max_tool_calling_iterations environment_factory tools"),
+    quiet("remove_unused_columns num_generations_eval shuffle_dataset pad_to_multiple_of temperature top_p top_k min_p "
+          "generation_kwargs chat_template_kwargs repetition_penalty cache_implementation vllm_model_impl "
+          "vllm_structured_outputs_regex vllm_guided_decoding_regex vllm_server_base_url vllm_server_host "
+          "vllm_server_port vllm_server_timeout vllm_group_port vllm_max_model_length epsilon delta epsilon_high "
+          "sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg "
+          "importance_sampling_level reward_weights multi_objective_aggregation scale_rewards loss_type "
+          "mask_truncated_completions ref_model_mixup_alpha ref_model_sync_steps top_entropy_quantile entropy_coef "
+          "use_adaptive_entropy entropy_coef_min entropy_coef_max entropy_coef_delta entropy_target "
+          "vllm_importance_sampling_correction vllm_importance_sampling_mode vllm_importance_sampling_clip_max "
+          "vllm_importance_sampling_clip_min vllm_importance_sampling_cap off_policy_mask_threshold "
+          "use_bias_correction_kl log_completions log_multimodal num_completions_to_print log_unique_prompts "
+          "log_completions_hub_repo model_init_kwargs router_aux_loss_coef disable_dropout cast_lm_head_to_fp32 "
+          "reward_funcs dtype torch_dtype lora_target_modules torch_empty_cache_steps dataset_num_proc"),
+)  # fmt: skip
+
+
+def read_trl(tree: Mapping[Any, Any], file: str) -> Layer:
+    """What a configuration of GRPO states; how it is sharded stands in a file of accelerate or DeepSpeed."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("trl", "TRL", next(iter(keys.stated), ""))
+    named = str(keys["program"].value or "")
+    stated_if(keys, layer, "workload.algorithm", "rloo" if "rloo" in named else "grpo", "program")
+    _batches(keys, layer)
+    stated_if(keys, layer, "workload.reference", bool(keys["beta"].value), "beta")
+    judged = keys["reward_model_name_or_path"]
+    stated_if(keys, layer, "workload.reward", "model" if judged.value else "rule", "reward_model_name_or_path")
+    if (keys["max_steps"].value or -1) > 0:
+        layer.fill("workload.iterations", keys["max_steps"])
+    half = keys["fp16"].value and not keys.given("bf16")
+    on = keys["fp16"] if half else keys["bf16"]
+    layer.fill("workload.precision", on._replace(value="fp16" if half else "bf16" if on.value else "fp32"))
+    _sharding(keys, layer, tree, file)
+    _engine(keys, layer)
+    return with_remarks(keys, layer)
+
+
+def _batches(keys: ForeignKeys, layer: Layer) -> None:
+    """Answers of a rank: those of a step, and those between two generations."""
+    each, often = keys["per_device_train_batch_size"], keys["gradient_accumulation_steps"]
+    layer.fill("plan.micro_batch", each)
+    name = "gradient_accumulation_steps" if keys.given("gradient_accumulation_steps") else "per_device_train_batch_size"
+    mini = each.value * often.value
+    layer.facts["rank_mini_batch"] = keys.derived(mini, "batch of a device × accumulation", name)
+    whole, steps = keys["generation_batch_size"], keys["steps_per_generation"]
+    if whole.value:
+        layer.fill("answers", whole)
+        return
+    answers = each.value * (steps.value or often.value)
+    at = "steps_per_generation" if steps.value else name
+    layer.facts["rank_answers"] = keys.derived(answers, "batch of a device × steps of a generation", at)
+
+
+def _sharding(keys: ForeignKeys, layer: Layer, tree: Mapping[Any, Any], file: str) -> None:
+    """What arguments of transformers state of shards, by their own reader."""
+    own = PlacedMapping({key: value for key, value in tree.items() if str(key) in _SHARDS})
+    own.place = getattr(tree, "place", Place(file))
+    inner = read_training_arguments(own, file)
+    for facts, found in ((layer.facts, inner.facts), (layer.weak, inner.weak)):
+        for path in ("stack", "plan.zero", "plan.offload"):
+            if path in found:
+                facts["stack.trainer" if path == "stack" else path] = found[path]
+    layer.named += inner.named
+    layer.faults += inner.faults
+    for name in _SHARDS:
+        keys[name]
+
+
+def _engine(keys: ForeignKeys, layer: Layer) -> None:
+    on = keys["use_vllm"]
+    if not on.value:
+        place = on.place or (keys.stated[next(iter(keys.stated))][1] if keys.stated else None)
+        sentence = "use_vllm is false: Transformers generates, which no document describes"
+        layer.unless.append(("stack.rollout", Fault("X003", sentence, place, "--set stack.rollout=vllm counts vLLM")))
+        return
+    layer.fill("stack.rollout", on._replace(value="vllm"))
+    if keys["vllm_mode"].value is False:
+        layer.facts["engines_elsewhere"] = keys.derived(True, "vllm_mode: server", "vllm_mode")
+
+
+FORMAT = RlFormat(
+    name="trl",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    mark="--",
+    marks=re.compile(r"\btrl[ \t]+(?:grpo|rloo)\b|\b(?:GRPO|RLOO)Config\(|\bmax_completion_length\b"
+                     r"|\bscripts/grpo\w*\.py\b|\bnum_generations\b"),
+    program=re.compile(r"^(?:grpo|rloo)$|\b(?:grpo|rloo)\w*\.py$|\btrl\.scripts\.(?:grpo|rloo)\b"),
+    spelling=Spelling(between="_", negated=True),
+    read=read_trl,
+    cannot={
+        **NOWHERE,
+        **FLAT,
+        **because("it cuts no sequence and no matrix", "tp cp cp_type ep etp sequence_parallel"),
+        **because("as many as are launched", "dp"),
+        **because("engines have one degree", "rollout.ep rollout.dp_attention"),
+        **because("a program of its own serves them", "rollout.ranks"),
+        **because("states of training stay", "rollout.offload"),
+        **because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules"),
+        **because("ranks lie in its own order", "order"),
+        **because("a configuration of accelerate states it", "offload offload_to offload_layers dp_replicate"),
+        "workload.staleness": "training and generation take turns",
+        "workload.rollouts": "training and generation take turns",
+        "workload.old_log_probabilities": "its trainer computes them",
+        "workload.wave": "no prompt is drawn again",
+        "workload.gradients": "the stack has one type of sums",
+        "workload.rollout_precision": "engines read the trainer's type",
+    },
+)  # fmt: skip

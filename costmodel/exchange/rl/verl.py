@@ -1,0 +1,356 @@
+"""verl: words of Hydra behind its trainers, and the YAML that these stand over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.format import because
+from costmodel.exchange.given_size import counted_by_node
+from costmodel.exchange.rl.rl_format import (
+    ADAPTERS,
+    AS_GRPO,
+    NOWHERE,
+    RlFormat,
+    engine_of,
+    stated_if,
+    tokens_of,
+    tools,
+)
+from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+
+TITLE, VERSION = "configuration of verl", "verl 0.8"
+
+_M, _A, _R, _F, _C = (f"actor_rollout_ref.{name}" for name in ("model", "actor", "rollout", "ref", "critic"))
+_T, _O = f"{_A}.megatron.override_transformer_config", f"{_A}.optim.override_optimizer_config"
+_ALGORITHMS = {
+    "gae": "ppo", "grpo": "grpo", "rloo": "rloo",
+    **dict.fromkeys(("grpo_vectorized", "grpo_passk", "rloo_vectorized", "reinforce_plus_plus", "opo", "remax", "gpg",
+                     "reinforce_plus_plus_baseline"), "grpo"),
+}  # fmt: skip
+_EXACT = ("gae", "grpo", "rloo")
+_TRAINERS = {"fsdp": "verl-fsdp", "fsdp2": "verl-fsdp", "megatron": "megatron-core"}
+_DEGREES = {
+    "tensor_model_parallel_size": "plan.tp",
+    "pipeline_model_parallel_size": "plan.pp",
+    "context_parallel_size": "plan.cp",
+    "expert_model_parallel_size": "plan.ep",
+    "expert_tensor_parallel_size": "plan.etp",
+    "virtual_pipeline_model_parallel_size": "plan.vpp",
+}
+_TYPES = choice({"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "float32": "fp32"})
+_OWN_LAYOUT = "a layout of its own: here that of the trainer"
+_OTHER_MODEL = "a model of another size is possible: here that of the policy"
+_STAYS = "it is moved to the host between passes: here it stays"
+_MEGATRON = {f"{_A}.strategy": "megatron"}  # what its own configurations state beyond the defaults of the rows
+_APART = {
+    "rollout.nnodes": "1", "rollout.n_gpus_per_node": "8", "async_training.staleness_threshold": "0.1",
+    "async_training.trigger_parameter_sync_step": "4",
+}  # fmt: skip
+_ASYNC = ("async_training.trigger_parameter_sync_step", "async_training.require_batches")
+
+TABLE = known(
+    option(f"{_M}.path", "model", "word"),
+    part("algorithm.adv_estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "gae"),
+    part("algorithm.filter_groups.enable", "workload.algorithm", "flag", False),
+    part("data.gen_batch_size", "workload.wave", "count"),
+    part("data.train_batch_size", "workload.prompts", "count", 1024),
+    part("data.max_prompt_length", "longest_prompt", "count", 512),
+    option("data.max_response_length", "workload.response.limit", "count", 512),
+    option(f"{_R}.n", "workload.samples", "count", 1),
+    part(f"{_A}.ppo_mini_batch_size", "mini_prompts", "count", 256),
+    option(f"{_A}.ppo_epochs", "workload.epochs", "count", 1),
+    part(f"{_A}.ppo_micro_batch_size_per_gpu", "plan.micro_batch", "count"),
+    part(f"{_A}.ppo_micro_batch_size", "plan.micro_batch", "count"),
+    part(f"{_A}.use_dynamic_bsz", "plan.micro_batch", "flag", False),
+    part(f"{_A}.ppo_max_token_len_per_gpu", "plan.micro_batch", "count", 16384),
+    part(f"{_A}.use_kl_loss", "workload.reference", "flag", False),
+    part("algorithm.use_kl_in_reward", "workload.reference", "flag", False),
+    part("reward_model.enable", "workload.reward", "flag", False),
+    option("trainer.total_training_steps", "workload.iterations", "count"),
+    part("trainer.nnodes", "nodes", "count", 1),
+    part("trainer.n_gpus_per_node", "accelerators", "count", 8),
+    option(f"{_A}.strategy", "stack.trainer", choice(_TRAINERS, "no document describes this trainer"), "fsdp"),
+    part(f"{_A}.ulysses_sequence_parallel_size", "plan.cp", "count", 1),
+    part(f"{_A}.fsdp_config.ulysses_sequence_parallel_size", "plan.cp", "count", 1),
+    part(f"{_A}.fsdp_config.fsdp_size", "plan.dp_replicate", "whole", -1),
+    part(f"{_A}.fsdp_config.reshard_after_forward", "plan.zero", switch(3, 2), True),
+    part(f"{_A}.fsdp_config.offload_policy", "plan.offload", "flag", False),
+    part(f"{_A}.fsdp_config.dtype", "workload.precision", _TYPES, "bfloat16"),
+    part(f"{_A}.megatron.dtype", "workload.precision", _TYPES, "bfloat16"),
+    [part(f"{_A}.{engine}.{name}_offload", "plan.rollout.offload", "flag", False)
+     for engine in ("fsdp_config", "megatron") for name in ("param", "optimizer")],
+    [part(f"{_A}.megatron.{name}", key, "count") for name, key in _DEGREES.items()],
+    part(f"{_A}.megatron.sequence_parallel", "plan.sequence_parallel", "flag", True),
+    part(f"{_A}.megatron.use_distributed_optimizer", "plan.zero", switch(1, 0), True),
+    part(f"{_T}.recompute_granularity", "plan.recompute", choice({"full": "full", "selective": "selective"})),
+    part(f"{_T}.recompute_method", "plan.recompute_method", choice({"uniform": "uniform", "block": "block"})),
+    part(f"{_T}.recompute_num_layers", "plan.recompute_layers", "count"),
+    part(f"{_T}.num_layers_in_first_pipeline_stage", "plan.first_stage_layers", "count"),
+    part(f"{_T}.num_layers_in_last_pipeline_stage", "plan.last_stage_layers", "count"),
+    part(f"{_M}.enable_gradient_checkpointing", "plan.recompute", switch("full", "none"), True),
+    option(f"{_A}.optim.optimizer", "workload.optimizer",
+           choice({"AdamW": "adamw", "Adam": "adamw", "adam": "adamw", "adamw": "adamw", "sgd": "sgd"}), "AdamW"),
+    part(f"{_R}.name", "stack.rollout", "word"),
+    option(f"{_R}.tensor_model_parallel_size", "plan.rollout.tp", "count", 2),
+    option(f"{_R}.expert_parallel_size", "plan.rollout.ep", "count", 1),
+    option(f"{_R}.data_parallel_size", "plan.rollout.dp_attention", "count", 1),
+    option(f"{_R}.gpu_memory_utilization", "plan.rollout.memory", "share", 0.5),
+    option(f"{_R}.free_cache_engine", "stack.sharing.sleeps", switch(NOTHING, False), True),
+    part(f"{_R}.max_num_seqs", "stack.rollout.sequences", "count"),
+    part(f"{_R}.max_num_batched_tokens", "stack.rollout.budget", "count"),
+    part(f"{_R}.enable_prefix_caching", "stack.rollout.prefix_cache", switch(NOTHING, False), True),
+    part(f"{_R}.quantization", "workload.rollout_precision", "word"),
+    part("rollout.nnodes", "rollout_ranks plan.rollout.colocated", "count"),
+    part("rollout.n_gpus_per_node", "rollout_ranks", "count"),
+    option("rollout.n", kind="count", old=f"{_R}.n"),
+    part("async_training.staleness_threshold", "workload.staleness", "figure"),
+    part("async_training.partial_rollout", "workload.rollouts", "flag", True),
+    part("async_training.use_rollout_log_probs", "workload.old_log_probabilities", "flag", True),
+    part("async_training.compute_prox_log_prob", "workload.old_log_probabilities", "flag", False),
+    [part(name, "workload.prompts", "count", 1) for name in _ASYNC],
+    [part(f"{_F}.megatron.{name}", key, "count") for name, key in _DEGREES.items()],
+    part(f"{_F}.ulysses_sequence_parallel_size", "plan.cp", "count"),
+    part(f"{_R}.enforce_eager", "", "flag", False, loss=("approximated", "engines without graphs: here with them")),
+    lost("not expressible", "engines of several stages", f"{_R}.pipeline_model_parallel_size", 1, "1"),
+    lost("approximated", _OTHER_MODEL, "critic.model.path reward_model.model.path"),
+    lost("approximated", f"the reference: {_STAYS}", f"{_F}.fsdp_config.param_offload {_F}.megatron.param_offload"),
+    lost("approximated", f"the critic: {_STAYS}",
+         "critic.model.fsdp_config.param_offload critic.model.fsdp_config.optimizer_offload "
+         "critic.megatron.param_offload critic.megatron.optimizer_offload critic.megatron.grad_offload"),
+    lost("approximated", f"the critic: {_OWN_LAYOUT}",
+         f"critic.ulysses_sequence_parallel_size {' '.join(f'critic.megatron.{name}' for name in _DEGREES)}", 1, "1"),
+    lost("not expressible", ADAPTERS, f"{_M}.lora_rank {_M}.lora.rank critic.model.lora_rank", 0, "0"),
+    lost("not expressible", "saved activations live on the host", f"{_M}.enable_activation_offload"),
+    lost("not expressible", "a part of the model is frozen", f"{_A}.freeze_vision_tower"),
+    lost("not expressible", "layers that predict further tokens are trained or draft", f"{_M}.mtp.enable"),
+    lost("not expressible", "the best of more answers are kept",
+         f"algorithm.use_pf_ppo {_R}.over_sample_rate", 0, "0", "0.0"),
+    part(f"{_O}.optimizer_cpu_offload", "plan.offload", "flag", False),
+    part(f"{_O}.optimizer_offload_fraction", "plan.offload", "figure", 0.0),
+    lost("not expressible", "accelerators of its own for the reward model", "reward_model.enable_resource_pool"),
+    lost("approximated", "weights of another type than the stack's",
+         f"{_A}.fsdp_config.model_dtype {_A}.fsdp_config.mixed_precision", "fp32", "float32"),
+    lost("approximated", "sequences are padded: fewer of their tokens are real", f"{_M}.use_remove_padding", True),
+    lost("approximated", "kernels are replaced",
+         f"{_M}.use_liger {_M}.use_fused_kernels {_A}.use_fused_kernels {_M}.tiled_mlp.enabled"),
+    lost("approximated", "prompts of a group are computed once", f"{_A}.use_prefix_grouper"),
+    tools(f"{_R}.multi_turn.enable"),
+    quiet("trainer.* algorithm.filter_groups.* algorithm.gamma algorithm.lam algorithm.norm_adv_by_std_in_grpo "
+          "algorithm.kl_penalty algorithm.kl_ctrl.* algorithm.pf_ppo.* algorithm.rollout_correction.* "
+          "algorithm.rollout_is algorithm._target_ custom_reward_function.* reward_manager.* global_profiler.* "
+          "transfer_queue.* ray_kwargs.* ray_init.* hydra.* rollout.total_rollout_steps rollout.total_epochs "
+          "rollout.test_freq async_training.use_trainer_do_validate async_training.checkpoint_engine.* "
+          "actor_rollout_ref.hybrid_engine actor_rollout_ref.nccl_timeout actor_rollout_ref.checkpoint_engine.* "
+          "critic.* reward_model.* data.*"),
+    quiet("optim.* clip_ratio clip_ratio_low clip_ratio_high clip_ratio_c tau_pos tau_neg policy_loss.* "
+          "loss_agg_mode loss_scale_factor entropy_coeff calculate_entropy use_torch_compile kl_loss_coef "
+          "kl_loss_type shuffle data_loader_seed checkpoint.* profiler.* router_replay.* grad_clip "
+          "entropy_from_logits_with_chunking entropy_checkpointing use_remove_padding load_weight "
+          "calculate_sum_pi_squared sum_pi_squared_checkpointing rollout_n _target_ use_rollout_log_probs "
+          "fsdp_config._target_ fsdp_config.wrap_policy.* fsdp_config.forward_prefetch fsdp_config.use_orig_params "
+          "fsdp_config.seed fsdp_config.full_determinism fsdp_config.entropy_from_logits_with_chunking "
+          "fsdp_config.use_torch_compile fsdp_config.entropy_checkpointing fsdp_config.forward_only "
+          "fsdp_config.strategy megatron._target_ megatron.grad_offload megatron.use_dist_checkpointing "
+          "megatron.dist_checkpointing_path megatron.dist_checkpointing_prefix megatron.seed "
+          "megatron.override_ddp_config.* megatron.override_mcore_model_config.* megatron.use_mbridge "
+          "megatron.vanilla_mbridge megatron.use_remove_padding megatron.forward_only", f"{_A}."),
+    quiet("attention_backend recompute_modules apply_rope_fusion masked_softmax_fusion bias_activation_fusion "
+          "bias_dropout_fusion gradient_accumulation_fusion deallocate_pipeline_outputs persist_layer_norm "
+          "moe_grouped_gemm moe_permute_fusion moe_token_dispatcher_type moe_router_dtype moe_enable_deepep "
+          "moe_shared_expert_overlap moe_aux_loss_coeff moe_z_loss_coeff moe_router_load_balancing_type "
+          "account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split", f"{_T}."),
+    quiet("mode temperature top_k top_p prompt_length response_length dtype ignore_eos cudagraph_capture_sizes "
+          "max_model_len enable_chunked_prefill logprobs_mode scheduling_policy load_format "
+          "log_prob_micro_batch_size log_prob_micro_batch_size_per_gpu log_prob_use_dynamic_bsz "
+          "log_prob_max_token_len_per_gpu disable_log_stats do_sample multi_stage_wake_up engine_kwargs.* val_kwargs.* "
+          "multi_turn.* calculate_log_probs agent.* checkpoint_engine.* trace.* skip_rollout skip_dump_dir "
+          "skip_tokenizer_init enable_rollout_routing_replay profiler.* prometheus.* quantization_config_file mtp.* "
+          "layered_summon layer_name_map.* _target_ update_weights_bucket_megabytes", f"{_R}."),
+    quiet("_target_ hf_config_path tokenizer_path use_shm trust_remote_code custom_chat_template external_lib "
+          "override_config.* lora_alpha target_modules exclude_modules lora_adapter_path fused_kernel_options.* "
+          "tiled_mlp.num_shards lora.* mtp.*", f"{_M}."),
+    quiet("rollout_n strategy use_torch_compile log_prob_micro_batch_size log_prob_micro_batch_size_per_gpu "
+          "log_prob_use_dynamic_bsz log_prob_max_token_len_per_gpu profiler.* router_replay.* fsdp_config.* _target_ "
+          "entropy_from_logits_with_chunking entropy_checkpointing megatron.* load_weight", f"{_F}."),
+)  # fmt: skip
+
+
+def read_verl(tree: Mapping[Any, Any], file: str) -> Layer:
+    """What words and configuration of verl state."""
+    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    layer = layer_of_rows(keys, TITLE)
+    layer.facts["stack"] = keys.derived("verl", "verl", next(iter(keys.stated), ""))
+    _algorithm(keys, layer)
+    _sizes(keys, layer)
+    _accelerators(keys, layer)
+    if keys[f"{_A}.strategy"].value == "megatron-core":
+        _megatron(keys, layer)
+    else:
+        _fsdp(keys, layer)
+    _engine(keys, layer)
+    return with_remarks(keys, layer)
+
+
+def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
+    kind, written = keys["algorithm.adv_estimator"], str(keys.stated.get("algorithm.adv_estimator", ("gae",))[0])
+    if kind.value == "grpo" and written not in _EXACT:
+        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "algorithm.adv_estimator")
+    dropped = keys["algorithm.filter_groups.enable"]
+    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
+    if dropped.value:
+        layer.fill("workload.wave", keys["data.gen_batch_size"])
+    names = (f"{_A}.use_kl_loss", "algorithm.use_kl_in_reward")
+    refers = [keys[name].value for name in names]
+    stated_if(keys, layer, "workload.reference", any(refers), *names)
+    judged = keys["reward_model.enable"]
+    layer.fill("workload.reward", judged._replace(value="model" if judged.value else "rule"))
+
+
+def _sizes(keys: ForeignKeys, layer: Layer) -> None:
+    """Batches, which are counted in prompts; of the asynchronous trainer those between two sets of weights."""
+    layer.fill("longest_prompt", keys["data.max_prompt_length"])
+    mini = keys[f"{_A}.ppo_mini_batch_size"]
+    layer.fill("mini_prompts", mini)
+    stale = keys["async_training.staleness_threshold"]
+    if not keys.under("async_training"):
+        layer.fill("workload.prompts", keys["data.train_batch_size"])
+        return
+    often = [keys[name] for name in _ASYNC]
+    each = often[0].value * often[1].value * mini.value
+    layer.facts["workload.prompts"] = keys.derived(each, "mini-batches between two sets of weights", _ASYNC[0])
+    ahead = stale.value or 0
+    layer.fill("workload.staleness", stale._replace(value=ahead))
+    if ahead > 0:
+        cut = keys["async_training.partial_rollout"]
+        layer.fill("workload.rollouts", cut._replace(value="partial" if cut.value else "continuous"))
+    engines = keys["async_training.use_rollout_log_probs"]
+    again = keys["async_training.compute_prox_log_prob"]
+    who = "engine" if engines.value and not again.value else "trainer"
+    layer.fill("workload.old_log_probabilities", engines._replace(value=who))
+
+
+def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
+    own, each = keys["rollout.nnodes"], keys["rollout.n_gpus_per_node"]
+    counts = counted_by_node(keys["trainer.n_gpus_per_node"], keys["trainer.nnodes"], "trainer")
+    if own.value and each.value:
+        layer.fill("trainer_ranks", counts["accelerators"])
+        layer.facts["rollout_ranks"] = keys.derived(own.value * each.value, "nodes × GPUs of each", "rollout.nnodes")
+        return
+    for path, value in counts.items():
+        layer.fill(path, value)
+
+
+def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
+    each, whole = keys[f"{_A}.ppo_micro_batch_size_per_gpu"], keys[f"{_A}.ppo_micro_batch_size"]
+    if keys[f"{_A}.use_dynamic_bsz"].value:
+        keys.without_effect(f"{_A}.ppo_micro_batch_size_per_gpu", "use_dynamic_bsz: tokens are counted")
+        layer.fill("plan.micro_batch", tokens_of(keys[f"{_A}.ppo_max_token_len_per_gpu"], ranks))
+    elif each.value:
+        layer.fill("plan.micro_batch", each)
+    else:
+        layer.fill("micro_batch_of_all", whole)
+
+
+def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
+    names = (f"{_A}.ulysses_sequence_parallel_size", f"{_A}.fsdp_config.ulysses_sequence_parallel_size")
+    cp = next((keys[name] for name in names if (keys[name].value or 1) > 1), keys[names[0]])
+    layer.fill("plan.cp", cp)
+    if (cp.value or 1) > 1:
+        layer.facts["plan.cp_type"] = keys.derived("a2a", "Ulysses", names[0])
+    layer.fill("plan.zero", keys[f"{_A}.fsdp_config.reshard_after_forward"])
+    shards = keys[f"{_A}.fsdp_config.fsdp_size"]
+    if (shards.value or -1) > 0:
+        layer.fill("shards", shards)
+    layer.fill("plan.recompute", keys[f"{_M}.enable_gradient_checkpointing"])
+    layer.fill("workload.precision", keys[f"{_A}.fsdp_config.dtype"])
+    if keys[f"{_A}.fsdp_config.offload_policy"].value:
+        parts = ["optimizer", "parameters"]
+        layer.fill("plan.offload", keys[f"{_A}.fsdp_config.offload_policy"]._replace(value=parts))
+    _offload(keys, layer, "fsdp_config")
+    _micro_batch(keys, layer, cp.value or 1)
+    _reference(keys, f"{_F}.ulysses_sequence_parallel_size", cp.value)
+
+
+def _megatron(keys: ForeignKeys, layer: Layer) -> None:
+    for name, path in _DEGREES.items():
+        own = keys[f"{_A}.megatron.{name}"]
+        layer.fill(path, own)
+        _reference(keys, f"{_F}.megatron.{name}", own.value)
+    layer.fill("plan.sequence_parallel", keys[f"{_A}.megatron.sequence_parallel"])
+    layer.fill("plan.zero", keys[f"{_A}.megatron.use_distributed_optimizer"])
+    layer.fill("workload.precision", keys[f"{_A}.megatron.dtype"])
+    mode = keys[f"{_T}.recompute_granularity"]
+    layer.fill("plan.recompute", mode if mode.value else mode._replace(value="none"))
+    if mode.value == "full":
+        layer.fill("plan.recompute_method", keys[f"{_T}.recompute_method"])
+        layer.fill("plan.recompute_layers", keys[f"{_T}.recompute_num_layers"])
+    for end in ("first", "last"):
+        layer.fill(f"plan.{end}_stage_layers", keys[f"{_T}.num_layers_in_{end}_pipeline_stage"])
+    keys.without_effect(f"{_M}.enable_gradient_checkpointing", "Megatron Core has recompute_granularity")
+    away, part_of = keys[f"{_O}.optimizer_cpu_offload"], keys[f"{_O}.optimizer_offload_fraction"]
+    if away.value:
+        layer.fill("plan.offload", away._replace(value=["optimizer"]))
+        if keys.given(f"{_O}.optimizer_offload_fraction") and part_of.value != 1:
+            keys.lose("approximated", "a part of the optimizer is on the host: here all", away.origin.text)
+    _offload(keys, layer, "megatron")
+    _micro_batch(keys, layer, keys[f"{_A}.megatron.context_parallel_size"].value or 1)
+
+
+def _offload(keys: ForeignKeys, layer: Layer, engine: str) -> None:
+    """Whether states of training leave while answers are generated."""
+    names = [f"{_A}.{engine}.{name}_offload" for name in ("optimizer", "param")]
+    moved = [bool(keys[name].value) for name in names]
+    if moved[0] != moved[1]:
+        keys.lose("approximated", "of weights and optimizer states one leaves: here both do, or none", names[0])
+    stated_if(keys, layer, "plan.rollout.offload", moved[0], *names)
+
+
+def _reference(keys: ForeignKeys, name: str, own: object) -> None:
+    """A degree of the reference, which is that of the trainer here."""
+    if (keys[name].value or 1) != (own or 1) and keys.given(name):
+        keys.lose("approximated", f"the reference: {_OWN_LAYOUT}", name)
+
+
+def _engine(keys: ForeignKeys, layer: Layer) -> None:
+    engine_of(keys, f"{_R}.name", layer)
+    for name, path in (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "budget"),
+                       ("enable_prefix_caching", "prefix_cache")):  # fmt: skip
+        if keys.given(f"{_R}.{name}"):
+            layer.fill(f"stack.rollout.{path}", keys[f"{_R}.{name}"])
+    kind = keys[f"{_R}.quantization"]
+    if kind.value == "fp8":
+        layer.fill("workload.rollout_precision", kind._replace(value="fp8-block"))
+    elif kind.value:
+        keys.lose("not expressible", f"engines in {str(kind.value)[:40]}", f"{_R}.quantization")
+
+
+FORMAT = RlFormat(
+    name="verl",
+    title=TITLE,
+    version=VERSION,
+    table=TABLE,
+    marks=re.compile(r"\bactor_rollout_ref\b|\bverl\.(?:trainer|experimental|recipe)\b"),
+    program=re.compile(r"\bverl\.\S*main\w*|\bmain_(?:ppo|dapo)\b|\brecipe\.\S*main\w*|\bfully_async_main\b"),
+    built_in={
+        **{name: {} for name in ("ppo_trainer", "_generated_ppo_trainer", "dapo_trainer")},
+        **dict.fromkeys(
+            ("ppo_megatron_trainer", "_generated_ppo_megatron_trainer", "dapo_megatron_trainer"), _MEGATRON
+        ),
+        "fully_async_ppo_trainer": _APART,
+        "fully_async_ppo_megatron_trainer": {**_APART, **_MEGATRON},
+    },
+    read=read_verl,
+    cannot={
+        **{key: reason for key, reason in NOWHERE.items() if key != "stack.trainer"},
+        **because("it has one exchange for the context", "cp_type"),
+        **because("ranks lie in its own order", "order"),
+        **because("stages hold as many layers", "split"),
+        **because("as the trainer's pipeline does it", "schedule recompute_modules"),
+        **because("the host is the only place", "offload_to offload_layers"),
+        "workload.gradients": "the trainer has one type of sums",
+    },
+)  # fmt: skip

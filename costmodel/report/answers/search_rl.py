@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -51,13 +52,15 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         ]
 
     def figures(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """Times of an iteration and of its parts, the memory, and what there is to state of the plan."""
+        """Times of an iteration and its parts, its cost if there is a price, the memory, and what there is to state."""
         own = [] if self.objective == "iteration_time" else [self.cell(self.objective)]
+        paid = any(math.isfinite(plan.costs["iteration_cost"]) for plan in plans)
         return [
             self.cell("iteration_time", head="iteration"),
             self.cell("iteration_time_high", head="P90", drop=1),
             self.cell("generation", head="generation"),
             (Column("training", drop=2), lambda row: show_time(number(self._answer(row).iteration.training))),
+            *([self._cost()] if paid else []),
             *own,
             self.cell("memory_peak", gib, head="GiB"),
             (Column("fits", "l"), self._state),
@@ -155,6 +158,11 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
 
     def _answer(self, row: RankedSplit) -> RlAnswer:
         return self.found.answer_of(row)
+
+    def _cost(self) -> PlanColumn[RankedSplit]:
+        """The rent of an iteration, of plans that work."""
+        column, made = self.cell("iteration_cost", head="cost", drop=3)
+        return column, lambda row: "—" if row.broken else made(row)
 
     def _degree(self, name: str, row: RankedSplit) -> Cell:
         return f"{rl_degrees(self._answer(row))[name]:.0f}"

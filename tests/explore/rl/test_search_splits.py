@@ -134,3 +134,16 @@ def test_a_plan_at_risk_is_said_to_be(run: Any) -> None:
     chance = re.search(r"at risk: (\d+%) to fit", shown)
     assert chance is not None
     assert f"at risk: {chance[1]} to fit" in memory
+
+
+def test_the_rent_of_an_iteration_stands_beside_its_time_where_there_is_a_price(run: Any) -> None:
+    few = ("--set", "search={tp: [1], cp: [1], ranks: [4], rollout_tp: [1]}", "--top", "1")
+    asked = ("search", "--rl", "grpo", "--model", "qwen-3-8b", "--gpus", "8", *few)
+    priced = (*asked, "--gpu", "h100", "--price", "3USD/GPU/h")
+    found = re.search(r"\$(\d+\.\d+)", run(*priced).out.partition("generate")[2])
+    assert found is not None
+    time = json.loads(run(*priced, "--json").out)["plans"][0]["iteration_time_s"]
+    assert float(found[1]) == pytest.approx(8 * 3 * time / 3600, rel=0.01)
+    head = run(*asked, "--gpu", "mi250x").out.partition("generate")[2].splitlines()[0]  # which has no offer
+    assert "iteration" in head
+    assert "cost" not in head

@@ -127,7 +127,7 @@ def import_file(
       costmodel import serve.sh --gpu h200 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import "vllm serve Qwen/Qwen3-8B" --gpu h100 --rate 8 --prompt 2048 --answer 512 > mine.yaml
       costmodel import serve.sh benchmark.sh --gpu h200 > mine.yaml
-      costmodel import options.yaml --from vllm --set model=qwen-3-8b --gpu h100 --rate 8 --prompt 2048 --answer 512
+      costmodel import options.yaml --from vllm --set model=qwen-3-8b --gpu h100 --rate 8 --prompt 2048 > mine.yaml
       costmodel import grpo.sh --gpu h100 --prompt 300 --answer 4k > mine.yaml
       costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt

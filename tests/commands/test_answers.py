@@ -259,6 +259,7 @@ TO_WRITE = {
         ("diff", " --set plan.micro_batch=2"), ("check", ""), ("diagnose", " --step 9s"), ("report", " quickstart"),
         ("export", " --to megatron --lossy"), ("show", ""),
     )},
+    "buy": "--model llama-3.1-8b --gpu h100 --rate 4 --prompt 2048 --answer 256",
     "collective": "all-reduce 1GB --gpus 64",
     "validate": "korthikanti-2022",
     "calibrate": "tests/evidence/measured/gemm.csv",

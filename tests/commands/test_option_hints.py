@@ -10,8 +10,8 @@ import pytest
 JOB = ("--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--prompt", "2000", "--answer", "500")
 OPTIONS = {
     "--requests 20000": "--set workload.requests=20000",
-    "--rate 5 --ttft-p99 1s": "--set limits.ttft_p99.at_most=1s",
-    "--rate 5 --p99-ttft=1s": "--set limits.ttft_p99.at_most=1s",
+    "--rate 5 --ttft-p99 1s": "--ttft 1s",
+    "--rate 5 --p99-ttft=1s": "--ttft 1s",
     "--rate 5 --tp 4": "--set plan.tp=4",
     "--rate 5 --dp-attention 1": "--set plan.dp_attention=1",
     "--rate 5 --nodes 1": "--set cluster.nodes=1",

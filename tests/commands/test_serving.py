@@ -81,7 +81,7 @@ def test_the_answer_is_no_with_a_code_and_a_reason(run: Any, settings: list[str]
 @pytest.mark.parametrize(
     ("setting", "code", "words"),
     [
-        ("workload.concurrency=64", "D006", "rate and concurrency are given"),
+        ("workload.users=64", "D006", "rate and users are given"),
         ("workload.traffic=burst", "D006", "traffic belongs to a concurrency"),
         ("workload.shared_prefix=4096", "D006", "nothing would be left"),
         ("workload.global_batch=64", "D003", "'global_batch' belongs to training"),

@@ -476,7 +476,7 @@ def test_a_model_of_a_file_is_named_where_it_serves(run: Any) -> None:
         (("--model", "llama-3.1-8b", "--rate", "4", "--sequence", "4096"), "C030", "--rate belongs to serving"),
         (("serve-llama-3.1-70b", "--batch", "4"), "C030", "is serving, which has no --batch"),
         (("quickstart", "--prompt", "4"), "C030", "is training, which has no --prompt"),
-        (("--model", "llama-3.1-8b", "--rate", "4", "--concurrency", "3"), "D006", "rate and concurrency are given"),
+        (("--model", "llama-3.1-8b", "--rate", "4", "--users", "3"), "D006", "rate and users are given"),
         (("--model", "llama-3.1-8b", "--rate", "0"), "D008", "out of range"),
         (("--model", "llama-3.1-8b", "--rate", "4", "--stack", "fsdp2"), "D010", "training software"),
         (("--model", "llama-3.1-8b", "--batch", "4", "--stack", "vllm"), "D010", "serves models"),

@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_250,
     "equations/serving": 3_100,  # launches of prompts, caps
     "estimate": 7_800,  # prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 8_550,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
+    "estimate/serving": 8_600,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
     "estimate/training": 7_750,
     "evidence": 7_350,
     "exchange": 5_500,  # with results of benchmark clients
@@ -33,9 +33,9 @@ BUDGETS = {
     "explore/serving": 3_550,
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 7_600,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 7_850,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 7_000,
+    "report/terminal": 5_700,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets
@@ -51,7 +51,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.2, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(13.0, slack=0.2, step=0.1, target=7),
     "files": Ceiling(804, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(17, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),

@@ -168,7 +168,7 @@ class MeasuredEngines(SourcedFit):
     """Which engines the fitted benchmarks of services had, and how much slower they may be on parts of other makers."""
 
     runs: dict[str, dict[str, Measurements]] = Field(description="By engine, by maker of the accelerators")
-    parts: dict[str, Measurements] = Field(default_factory=dict, description="The same runs by accelerator")
+    parts: dict[str, Measurements] = Field(default_factory=no_keys, description="The same runs by accelerator")
     slower: Positive = Field(
         description="Of a step's time over its prediction on a maker without runs: scale of a half-normal's logarithm"
     )

@@ -257,7 +257,7 @@ def accepted_tokens(acceptance_chance: Number, draft_tokens: Number) -> Number:
     """
     sure = acceptance_chance >= 1
     missed = np.where(sure, 1.0, 1 - acceptance_chance)
-    return np.where(sure, draft_tokens + 1, (1 - acceptance_chance ** (draft_tokens + 1)) / missed)
+    return np.where(sure, draft_tokens + 1, (1 - np.where(sure, 0.0, acceptance_chance) ** (draft_tokens + 1)) / missed)
 
 
 @equation

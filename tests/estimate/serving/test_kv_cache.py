@@ -65,7 +65,7 @@ def test_windows_and_runs_of_compressed_attention_take_blocks_as_large_as_entrie
     block, extra = 21 * 37_440 + 21 * 8_640 + 20 * 1_728, 2051 + 1041 + 2 * 131
     for context in (912_128, 262_144):
         asked = inputs(*flash, load.format(context))
-        held = one(admitted_cache(asked, layout_of(asked, own_plan(asked))[0]))
+        held = one(admitted_cache(asked, layout_of(asked, own_plan(asked))[0], asked.load.longest))
         assert held == pytest.approx((context / 256 + extra) * block, rel=1e-3)
     assert (912_128 / 256 + extra) * block / GIB == pytest.approx(7.01 / 1.11, rel=0.05)
 

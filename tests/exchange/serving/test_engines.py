@@ -368,7 +368,7 @@ def test_the_head_tells_which_plan_is_written_and_how_to_get_the_best(engine: st
     assert best.chosen == f"plan: rank 1 of costmodel search; token budget {row['budget']:,.0f}"
     assert best.job.budget == row["budget"]
     words = " ".join(file_text(own).replace("\n#  ", "").split())
-    target, engine_title = ENGINES[engine], own.answer.inputs.engine.title
+    target, engine_title = TARGETS[engine], own.answer.inputs.engine.title
     assert own.chosen in words
     assert f"the options are of {target.version}; the figures describe {engine_title}" in words
 

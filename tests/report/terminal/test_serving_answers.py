@@ -248,7 +248,7 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
     pool = float(re.findall(r"cache +([\d.]+) +█", out)[0])
     [(token, request)] = re.findall(r"cache +([\d.]+) KiB per token; one GPU holds ([\d.]+) MiB of 2,300", out)
     [aside] = re.findall(r"of that ([\d.]+) MiB for 18 layers \(window of 128\); a token adds to the other 18", out)
-    [(counted, tokens)] = re.findall(r"([\d.]+) such requests, in whole blocks, are the ([\d.]+) k tokens", out)
+    [(counted, tokens)] = re.findall(r"([\d.]+) such requests, in whole blocks, are ([\d.]+) k tokens", out)
     assert float(token) == 18 * layer
     assert 18 * layer * 2304 / 1024 + float(aside) == pytest.approx(float(request), rel=5e-3)
     assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)

@@ -246,7 +246,7 @@ def _fleets(
             ranked_plan(found, int(places[np.lexsort([key[places] for key in keys])[0]]), {}) if len(places) else None
         )
 
-    expected, surest = first(good, -chance, gpus, below), first(good, gpus, below, -chance)
+    expected, surest = first(good, -chance, gpus, below), first(good, gpus, below, -np.round(chance, 2))
     safely = None if safe is None else first(good & (chance >= safe), -chance, gpus, below)
     return Fleets(expected, safely, surest, float(np.max(chance, initial=0.0)))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.documents.text.files import file_head
+from costmodel.documents.text.files import file_head, is_text, may_look
 from costmodel.ground.errors import Place, fail
 
 _MARKS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
@@ -73,7 +73,8 @@ def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
 
 def is_result_file(name: str) -> bool:
     """Whether a file is JSON with results of a benchmark, by its first letters."""
-    if not name.lower().endswith((".json", ".jsonl")) or not Path(name).is_file():
+    there = is_text(name) or (may_look(name) and Path(name).is_file())
+    if not name.lower().endswith((".json", ".jsonl")) or not there:
         return False
     return _MARKS.search(file_head(name, _HEAD)[0]) is not None
 

@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -29,6 +30,7 @@ settings.load_profile("patient")  # on a busy machine a slow example is no fault
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs that tests start would each compile every module anew
     COMPILED = tempfile.TemporaryDirectory(prefix="costmodel-", ignore_cleanup_errors=True)
@@ -269,3 +271,17 @@ def inline() -> str:
 def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of the test's files is the working folder: faults quote the text of no other."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium: that of the system, or the one that Playwright brought."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    with playwright.sync_playwright() as started:
+        if path is None and not os.path.exists(started.chromium.executable_path):
+            pytest.skip("there is no Chromium")
+        sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        made = started.chromium.launch(executable_path=path, args=sandbox)
+        yield made
+        made.close()

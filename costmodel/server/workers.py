@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -75,15 +76,20 @@ class Worker:
     def __init__(self, context: Any, folder: Path | None, limits: Limits) -> None:
         self._context, self._folder, self._limits = context, folder, limits
         self._process: Any = None
+        self._changes = threading.Lock()  # one thread ends a process while another starts it
+        self._closed = False
 
     def begin(self) -> None:
-        """Start a process."""
-        here, there = self._context.Pipe()
-        self._connection: Connection[Any, Any] = here
-        self._left = self._limits.answers
-        self._process = self._context.Process(target=_work, args=(there, self._folder, self._limits), daemon=True)
-        self._process.start()
-        there.close()
+        """Start a process, unless no more are to start."""
+        with self._changes:
+            if self._closed:
+                return
+            here, there = self._context.Pipe()
+            self._connection: Connection[Any, Any] = here
+            self._left = self._limits.answers
+            self._process = self._context.Process(target=_work, args=(there, self._folder, self._limits), daemon=True)
+            self._process.start()
+            there.close()
 
     def ask(self, job: Job) -> Any:
         """The outcome of a job.
@@ -94,6 +100,8 @@ class Worker:
         if self._process is None or not self._left:
             self.end()
             self.begin()
+        if self._process is None:
+            raise Overrun
         self._left -= 1
         with contextlib.suppress(EOFError, OSError):
             self._connection.send(job)
@@ -104,11 +112,17 @@ class Worker:
 
     def end(self) -> None:
         """End the process now."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
-            self._process = None
+        with self._changes:
+            if self._process is not None:
+                self._process.kill()
+                self._process.join()
+                self._connection.close()
+                self._process = None
+
+    def close(self) -> None:
+        """End the process now, and start no other."""
+        self._closed = True
+        self.end()
 
     @property
     def number(self) -> int | None:
@@ -159,7 +173,7 @@ class Workers:
     def end(self) -> None:
         """End all processes."""
         for worker in self.all:
-            worker.end()
+            worker.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -205,6 +205,14 @@ def test_an_answer_that_takes_too_long_is_ended() -> None:
         door.end()
 
 
+def test_a_program_that_ends_while_it_starts_leaves_no_process(folder: Path) -> None:
+    workers = Workers(folder, Limits())
+    workers.end()
+    for worker in workers.all:
+        worker.begin()
+    assert [worker.number for worker in workers.all] == [None, None]
+
+
 def test_a_process_that_ends_is_replaced(door: Door) -> None:
     numbers = {worker.number for worker in door.workers.all}
     assert [ask(door, "os", "_exit", (1,)).status for _ in door.workers.all] == [504, 504]

@@ -98,6 +98,18 @@ def search(
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     wait: WaitOption = "",
+    measure_next: Annotated[
+        bool, typer.Option("--measure-next", help="Show how sure line 1 is, and what to measure before it is chosen")
+    ] = False,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measured",
+            metavar="LINE=TIME",
+            help="What a line of the ranking took, to rank anew; may be repeated",
+            show_default=False,
+        ),
+    ] = None,
 ) -> Reply:
     """Find the best plan: rank the valid DP × TP × PP layouts worth trying, or those the scenario lists.
 
@@ -108,6 +120,7 @@ def search(
       costmodel search llama-3-70b-512 --pareto memory_peak,step_time
       costmodel search llama-3-70b-512 --over cluster.node=dgx-h100,dgx-h200
       costmodel search serve-llama-3.1-70b --over stack=vllm,sglang,trt-llm
+      costmodel search llama-3-70b-512 --measure-next
       costmodel search llama-3-70b-512 --into FOLDER --keep all --resume > best.txt
 
     --set fixes a key of the plan, unless the scenario's search lists that key; the plan of the file is only ranked.
@@ -120,5 +133,6 @@ def search(
 
     varied = axes(over or ())
     case = question.varied({axis.path: f"--over {axis.path}" for axis in varied}, "--over")
-    asked = SearchQuestion(top, pareto, varied, why_not, into, keep is Keep.ALL, resume, engine, workers, wait)
+    large = (into, keep is Keep.ALL, resume, engine, workers, wait)
+    asked = SearchQuestion(top, pareto, varied, why_not, *large, measure_next, measured or ())
     return commands_of(case).search(case, asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from costmodel.commands import pages
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from costmodel.report.answers.export import Found
     from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.answers.search import SearchWords
+    from costmodel.report.document import Section
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
@@ -39,6 +40,8 @@ class SearchQuestion:
     engine: str = "local"
     workers: int | None = None
     wait: str = ""
+    measure_next: bool = False
+    measured: Sequence[str] = ()
 
 
 @contextmanager
@@ -73,17 +76,31 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
     from costmodel.report.answers.search import search
     from costmodel.report.answers.search_json import search_json
 
+    next_section, next_fields = _next_measurement(words, asked)
     found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
     works = found.works if found.best or found.front is None else bool(found.front.rows)
     return pages.drawn(
-        lambda: search(words, count, why_not=asked.why_not),
-        lambda: search_json(words),
+        lambda: search(words, count, why_not=asked.why_not, more=next_section),
+        lambda: search_json(words) | next_fields,
         rows,
         yes=works,
         stopped=found.stopped,
         found=found,
     )
+
+
+def _next_measurement(
+    words: SearchWords[Inputs, Plan], asked: SearchQuestion
+) -> tuple[Sequence[Section], dict[str, Any]]:
+    """What to measure before a plan is chosen, as a section and as plain values, where that is asked."""
+    if not (asked.measure_next or asked.measured):
+        return (), {}
+    from costmodel.explore.search.next_measurement import advised
+    from costmodel.report.answers.next_measurement import measure_next, measure_next_fields, measured_lines
+
+    advice = advised(words.found, measured_lines(words, asked.measured))
+    return (measure_next(words, advice),), {"measure_next": measure_next_fields(words, advice)}
 
 
 def _seconds(text: str) -> float:

@@ -17,7 +17,7 @@ BUDGETS = {
     "commands": 5_550,  # with buy, and what each workload answers, for the library too
     "documents": 5_500,  # with names of checkpoints, their types, and of software
     "documents/schemas": 5_900,  # with what software has and holds, and references to parts that few documents have
-    "equations": 8_250,
+    "equations": 8_350,  # with what a measurement shows
     "equations/serving": 3_100,  # launches of prompts, caps
     "estimate": 7_800,  # prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_600,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_100,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options
     "exchange/serving": 3_050,  # with KServe, Dynamo, llm-d and the production stack, manifests written too
     "exchange/training": 3_650,
-    "explore": 16_050,  # one search for every workload; what to buy: machines, sizes, rents
+    "explore": 16_350,  # one search for every workload; what to buy: machines, sizes, rents; what to measure next
     "explore/serving": 3_550,
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 7_850,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 8_050,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_700,
     "server": 1_250,
@@ -52,7 +52,7 @@ class Ceiling(NamedTuple):
 
 CEILINGS = {
     "imports, % of code lines": Ceiling(13.0, slack=0.2, step=0.1, target=7),
-    "files": Ceiling(804, slack=10, target=200),
+    "files": Ceiling(806, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(17, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),
     "import circles": Ceiling(0, slack=0),

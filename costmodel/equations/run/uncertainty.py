@@ -377,3 +377,75 @@ def cause_distance(amount: Number, expected: Number, spread: Number) -> Number:
     6.93
     """
     return np.abs(np.log(amount / expected)) / spread
+
+
+# --- What a measurement of one figure shows of others that err together with it.
+
+
+@equation
+def expected_error(error: Number, covariance: Number, spread: Number) -> Number:
+    """How far a figure is expected to be off once another one was measured.
+
+    e c / σ²
+
+    error e: logarithm of what was measured over its prediction · covariance c: of the errors of both
+    spread σ: of the one that was measured, standard deviation of the logarithm
+    → logarithm of the other over its prediction
+    Source: howard-1966; composition
+    Holds: logarithms are jointly normal; the measurement is exact
+    >>> round(expected_error(0.1, 0.005, 0.1), 6)
+    0.05
+    """
+    return error * covariance / spread**2
+
+
+@equation
+def covariance_left(covariance: Number, first_covariance: Number, second_covariance: Number, spread: Number) -> Number:
+    """Covariance of the errors of two figures once a third was measured.
+
+    c − c₁ c₂ / σ²
+
+    covariance c: of both before · first_covariance c₁: of the first with the third
+    second_covariance c₂: of the second with the third
+    spread σ: of the one that was measured, standard deviation of the logarithm
+    → covariance
+    Source: howard-1966; composition
+    Holds: logarithms are jointly normal; the measurement is exact
+    >>> round(covariance_left(0.01, 0.005, 0.005, 0.1), 6)
+    0.0075
+    """
+    return covariance - first_covariance * second_covariance / spread**2
+
+
+@equation
+def expected_move(covariance: Number, spread: Number) -> Number:
+    """How far the measurement of one figure is expected to move another.
+
+    c / σ
+
+    covariance c: of the errors of both · spread σ: of the one that is measured, standard deviation of the logarithm
+    → standard deviation of the move of its logarithm; negative where both move apart
+    Source: howard-1966; composition
+    Holds: logarithms are jointly normal; the measurement is exact
+    >>> round(expected_move(0.005, 0.1), 6)
+    0.05
+    """
+    return covariance / spread
+
+
+@equation
+def pays_after(busy: Number, saving: Number, ranks: Number) -> Number:
+    """The shortest job for which a measurement saves what it takes.
+
+    T / (g N)
+
+    busy T [s]: accelerators of the measurement times its time · saving g: expected, as a share of the time of the job
+    ranks N: accelerators of the job
+    → time [s]
+    Source: composition
+    Holds: an accelerator costs the same in both
+    Monotone: increasing in busy; decreasing in saving, ranks
+    >>> pays_after(600.0 * 64, 0.01, 64.0)
+    60000.0
+    """
+    return busy / (saving * ranks)

@@ -223,6 +223,12 @@ def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
     """Relative spread of an iteration towards one end: of training and generation by their share, and of the lengths of
     both.
     """
+    both = combined_error(*phase_errors(inputs, found, end).values())
+    return combined_error(both, inputs.case.stack.spread.lengths)
+
+
+def phase_errors(inputs: RlInputs, found: Iteration, end: str) -> dict[str, Number]:
+    """Errors of training and of generation as shares of both together."""
     spread, step = inputs.case.stack.spread, inputs.trainer.evaluation.costs.row()
     trained = combined_error(end_spread(step["step_time"], step[f"step_time_{end}"]), spread.update)
     generated: Number = 0.0
@@ -231,10 +237,20 @@ def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
         generated = combined_error(steps.token if end == "low" else steps.later, spread.generation)
         if end == "high" and (more := unknown_draws(inputs.case)) > 1:
             generated = combined_error(generated, range_spread(1.0, more))
-    parts = (trained * found.training, generated * found.phases["generation"])
+    return _of_both(found, trained, generated)
+
+
+def own_errors(inputs: RlInputs, found: Iteration) -> dict[str, Number]:
+    """The part of these that plans on one machine and software do not have in common."""
+    generated = 0.0 if inputs.engines is None else spreads(inputs.engines.inputs).token
+    return _of_both(found, inputs.trainer.inputs.stack.spread.step, generated)
+
+
+def _of_both(found: Iteration, trained: Number, generated: Number) -> dict[str, Number]:
+    """Spreads of training and of generation by their share of both."""
     whole = found.training + found.phases["generation"]
-    both = combined_error(share(parts[0], whole), share(parts[1], whole))
-    return combined_error(both, spread.lengths)
+    parts = {"training": trained * found.training, "generation": generated * found.phases["generation"]}
+    return {name: share(part, whole) for name, part in parts.items()}
 
 
 def _run(inputs: RlInputs, total: float) -> RunFigures | None:

@@ -117,7 +117,7 @@ def _exchanges(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str
 
 def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str, Number]) -> dict[str, Number]:
     """Both ends of every term; unknown where nothing measured how far its kernels are off."""
-    spreads = dict(_spreads(inputs, layout))
+    spreads = dict(term_spreads(inputs, layout))
     found: dict[str, Number] = {}
     for name in banded_results(SERVING_RESULTS, "term"):
         with term(f"band of {name}"):
@@ -127,7 +127,7 @@ def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str,
     return found
 
 
-def _spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Number | None]]:
+def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Number | None]]:
     """Spread of each term whose kernels were measured; latent attention, state space and host never were."""
     efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
     products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]

@@ -20,14 +20,16 @@ from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.results import COLUMNS, RL_COLUMNS, ResultColumn, machine_name
 from costmodel.documents.schemas.rl.rl_plan import RlPlan, RolloutPlan
 from costmodel.documents.schemas.stack import Axis as Parallelism
+from costmodel.equations.run.uncertainty import combined_error
+from costmodel.equations.serving.service_level import remaining_error
 from costmodel.estimate.evaluate.limit_checks import NOT_SAFE
 from costmodel.estimate.model.shards import model_parameters
-from costmodel.estimate.rl.predict_rl import RlAnswer, answer
+from costmodel.estimate.rl.predict_rl import RlAnswer, answer, own_errors, phase_errors
 from costmodel.estimate.rl.trainer_steps import TrainerSteps
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import rl_degrees
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.found import SearchResult, through
+from costmodel.explore.search.found import PlanErrors, SearchResult, through
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Axes, Front, Order, Top, axes
 from costmodel.explore.search.space import Keep, Space
@@ -35,6 +37,7 @@ from costmodel.explore.search.stream import HERE, SearchOptions
 from costmodel.explore.search.tally import Tally
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.choices import Recompute
+from costmodel.ground.equation import untraced
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
@@ -112,6 +115,15 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
             inputs = self.inputs_of(row.variant)
             self.made[named] = answer(inputs.case, RlPlan.model_validate(row.plan), inputs.steps)
         return self.made[named]
+
+    def errors(self, plan: RankedSplit) -> PlanErrors:
+        """Errors of training and of generation by their share, and what runs of one software differ by."""
+        made = self.answer_of(plan)
+        with untraced():
+            phases, own = phase_errors(made.inputs, made.iteration, "high"), own_errors(made.inputs, made.iteration)
+            kinds = {name: number(remaining_error(error, own[name])) for name, error in phases.items()}
+            alone = number(combined_error(*own.values()))
+        return PlanErrors(kinds, alone, made.inputs.split.ranks, made.inputs.split.ranks)
 
 
 @record

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, Self
 
 import numpy as np
@@ -16,6 +17,23 @@ from costmodel.explore.search.tally import PlanCounts, Tally
 from costmodel.explore.search.variants import Inputs, Variants
 from costmodel.explore.workload import PlanAnswer
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
+
+
+@record
+class PlanErrors:
+    """How the figure that plans are ranked by may be off, and what would measure it.
+
+    kinds: spreads by kind, which plans on one accelerator have in common, as shares of the figure. own: what plans on
+    one machine and software are off beside that. ranks: accelerators that a run of the plan needs. job: those of the
+    job. groups: accelerators that exchange, by kind
+    """
+
+    kinds: Mapping[str, float]
+    own: float
+    ranks: float
+    job: float
+    groups: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,6 +100,15 @@ class SearchResult(Generic[Inputs, Plan]):
     @property
     def chance(self) -> str:
         """The result that is the chance of a plan to work."""
+        raise NotImplementedError
+
+    @property
+    def ranked_by(self) -> str:
+        """The result by which plans are compared."""
+        return str(self.inputs.case.scenario.objective)
+
+    def errors(self, plan: Plan) -> PlanErrors:
+        """How the figure of a plan that is shown may be off."""
         raise NotImplementedError
 
     @property

@@ -25,7 +25,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs, training
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.bands import first_faster, with_bands
 from costmodel.explore.search.changes import Remedy
-from costmodel.explore.search.found import SearchResult, through
+from costmodel.explore.search.found import PlanErrors, SearchResult, through
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
@@ -35,7 +35,7 @@ from costmodel.explore.search.tally import NO_VARIANT
 from costmodel.explore.search.training_space import Ranked, TrainingSpace, TrainingTally
 from costmodel.explore.search.variants import Variants, fail_if_listed
 from costmodel.ground.errors import CostModelError, fail
-from costmodel.ground.plan_sizes import SIZES
+from costmodel.ground.plan_sizes import EXCHANGING, SIZES
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"
@@ -75,6 +75,13 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
         if self.safe is not None and self.yours.evaluation.costs.row()["fit_chance"] < self.safe:
             return None
         return self.tally.better_than_yours + 1
+
+    def errors(self, plan: Ranked) -> PlanErrors:
+        """Errors of kernels, links and clocks by their share of the step, and what runs of one source differ by."""
+        inputs, sizes = self.inputs_of(plan.variant), plan.sizes
+        groups = {axis: sizes[axis] for axis in EXCHANGING if sizes[axis] > 1}
+        ranks = float(inputs.all_ranks)
+        return PlanErrors(plan.errors, float(inputs.stack.spread.step), ranks, ranks, groups)
 
 
 SAME_SCORE = 1e-12  # relative; what rounding makes of equal ones

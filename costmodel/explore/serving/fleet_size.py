@@ -20,8 +20,7 @@ from costmodel.estimate.serving.replicas_for_load import assumed_headroom, witho
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.estimate.shared.results import Costs
-from costmodel.explore.serving.found_plans import RankedPlan
-from costmodel.explore.serving.plan_bands import columns_of
+from costmodel.explore.serving.found_plans import RankedPlan, columns_of
 
 BY_FEWEST = frozenset({"gpus_needed", "rent_per_month", "energy_per_token"})  # objectives, which an idle replica harms
 EASED = {

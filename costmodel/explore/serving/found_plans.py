@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
-from costmodel.explore.search.found import SearchResult
+from costmodel.estimate.serving.term_bands import term_spreads
+from costmodel.estimate.shared.results import number
+from costmodel.explore.search.found import PlanErrors, SearchResult
 from costmodel.explore.search.tally import PlanCounts, Tally
 from costmodel.explore.search.variants import Variants
+from costmodel.ground.equation import untraced
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
@@ -77,6 +84,10 @@ class SearchRemedy:
     plan: tuple[str, ...] = ()  # what makes the scenario's own plan that one, beside the settings
 
 
+# The kind of error of a term of a token; a transfer between halves is not timed alone.
+_KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-bound", "tp_exposed": "tp"}
+
+
 @dataclass
 class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
     """What a search of a serving scenario found; if stopped, at the values so far.
@@ -102,9 +113,37 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
         return OWN
 
     @property
+    def ranked_by(self) -> str:
+        """The objective; of rents at a rate, that of the GPUs which it needs."""
+        return compared(self.inputs)
+
+    def errors(self, plan: RankedPlan) -> PlanErrors:
+        """Errors of the terms of a token whose kernels were measured, and what runs of an engine differ by."""
+        inputs, layout = self.inputs_of(plan.variant), columns_of([plan])[-1]
+        whole, kinds = plan.costs["tpot"], dict[str, float]()
+        with untraced(), np.errstate(all="ignore"):
+            for name, spread in term_spreads(inputs, layout):
+                part = plan.costs.get(name, math.nan) / whole
+                if spread is not None and name in _KINDS and math.isfinite(part):
+                    kinds[_KINDS[name]] = float(np.nan_to_num(number(spread))) * part
+            own, ranks = number(spreads(inputs).token), number(layout.ranks)
+        ranks += 0.0 if plan.prefill is None else number(columns_of([plan])[0].ranks)
+        return PlanErrors(kinds, own, ranks, plan.costs["gpus"], {"tp": plan.sizes["tp"]})
+
+    @property
     def service_parts(self) -> list[ServiceCounts]:
         """What became of the plans at each value of the keys that vary."""
         return [self.tally.part(number) for number in self.tally.parts]
+
+
+def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
+    """The sizes of plans as columns; where prefill and decode are apart, those of each."""
+    prefill = [plan.prefill for plan in plans if plan.prefill is not None]
+    halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
+    return tuple(
+        PlanColumns(*(np.array([half.get(name, RARE.get(name, 1.0)) for half in sizes]) for name in SIZES))
+        for sizes in halves
+    )
 
 
 def inputs_of_service(case: LoadedScenario) -> ServingInputs:

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.documents.schemas.results import SERVING_COLUMNS
-from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
 from costmodel.estimate.serving.predict_serving import evaluated_with_bands
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.estimate.serving.term_bands import spreads_beyond
 from costmodel.explore.search.variants import Variants
-from costmodel.explore.serving.found_plans import RankedPlan
+from costmodel.explore.serving.found_plans import RankedPlan, columns_of
 
 
 def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
@@ -44,13 +43,3 @@ def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[Ran
             whole = results.row(row) | {name: value for name, value in plans[place].costs.items() if value == value}
             found[place] = replace(plans[place], costs={name: whole[name] for name in SERVING_COLUMNS if name in whole})
     return found
-
-
-def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
-    """The sizes of plans as columns; where prefill and decode are apart, those of each."""
-    prefill = [plan.prefill for plan in plans if plan.prefill is not None]
-    halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
-    return tuple(
-        PlanColumns(*(np.array([half.get(name, RARE.get(name, 1.0)) for half in sizes]) for name in SIZES))
-        for sizes in halves
-    )

@@ -39,6 +39,7 @@ from costmodel.explore.serving.found_plans import (
     ServiceCounts,
     ServiceSearch,
     ServiceTally,
+    columns_of,
     compared,
     fail_without_figures,
     inputs_of_service,
@@ -47,7 +48,7 @@ from costmodel.explore.serving.found_plans import (
 )
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
-from costmodel.explore.serving.plan_bands import columns_of, with_bands
+from costmodel.explore.serving.plan_bands import with_bands
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})

@@ -361,8 +361,13 @@ def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
     return f"{none}. The surest first, of about equal chance by {words.objective}: plan 1 has {words.sure(first)}"
 
 
-def search(words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = False) -> AnswerDocument:
-    """The best plans, or the front of two results; the own plan; what became of all; why others are refused."""
+def search(
+    words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = False, more: Sequence[Section] = ()
+) -> AnswerDocument:
+    """The best plans, or the front of two results; the own plan; what became of all; why others are refused.
+
+    more: sections behind the best plans
+    """
     found = words.found
     sections: list[Section] = []
     if found.front is not None and (found.front.rows or found.best):
@@ -376,6 +381,7 @@ def search(words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = Fals
         sections.append(plans_section(words, shown))
     else:
         sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
+    sections += more
     if lines := [*words.yours(), *words.needs()]:
         sections.append(Section("yours", "Your plan, and what is needed", beneath=lines, apart=bool(found.best)))
     sections += [values_section(words)] if words.paths and found.parts else []

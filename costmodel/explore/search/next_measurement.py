@@ -1,0 +1,243 @@
+"""What to measure before a plan of a search is chosen: how sure its first line is, and what a measurement would change.
+
+The plans of one search err together: of an error that all of them have in equal shares nothing is left between two of
+them. So what counts is by how much each kind of error moves each plan, and what a plan is off alone. Logarithms of
+figures and errors are jointly normal. Means over all plans are means over fixed points, so that an answer never varies.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.schemas.results import COLUMNS
+from costmodel.equations.run.uncertainty import covariance_left, end_spread, expected_error, expected_move, pays_after
+from costmodel.explore.search.found import PlanErrors, SearchResult
+from costmodel.ground.errors import fail
+from costmodel.ground.record import record
+
+Array = NDArray[np.float64]
+SECONDS = 600.0  # that a measurement takes: ten minutes, as the question states
+KERNELS = "kernels"  # the table of costmodel measure, and the kinds of error that it shows
+TIMED = ("matmul", "attention", "memory-bound")
+_MOST = 12  # plans
+_POINTS = 2048  # in so many dimensions; as many again mirrored
+_NOTHING = 1e-12  # variance: a spread of a millionth
+_LEAST_GAIN = 1e-5  # as a share of the figure
+
+
+@record
+class Expected:
+    """Logarithms of the figures of plans, lower is better, and how they may be off.
+
+    covariance: of the errors of all plans, then of kinds of error with a variance of 1
+    """
+
+    places: Array
+    covariance: Array
+    kinds: tuple[str, ...]
+
+    @property
+    def first(self) -> int:
+        """The plan that is expected to be best."""
+        return int(np.argmin(self.places))
+
+    def shift(self, entry: int) -> Array:
+        """How the measurement of a plan, or of a kind behind them, is expected to move each plan."""
+        return np.asarray(
+            expected_move(self.covariance[: len(self.places), entry], self.covariance[entry, entry] ** 0.5)
+        )
+
+    def after(self, entry: int, error: float = 0.0) -> Expected:
+        """The same after that measurement.
+
+        error: logarithm of what was measured over what is expected; positive where it is worse
+        """
+        shared, spread = self.covariance[:, entry], self.covariance[entry, entry] ** 0.5
+        places = self.places + expected_error(error, shared[: len(self.places)], spread)
+        left = covariance_left(self.covariance, shared[:, None], shared[None, :], spread)
+        return Expected(places, np.asarray(left), self.kinds)
+
+    def is_open(self, entry: int) -> bool:
+        """Whether anything is unknown of a plan, or of a kind behind them."""
+        return bool(self.covariance[entry, entry] > _NOTHING)
+
+
+@record
+class Measurement:
+    """Something to measure, and what that is expected to save.
+
+    name: kernels, or what a kind of collectives belongs to; empty where lines run. lines: of the plans that run one
+    after the other, counted from 1. busy: accelerators times seconds. gain: share of the figure. pays_after: seconds
+    that the job must take at least. saved: seconds of a job whose time is known
+    """
+
+    name: str
+    lines: tuple[int, ...]
+    ranks: float
+    busy: float
+    gain: float
+    pays_after: float
+    saved: float
+
+
+@record
+class Advice:
+    """How sure the best line is, and what to measure, the best first.
+
+    chance: that it is the best of those compared. loss: what choosing it loses on average, as a share of its figure
+    measured: lines with the time that was measured over the one predicted. order: lines by what is expected now, each
+    with its figure over the one predicted
+    """
+
+    compared: int
+    chance: float
+    loss: float
+    measurements: tuple[Measurement, ...]
+    measured: Mapping[int, float]
+    order: tuple[tuple[int, float], ...]
+
+
+def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Advice:
+    """What to measure before a plan of a search is chosen.
+
+    measured: lines with the time that was measured, over the one predicted
+
+    Raises:
+        CostModelError: what plans are ranked by has no band, fewer than two work, or a line is not in the ranking
+    """
+    plans = [plan for plan in found.best if not plan.broken][:_MOST]
+    objective = found.ranked_by
+    if len(plans) < 2:
+        raise fail("C025", "fewer than two plans work, so that there is none to choose", None, "leave out a limit")
+    if not all(worse_spread(plan.costs, objective) for plan in plans):
+        hint = "--set objective=… names a result with P10 and P90"
+        raise fail("C025", f"plans are ranked by {objective}, which has no band here", None, hint)
+    errors = [found.errors(plan) for plan in plans]
+    prior = expected(found, plans, errors)
+    now = prior
+    for line, ratio in measured.items():
+        if not 1 <= line <= len(plans):
+            raise fail("C025", f"line {line} is none of the {len(plans)} that are compared", None, "name one of these")
+        now = now.after(line - 1, math.log(ratio) - float(now.places[line - 1] - prior.places[line - 1]))
+    whole = _factor(now.covariance[: len(plans), : len(plans)])
+    drawn, changes = now.places + _points(whole), np.exp(now.places - prior.places)
+    return Advice(
+        len(plans),
+        float(np.mean(drawn.argmin(axis=1) == now.first)),
+        expected_gain(now, whole),
+        tuple(_worthwhile(now, errors, plans[now.first].costs.get("run_time", math.nan))),
+        measured,
+        tuple((int(place) + 1, float(changes[place])) for place in np.argsort(now.places, kind="stable")),
+    )
+
+
+def worse_spread(costs: Mapping[str, float], name: str) -> float:
+    """The larger spread of a result towards an end of its band; nothing where it has none."""
+    value, *ends = (costs.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
+    known = all(0 < each < math.inf for each in (value, *ends))
+    return max(float(end_spread(value, end)) for end in ends) if known else 0.0
+
+
+def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequence[PlanErrors]) -> Expected:
+    """What the predictions of some plans of a search and their bands state: what is left of a band is common to all."""
+    objective = found.ranked_by
+    sign = COLUMNS[found.inputs.case.kind][objective].sign
+    parts = [found.inputs_of(plan.variant).case.accelerator.name for plan in plans]
+    kinds: dict[str, Array] = {}
+    for kind in dict.fromkeys(kind for each in errors for kind in each.kinds):
+        for part in dict.fromkeys(parts):
+            shares = np.array([
+                each.kinds.get(kind, 0.0) * (own == part) for each, own in zip(errors, parts, strict=True)
+            ])  # fmt: skip
+            if shares.any():
+                kinds[kind if len({*parts}) == 1 else f"{kind} of {part}"] = shares
+    moves = np.stack([*kinds.values()], axis=1) if kinds else np.zeros((len(plans), 0))
+    own = np.array([each.own for each in errors])
+    spreads = np.array([worse_spread(plan.costs, objective) for plan in plans])
+    common = np.sqrt(np.maximum(spreads**2 - own**2 - (moves**2).sum(axis=1), 0.0))
+    together = moves @ moves.T + np.outer(common, common) + np.diag(own**2)
+    covariance = np.block([[together, moves], [moves.T, np.eye(moves.shape[1])]])
+    return Expected(sign * np.log([plan.costs[objective] for plan in plans]), covariance, tuple(kinds))
+
+
+def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iterator[Measurement]:
+    """The measurements that gain something: those that save most of a job of known length, else those that gain most.
+
+    job: seconds, not a number where it has no end
+    """
+    ranks, found = errors[now.first].job, list[Measurement]()
+    for name, lines, count, entries in _possible(now, errors):
+        shifts, then = list[Array](), now
+        for entry in entries:
+            shifts.append(then.shift(entry))
+            then = then.after(entry)
+        gain = expected_gain(now, np.stack(shifts, axis=1)) if shifts else 0.0
+        busy = count * SECONDS * max(len(lines), 1)
+        if gain >= _LEAST_GAIN:
+            found.append(Measurement(name, lines, count, busy, gain, float(pays_after(busy, gain, ranks)), gain * job))
+
+    def worth(each: Measurement) -> float:
+        return each.gain if math.isnan(job) else each.saved * ranks - each.busy
+
+    yield from sorted(found, key=worth, reverse=True)
+
+
+def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str, tuple[int, ...], float, list[int]]]:
+    """What can be measured: its name or the lines that run, accelerators, and which errors that shows.
+
+    A run also shows what all plans have in common, so that two runs may show more of their order than twice one.
+    """
+    unknown = [place for place in range(len(errors)) if now.is_open(place)]
+    for places in ([place] for place in unknown):
+        yield "", (places[0] + 1,), errors[places[0]].ranks, places
+    first = now.first
+    for other in unknown if first in unknown else ():
+        if other != first:
+            ranks = max(errors[first].ranks, errors[other].ranks)
+            yield "", (first + 1, other + 1), ranks, [first, other]
+    groups = {name: max(each.groups.get(name, 0.0) for each in errors) for each in errors for name in each.groups}
+    for name, ranks in {KERNELS: 1.0, **groups}.items():
+        shown = TIMED if name == KERNELS else (name,)
+        kinds = [place for place, kind in enumerate(now.kinds, len(errors)) if kind.partition(" of ")[0] in shown]
+        yield name, (), ranks, [entry for entry in kinds if now.is_open(entry)]
+
+
+def expected_gain(now: Expected, shifts: Array) -> float:
+    """What the choice after a measurement is expected to be better by than the one before it, as a logarithm.
+
+    shifts: how it may move each plan, a column for each independent part
+    """
+    moved = now.places + _points(shifts)
+    return float(np.mean(moved[:, now.first] - moved.min(axis=1)))
+
+
+def _factor(covariance: Array) -> Array:
+    """A square root of a covariance, the largest part first."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > _NOTHING
+    return np.asarray((vectors[:, kept] * np.sqrt(values[kept]))[:, ::-1])
+
+
+def _points(factor: Array) -> Array:
+    """Fixed points of a normal distribution whose covariance has this square root, a row each."""
+    return np.asarray(_standard(factor.shape[1]) @ factor.T)
+
+
+@functools.cache
+def _standard(dimensions: int) -> Array:
+    """Points that fill a standard normal distribution evenly, and their mirrors: variances 1, no correlation."""
+    root = 1.5
+    for _ in range(64):  # of x^(d + 1) = x + 1: steps by its powers leave no gaps
+        root = (1.0 + root) ** (1.0 / (dimensions + 1))
+    steps = root ** -np.arange(1.0, dimensions + 1)
+    shares = (0.5 + np.outer(np.arange(1, _POINTS + 1), steps)) % 1.0
+    half = np.reshape([NormalDist().inv_cdf(share) for share in shares.flat], shares.shape)
+    points = np.concatenate([half, -half])
+    return np.asarray(points @ np.linalg.inv(np.linalg.cholesky(points.T @ points / len(points))).T)

@@ -1,0 +1,156 @@
+"""What to measure before a plan of a search is chosen, as part of its answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costmodel.estimate.machine.price import price_of
+from costmodel.explore.search.next_measurement import KERNELS, SECONDS, Advice, Measurement
+from costmodel.explore.search.rank import Plan
+from costmodel.explore.search.variants import Inputs
+from costmodel.explore.workloads import workload_of
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import UnitError, parse
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.report.answers.search import SearchWords
+from costmodel.report.document import Cell, Column, Section, Table, Value
+from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.formatting import joined
+from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.next_command import command
+from costmodel.report.terminal.style.theme import DIM, HEAD, styled
+
+_SHOWN = 6  # measurements in a terminal
+_HOUR = 3600.0
+
+
+def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> dict[int, float]:
+    """The lines of a ranking whose time was measured, each with that time over the one predicted.
+
+    Raises:
+        CostModelError: what is written is not a line of the ranking and a time
+    """
+    usual, plans, found = workload_of(words.case).usual, words.found.best, dict[int, float]()
+    for text in texts:
+        line, _, time = text.partition("=")
+        place = Place("command line", 0, 12, "", f"--measured {text}", max(1, len(text)))
+        try:
+            at, seconds = int(line), parse(time, "s")
+        except (ValueError, UnitError):
+            at, seconds = 0, math.nan
+        if not (1 <= at <= len(plans) and 0 < seconds < math.inf):
+            hint = f"for example --measured '2={show_time(plans[0].costs[usual])}', a line from 1 to {len(plans)}"
+            raise fail("C025", f"'{text}' is not a line of the ranking with its {usual}", place, hint)
+        found[at] = seconds / plans[at - 1].costs[usual]
+    return found
+
+
+def measure_next(words: SearchWords[Inputs, Plan], advice: Advice) -> Section:
+    """How sure the best line is, what each measurement costs and gains, and how its result is read back."""
+    first = advice.order[0][0]
+    stated = (
+        f"{first} is the best of the {advice.compared} compared with a chance of {rounded_percent(advice.chance)}; "
+        f"choosing it now loses {percent(advice.loss, 2)} of {words.found.ranked_by} on average."
+    )
+    ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]
+    none = "" if advice.measurements else "No measurement of ten minutes is likely to change the choice."
+    beneath: list[Line] = [styled(f"  {none}")] if none else [*_commands(words, advice)]
+    if first > 1:
+        settings = words.settings(words.found.best[first - 1])
+        beneath.append(typed(f"Best now, line {first}:", command(words.case, "estimate", settings=settings)))
+    return Section(
+        "measure-next",
+        "What to measure next",
+        f"{stated} {none}".strip(),
+        ahead=[*ahead, *_moved(words, advice)],
+        table=_table(words, advice) if advice.measurements else None,
+        beneath=beneath,
+    )
+
+
+def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
+    """A row for each measurement."""
+    price, has_end = price_of(words.case).each, any(math.isfinite(each.saved) for each in advice.measurements)
+    columns = [Column("measure", "l"), Column("GPUs"), Column("GPU hours", drop=2)]
+    columns += [Column("cost", legend="the rent of these GPU hours")] if math.isfinite(price) else []
+    columns += [Column("gain", legend=f"expected, of {words.found.ranked_by}")]
+    columns += [Column("saves", legend="expected, of the whole job")] if has_end else []
+    columns.append(Column("pays after", legend="the shortest job that saves what the measurement takes"))
+    rows = list[list[Cell]]()
+    for each in advice.measurements:
+        row: list[Cell] = [name_of(each), counted(each.ranks), significant(each.busy / _HOUR)]
+        row += [Value(rounded_dollars(each.busy * price), each.busy * price)] if math.isfinite(price) else []
+        row += [Value(percent(each.gain, 2), each.gain)]
+        row += [Value(show_time(each.saved), each.saved)] if has_end else []
+        rows.append([*row, Value(show_time(each.pays_after), each.pays_after)])
+    return Table(columns, rows, sortable=True, most=_SHOWN)
+
+
+def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+    """The ranking after what was measured: each line with its figure, and where it was before."""
+    if not advice.measured:
+        return []
+    name = words.found.ranked_by
+    sign = words.columns[name].sign
+    lines: list[Line] = [styled("  With what was measured:")]
+    for place, (line, change) in enumerate(advice.order, 1):
+        plan = words.found.best[line - 1]
+        now = words.result(name, plan.costs[name] * change**sign)
+        seen = ", measured" if line in advice.measured else ""
+        lines.append(styled(f"  {place:>3}  line {line}: {words.line(plan)}: {name} {now}{seen}", DIM))
+    return lines
+
+
+def name_of(each: Measurement) -> str:
+    """A measurement in words."""
+    if each.lines:
+        return f"{'lines' if len(each.lines) > 1 else 'line'} {joined(map(str, each.lines))} for ten minutes"
+    return "kernels of one GPU" if each.name == KERNELS else f"collectives of {each.name}"
+
+
+def _commands(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+    """How a result is read back, once for each kind of measurement that is shown."""
+    lines, shown = list[Line](), advice.measurements[:_SHOWN]
+    if runs := next((each.lines for each in shown if each.lines), ()):
+        usual, plans = workload_of(words.case).usual, words.found.best
+        times = [f"{line}={ratio * plans[line - 1].costs[usual]:.4g}s" for line, ratio in advice.measured.items()]
+        named = [part for time in (*times, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
+        lines.append(typed("Then:", command(words.case, "search", *named)))
+    if any(each.name == KERNELS for each in shown):
+        lines.append(typed("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write"))
+    if any(each.name not in ("", KERNELS) for each in shown):
+        lines.append(typed("Collectives, the output of nccl-tests:", "costmodel calibrate nccl.txt --write"))
+    return lines
+
+
+def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dict[str, Any]:
+    """The same as plain values."""
+    price = price_of(words.case).each
+    return {
+        "compared": advice.compared,
+        "best": advice.order[0][0],
+        "chance": advice.chance,
+        "expected_loss": advice.loss,
+        "result": words.found.ranked_by,
+        "order": [
+            {"line": line, "over_predicted": change, "measured": line in advice.measured}
+            for line, change in advice.order
+        ],
+        "measurements": [_fields(each, price) for each in advice.measurements],
+    }
+
+
+def _fields(each: Measurement, price: float) -> Mapping[str, Any]:
+    return {
+        "measure": name_of(each),
+        "lines": list(each.lines),
+        "gpus": each.ranks,
+        "seconds": SECONDS * max(len(each.lines), 1),
+        "gpu_hours": each.busy / _HOUR,
+        "cost_usd": known(each.busy * price),
+        "gain": each.gain,
+        "saved_s": known(each.saved),
+        "pays_after_s": known(each.pays_after),
+    }

@@ -1,0 +1,152 @@
+"""What to measure next: against closed forms of two plans, against drawn truths, and in the words of the command."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.documents.reader.resolved_scenario import training
+from costmodel.explore.search.found import SearchResult
+from costmodel.explore.search.next_measurement import Expected, _standard, advised, expected, expected_gain
+from costmodel.explore.search.search import search
+from costmodel.explore.serving.found_plans import inputs_of_service
+from costmodel.explore.serving.search_layouts import search as search_service
+from costmodel.library import load
+
+DRAWS = 40_000
+NORMAL = NormalDist()
+
+
+@functools.cache
+def found_in(name: str, *settings: str) -> SearchResult[Any, Any]:
+    case = load(name, list(settings))
+    return search_service(inputs_of_service(case), 8) if case.kind == "serving" else search(training(case), 8)
+
+
+def expected_of(found: SearchResult[Any, Any]) -> Expected:
+    plans = [plan for plan in found.best if not plan.broken]
+    return expected(found, plans, [found.errors(plan) for plan in plans])
+
+
+CASES = [("megatron-7.5b-512",), ("gpt-3-175b-1024",), ("deepseek-v3-2048",), ("serve-llama-3.1-70b",)]
+
+
+# The largest of so many independent normal variables, expected: tables of order statistics, Teichroew 1956.
+@pytest.mark.parametrize(("dimensions", "largest"), [(2, 0.56419), (5, 1.16296), (8, 1.42360), (12, 1.62923)])
+def test_fixed_points_stand_for_a_normal_distribution(dimensions: int, largest: float) -> None:
+    points = _standard(dimensions)
+    assert np.abs(points.mean(axis=0)).max() < 1e-9
+    assert np.abs(np.cov(points.T) - np.eye(dimensions)).max() < 1e-3
+    assert points.max(axis=1).mean() == pytest.approx(largest, rel=0.005)
+
+
+@pytest.mark.parametrize(("gap", "spread"), [(0.01, 0.05), (0.0, 0.03), (0.1, 0.05), (0.05, 0.02)])
+def test_of_two_plans_the_gain_is_that_of_an_option(gap: float, spread: float) -> None:
+    """Only the difference counts: what an exchange of one for the other is worth, as of Margrabe's option."""
+    now = Expected(np.array([0.0, gap]), np.eye(2), ())
+    known = spread * NORMAL.pdf(gap / spread) - gap * NORMAL.cdf(-gap / spread)
+    assert expected_gain(now, np.array([[spread], [0.0]])) == pytest.approx(known, rel=0.02, abs=1e-5)
+
+
+def test_the_chance_between_two_plans_is_that_of_the_ranking() -> None:
+    """Which is computed from the same errors without a covariance."""
+    found = found_in("megatron-7.5b-512", "search.tp=[4]", "search.micro_batch=[4]", "search.zero=[1, 2]").first(2)
+    assert isinstance(found.chances, Sequence)  # type: ignore[attr-defined]
+    assert advised(found, {}).chance == pytest.approx(found.chances[1], abs=0.01)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bounds(case: tuple[str, ...]) -> None:
+    """No measurement gains more than to know everything; what is known needs none, and settles the choice."""
+    found = found_in(*case)
+    advice = advised(found, {})
+    assert advice.measurements
+    assert max(each.gain for each in advice.measurements) <= advice.loss * 1.02 + 1e-4
+    assert 1 / advice.compared - 0.05 <= advice.chance <= 1
+    settled = advised(found, dict.fromkeys(range(1, advice.compared + 1), 1.0))
+    assert (settled.chance, settled.measurements) == (1.0, ())
+    assert settled.loss == pytest.approx(0.0, abs=1e-6)
+    assert [line for line, _ in settled.order] == [*range(1, advice.compared + 1)]
+
+
+def test_what_one_measurement_shows_of_others_is_their_regression_on_it() -> None:
+    now = expected_of(found_in("deepseek-v3-2048"))
+    count = len(now.places)
+    errors = np.random.default_rng(3).multivariate_normal(np.zeros(count), now.covariance[:count, :count], DRAWS)
+    moved = now.after(0, 0.1).places - now.places
+    for other in range(1, count):
+        slope = np.cov(errors[:, 0], errors[:, other])[0, 1] / np.var(errors[:, 0])
+        assert moved[other] == pytest.approx(0.1 * slope, abs=2e-3)
+
+
+# Truths drawn from the bands: who follows the advice loses less than who measures other plans as often.
+
+
+def lost(now: Expected, truths: np.ndarray, lines: np.ndarray) -> float:
+    """What the choice after measurements loses on average, as a share; lines: those measured in each draw."""
+    count, best = len(now.places), np.zeros(len(truths), dtype=int)
+    whole = now.covariance[:count, :count]
+    for seen in np.unique(lines, axis=0):
+        draws = np.all(lines == seen, axis=1)
+        now_at = (truths[draws][:, seen] - now.places[seen]) @ np.linalg.solve(whole[np.ix_(seen, seen)], whole[seen])
+        best[draws] = np.argmin(now.places + now_at, axis=1)
+    return float(np.mean(truths[np.arange(len(truths)), best] - truths.min(axis=1)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_who_follows_the_advice_loses_less(case: tuple[str, ...]) -> None:
+    found = found_in(*case)
+    now, advice, draw = expected_of(found), advised(found, {}), np.random.default_rng(7)
+    count = len(now.places)
+    truths = draw.multivariate_normal(now.places, now.covariance[:count, :count], DRAWS)
+    uncertain = np.argsort(-np.diagonal(now.covariance)[:count], kind="stable")
+    chosen = draw.permuted(np.tile(np.arange(count), (DRAWS, 1)), axis=1)
+    for many in (1, 2):
+        best = max((each for each in advice.measurements if len(each.lines) == many), key=lambda each: each.gain)
+        others = {"first": np.arange(many), "most uncertain": uncertain[:many]}
+        losses = {name: lost(now, truths, np.tile(lines, (DRAWS, 1))) for name, lines in others.items()}
+        losses["random"] = lost(now, truths, np.sort(chosen[:, :many], axis=1))
+        followed = lost(now, truths, np.tile(np.array(best.lines) - 1, (DRAWS, 1)))
+        assert followed <= min(losses.values()) + 2e-4, (many, losses)
+        assert followed < losses["random"], (many, losses)
+        assert followed == pytest.approx(advice.loss - best.gain, rel=0.05, abs=1e-4)
+
+
+# The command.
+
+
+@pytest.mark.parametrize("name", ["megatron-7.5b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"])
+def test_every_workload_says_what_to_measure(name: str, run: Any) -> None:
+    said = json.loads(run("search", name, "--measure-next", "--top", "4", "--json").out)["measure_next"]
+    assert said["best"] == 1
+    assert 0 < said["chance"] <= 1
+    assert all(each["gpu_hours"] == each["gpus"] * each["seconds"] / 3600 for each in said["measurements"])
+
+
+def test_a_measured_line_ranks_anew(run: Any) -> None:
+    asked = ("search", "megatron-7.5b-512", "--top", "4", "--measured", "1=700ms")
+    said = json.loads(run(*asked, "--json").out)["measure_next"]
+    assert said["best"] != 1
+    assert [each["measured"] for each in said["order"] if each["line"] == 1] == [True]
+    text = run(*asked).out
+    assert "What to measure next" in text
+    assert "Best now, line" in text
+    assert "measure_next" not in json.loads(run("search", "megatron-7.5b-512", "--json").out)
+
+
+@pytest.mark.parametrize("text", ["1", "9=1s", "1=-3s", "0=1s", "1=3 GiB", "x=1s", "1=nan"])
+def test_what_is_no_line_with_a_time_is_refused(text: str, run: Any) -> None:
+    said = run("search", "megatron-7.5b-512", "--top", "4", "--measured", text)
+    assert (said.code, "error[C025]" in said.err) == (2, True)
+
+
+def test_a_ranking_without_bands_is_refused(run: Any) -> None:
+    said = run("search", "megatron-7.5b-512", "--measure-next", "--set", "objective=memory_peak")
+    assert said.code == 2
+    assert "C025" in said.err or "D010" in said.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -113,6 +113,9 @@ def validate(
     worst: WorstOption = 0,
     where: WhereOption = None,
     without: WithoutOption = None,
+    worth: Annotated[
+        bool, typer.Option("--worth", help="What each term of a step is worth: errors with it and without it")
+    ] = False,
 ) -> Reply:
     """Compare predictions with measurements: published runs, within the tolerance of their table, or your own runs.
 
@@ -121,6 +124,7 @@ def validate(
       costmodel validate korthikanti-2022 --json
       costmodel validate --by model --worst 2
       costmodel validate serving.csv --quantity ttft --by model
+      costmodel validate --worth --by layer_kind
 
     A CSV file has one run per row: costmodel explain D014 lists its columns. Rules fill empty cells, and --json lists
     the rules. Rows that cannot be modelled are counted under a code, for example V002.
@@ -148,10 +152,12 @@ def validate(
     named = None if quantity is None else "time" if quantity is ValidateQuestion.REGRET else quantity.value
     asked = cast("Quantity | None", named)
     named_once(tables or [])
-    alone = not (tables or quantity or by or where or worst or without)
+    alone = not (tables or quantity or by or where or worst or without or worth)
     chosen, left = chosen_values(where or []), [term.value for term in without or ()]
     found = validated(tables, quantity=asked, where=chosen, without=left, count=_count_rows)
     group = by.value if by else None
+    if worth:
+        return _worth(found, quantity, group, worst, left)
     if quantity is ValidateQuestion.REGRET:
         return _regret(found, group or "source", worst, left)
     board = scoreboard(found, left_out=alone)
@@ -164,6 +170,32 @@ def _count_rows(done: int, rows: int) -> None:
     from costmodel.commands.progress import working_on
 
     working_on(f"{done:,} of {rows:,} rows")
+
+
+def _worth(
+    found: list[Validated], quantity: ValidateQuestion | None, grouping: str | None, worst: int, without: Sequence[str]
+) -> Reply:
+    """What each term of a step is worth in measured steps."""
+    if worst or without or quantity not in (None, ValidateQuestion.TIME):
+        sentence = "--worth takes --by and --where, and is about the time of steps"
+        raise fail("C005", sentence, Place("command line"), "leave the others out")
+    return worth_reply(found, [term.value for term in StepTerm], grouping, {})
+
+
+def worth_reply(
+    found: Sequence[Validated], terms: Sequence[str], grouping: str | None, here: Mapping[str, float]
+) -> Reply:
+    """What terms of a step are worth in measured steps; here: their shares in a plan, where it is asked about one."""
+    from costmodel.evidence.validate.scores import worth_of_terms
+    from costmodel.report.answers.validate import worth, worth_json
+
+    figures = [figure for part in found for figure in part.figures if figure.parts]
+    if not figures:
+        raise fail("C005", "no row has a predicted step", Place("command line"), "costmodel validate --worth")
+    made = worth_of_terms(figures, terms, grouping)
+    unused = [term for term in terms if term not in {each.term for each in made}]
+    document = lambda: worth(made, len(figures), unused, grouping, here)  # noqa: E731
+    return pages.drawn(document, lambda: worth_json(made, len(figures), unused, here), "terms")
 
 
 def _regret(found: list[Validated], grouping: str, worst: int, without: Sequence[str]) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -57,6 +58,9 @@ def explain(
     message: MessageOption = "",
     bandwidth: BandwidthOption = "",
     latency: LatencyOption = "",
+    worth: Annotated[
+        bool, typer.Option("--worth", help="What the terms of the figure are worth in published, measured steps")
+    ] = False,
 ) -> Reply:
     """Show how a figure was computed: its equation, inputs, units and sources; or what a word or code means.
 
@@ -65,6 +69,7 @@ def explain(
       costmodel explain step_time --model llama-3.1-8b --gpu h100 --gpus 64
       costmodel explain ring_time
       costmodel explain llama-3-70b-512 plan
+      costmodel explain llama-3-70b-512 step_time --worth
       costmodel explain ring-all-reduce --ranks 4
       costmodel explain matrix multiply
       costmodel explain L002
@@ -74,11 +79,14 @@ def explain(
     Next: --depth 6 goes further down
     """
     what = "-" if question.held is not None else question.scenario or ""
-    if ranks is not None or message or bandwidth or latency:
+    is_ring = bool(ranks is not None or message or bandwidth or latency)
+    if worth and (is_ring or (not what and not question.is_flags)):
+        raise _no_worth(what or "words")
+    if is_ring:
         return _ring(what, ranks, message, bandwidth, latency)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
-        return _figure(replace(question, scenario=None), figure, depth)
+        return _figure(replace(question, scenario=None), figure, depth, worth)
     if not what:
         return _words()
     named = " ".join(filter(None, (quantity, *(more or ()))))
@@ -87,12 +95,14 @@ def explain(
         quantity, more = named, None
     if more or (quantity is not None and not _is_scenario(what) and (_is_word(words) or not _is_quantity(quantity))):
         what, quantity = words, None
-    if quantity == "plan" and _is_scenario(what):
+    if quantity == "plan" and _is_scenario(what) and not worth:
         return _plan(question)
     if quantity is not None:
-        return _figure(question, quantity, depth)
+        return _figure(question, quantity, depth, worth)
     if _is_scenario(what):
         raise _without_figure(question, what)
+    if worth:
+        raise _no_worth(what)
     return _page(what)
 
 
@@ -150,7 +160,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     )
 
 
-def _figure(question: Question, label: str, depth: int) -> Reply:
+def _figure(question: Question, label: str, depth: int, worth: bool) -> Reply:
     """A figure of a scenario's plan, as a tree of equations; of a label that is none its page."""
     from costmodel.commands import pages
     from costmodel.explore.labelled_figures import explained, has_none, labelled
@@ -169,6 +179,8 @@ def _figure(question: Question, label: str, depth: int) -> Reply:
         return pages.no_answer(view)
     if has_none(asked, view.answer, meant.figures):
         return pages.no_answer(view, f"A plan that does not fit has no {label}.")
+    if worth:
+        return _worth(view.answer.costs, label, meant.figures)
     nodes = explained(asked, view.answer, meant.figures)
     return pages.drawn(
         lambda: report.explanation(view, label, nodes, depth),
@@ -176,6 +188,24 @@ def _figure(question: Question, label: str, depth: int) -> Reply:
         "figures",
         found=nodes,
     )
+
+
+def _worth(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
+    """What the terms of a step, or one of them, are worth in published steps, beside their share in this plan."""
+    from costmodel.commands.evidence import StepTerm, worth_reply
+    from costmodel.evidence.validate.validate import validated
+
+    names = {term: term if term in costs else f"{term}_exposed" for term in (each.value for each in StepTerm)}
+    named = [term for term, name in names.items() if name in figures] or ([*names] if "step_time" in figures else [])
+    if not named or "step_time" not in costs:
+        raise _no_worth(label)
+    here = {term: costs.get(names[term], 0.0) / costs["step_time"] for term in named}
+    return worth_reply(validated(quantity="time"), named, "layer_kind" if len(named) == 1 else None, here)
+
+
+def _no_worth(label: str) -> CostModelError:
+    sentence = f"--worth is about the time of a training step and its terms, not about {label}"
+    return fail("C003", sentence, None, "costmodel explain SCENARIO step_time --worth")
 
 
 def _is_quantity(word: str) -> bool:

@@ -169,3 +169,40 @@ def worst(figures: Sequence[Compared], count: int) -> list[Compared]:
     """The figures with the largest errors in either direction, by ratio."""
     done = [figure for figure in figures if figure.error is not None]
     return sorted(done, key=lambda figure: -abs(figure.error or 0.0))[:count]
+
+
+@record
+class TermWorth:
+    """A term of a step in the rows where it takes enough of it: its median share, errors with it and without it."""
+
+    term: str
+    group: str
+    share: float
+    score: Score
+    without: Score
+
+    @property
+    def earns_its_place(self) -> bool:
+        """Whether predictions with it err less, in the middle or in the tail."""
+        pairs = (
+            (self.score.median_error, self.without.median_error),
+            (self.score.p90_error, self.without.p90_error),
+        )
+        return any(one is not None and other is not None and one < other for one, other in pairs)
+
+
+NOTABLE = 0.05  # of a step, from which a row shows what a term is worth
+
+
+def worth_of_terms(figures: Sequence[Compared], terms: Sequence[str], grouping: str | None = None) -> list[TermWorth]:
+    """What each term of a step is worth, in each group of the rows that exercise it; most rows first within a term."""
+    found = list[TermWorth]()
+    for term in terms:
+        rows = [each for each in figures if each.error is not None and each.parts.get(term, 0.0) >= NOTABLE]
+        groups = gathered(rows, grouping) if grouping else {"": rows} if rows else {}
+        for group, members in sorted(groups.items(), key=lambda item: -len(item[1])):
+            share = statistics.median(each.parts[term] for each in members)
+            found.append(
+                TermWorth(term, group, share, score(members), score([each.without([term]) for each in members]))
+            )
+    return found

@@ -19,7 +19,7 @@ from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
-from costmodel.evidence.validate.scores import GroupScore, Score, Scoreboard
+from costmodel.evidence.validate.scores import NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table as RunTable
@@ -373,3 +373,55 @@ def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
         return {}
     facts = row_facts(workload_of(case).facts)
     return {**facts, **{name: facts.get(name) for name in ("sequence", "global_batch")}}
+
+
+def worth(
+    made: Sequence[TermWorth], rows: int, unused: Sequence[str], grouping: str | None, here: Mapping[str, float]
+) -> AnswerDocument:
+    """What each term of a step is worth: in the rows where it takes 5 % or more, the errors with it and without it.
+
+    here: the share of each term in a plan, where it is asked about one
+    """
+    bad = [f"{each.term}{f' of {each.group}' if each.group else ''}" for each in made if not each.earns_its_place]
+    stated = f"Of {rows:,} measured steps, those in which a term takes {percent(NOTABLE)} or more; constants are kept."
+    closing = [f"Without evidence, no row exercises it enough: {', '.join(unused)}."] if unused else []
+    closing.append(f"Predictions are no worse without {', '.join(bad)}." if bad else "Each makes predictions better.")
+    columns = [Column("term", "l"), *([Column("here")] if here else []), *([Column(grouping, "l")] if grouping else [])]
+    columns += [Column("rows"), Column("share")]
+    columns += [Column(f"{head}{end}") for end in (", with it", ", without") for head in ("median", "P90")]
+    cells = list[list[Cell]]()
+    for each in made:
+        row: list[Cell] = [each.term.replace("_", "-"), *([percent(here.get(each.term, 0.0), 2)] if here else [])]
+        row += [*([each.group] if grouping else []), f"{each.score.modelled:,}", percent(each.share, 2)]
+        for part in (each.score, each.without):
+            row += [Value(percent(value or 0.0), value or 0.0) for value in (part.median_error, part.p90_error)]
+        cells.append(row)
+    beneath: list[Line] = [styled(f"  {line}", DIM) for line in closing]
+    table = Table(columns, cells, sortable=True)
+    section = Section("terms", "What each term is worth", stated, table=table, beneath=beneath)
+    about: list[Line] = [styled(stated, HEAD)]
+    return AnswerDocument(None, "What each term of a step is worth", about, " ".join(closing), "good", [section])
+
+
+def worth_json(
+    made: Sequence[TermWorth], rows: int, unused: Sequence[str], here: Mapping[str, float]
+) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/worth/v1"),
+        "rows": rows,
+        "least_share": NOTABLE,
+        "terms": [
+            {
+                "term": each.term,
+                "group": each.group or None,
+                "share": each.share,
+                "here": here.get(each.term, 0.0) if here else None,
+                "with": asdict(each.score),
+                "without": asdict(each.without),
+                "better_with_it": each.earns_its_place,
+            }
+            for each in made
+        ],
+        "without_evidence": list(unused),
+    }

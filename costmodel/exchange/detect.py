@@ -10,7 +10,8 @@ from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import ForeignOption
 from costmodel.exchange.megatron.options import READ
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
-from costmodel.exchange.rl.rl_formats import rl_format
+from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
+from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -30,6 +31,9 @@ from costmodel.ground.errors import Place, fail
 _TRAINERS = (
     bridge, deepspeed, accelerate, transformers, torchtitan, axolotl, llama_factory, torchtune, nanotron, maxtext,
 )  # fmt: skip
+RL_FORMATS: dict[str, RlFormat] = {
+    module.FORMAT.title: module.FORMAT for module in (verl, nemo_rl, openrlhf, slime, areal, trl)
+}  # by their titles
 OWN = 10  # what a key counts that no other format has
 _FEWEST = 15  # score of a text that is of a format
 _LONGEST = 200_000  # letters that are looked at
@@ -277,8 +281,9 @@ def detected(text: str, file: str) -> ForeignFormat:
     plain = _without_comments(text)
     ranked = scores(plain)
     best = ranked[0][0]
-    if title := rl_format(plain):
-        return ForeignFormat(title, frozenset())
+    for title, entry in RL_FORMATS.items():
+        if entry.marks.search(plain):
+            return ForeignFormat(title, frozenset())
     if _STARTS.search(plain):
         return next(entry for entry in FORMATS if entry.name == SERVING)
     known = _is_of(plain, ranked)

@@ -26,7 +26,7 @@ class ForeignKeys:
     """The values of one text; a fault is kept and a harmless value continues in its place."""
 
     def __init__(self, tree: Mapping[Any, Any], table: Table, file: str, version: str) -> None:
-        self.table, self.file, self.version = table, file, version
+        self.tree, self.table, self.file, self.version = tree, table, file, version
         self.faults: list[Fault] = []
         self.unless: list[tuple[str, Fault]] = []  # faults that a value of the key takes away
         self.warnings: list[Fault] = []
@@ -116,7 +116,7 @@ class ForeignKeys:
             if not _is_off(value, row.harmless) and not self.is_open(name):
                 return VERDICTS[row.loss[0]]
             return "read" if row.fills else "no effect"
-        if row.old in self.table and not row.gone:
+        if row.old in self.stated and not row.gone:
             return self._verdict(row.old)
         return "read" if name in self._asked else "no effect"
 

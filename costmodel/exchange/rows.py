@@ -165,7 +165,8 @@ class Row:
     default: what stands where it is left out, as the software writes it. loss: what is lost because no key expresses
     it, unless the value is `harmless`. cannot: why a value of a scenario cannot be written.
     old: today's option, which has the value too if it is in the table. gone: whether it was renamed before 2023, so
-    that today's alone is read. when: an export writes it. plain: whether it states its key by itself.
+    that today's alone is read. when: an export writes it. plain: whether it states its key by itself. beside: another
+    option, and the value of it, or a test of that value, without which this one has no effect.
     """
 
     option: str
@@ -179,6 +180,7 @@ class Row:
     gone: bool = False
     when: When = "always"
     plain: bool = True
+    beside: tuple[str, Any] | None = None
 
     @property
     def fills(self) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
-from costmodel.exchange.detect import CONFIG
+from costmodel.exchange.detect import CONFIG, RL_FORMATS
 from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.rl.rl_format import RlFormat
-from costmodel.exchange.rl.rl_formats import RL_FORMATS
 from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_value, stated_text
 from costmodel.exchange.rl.settle_rl import settled_rl
 from costmodel.exchange.training.argument_texts import arguments_of, is_call

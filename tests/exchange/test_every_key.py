@@ -56,12 +56,12 @@ READERS: dict[str, tuple[Format, Callable[[Any, str], Layer], Tree]] = {
     "torchtune": (torchtune.FORMAT, torchtune.read_torchtune, {"batch_size": 1}),
     "trt-llm": (tensorrt_llm.FORMAT, tensorrt_llm.read_trtllm, {"model": "a/b"}),
     "vllm": (vllm.FORMAT, vllm.read_vllm, {"model": "a/b"}),
-    "areal": (areal.FORMAT, areal.read_areal, {"actor.path": "a/b"}),
-    "nemo-rl": (nemo_rl.FORMAT, nemo_rl.read_nemo_rl, {"policy.model_name": "a/b"}),
-    "openrlhf": (openrlhf.FORMAT, openrlhf.read_openrlhf, {"actor.model_name_or_path": "a/b", "vllm.num_engines": 8}),
-    "slime": (slime.FORMAT, slime.read_slime, {"hf-checkpoint": "a/b", "colocate": True}),
-    "trl": (trl.FORMAT, trl.read_trl, {"num_generations": 8, "use_vllm": True}),
-    "verl": (verl.FORMAT, verl.read_verl, {"actor_rollout_ref.model.path": "a/b"}),
+    "areal": (areal.FORMAT, areal.FORMAT.read, {"actor.path": "a/b"}),
+    "nemo-rl": (nemo_rl.FORMAT, nemo_rl.FORMAT.read, {"policy.model_name": "a/b"}),
+    "openrlhf": (openrlhf.FORMAT, openrlhf.FORMAT.read, {"actor.model_name_or_path": "a/b", "vllm.num_engines": 8}),
+    "slime": (slime.FORMAT, slime.FORMAT.read, {"hf-checkpoint": "a/b", "colocate": True}),
+    "trl": (trl.FORMAT, trl.FORMAT.read, {"num_generations": 8, "use_vllm": True}),
+    "verl": (verl.FORMAT, verl.FORMAT.read, {"actor_rollout_ref.model.path": "a/b"}),
 }  # fmt: skip
 
 

@@ -17,11 +17,11 @@ from costmodel.documents.schemas.scenario import Training
 from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.exchange.detect import FORMATS as DETECTED
+from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.fields import FIELDS, UNSAID
-from costmodel.exchange.rl.rl_formats import RL_FORMATS
 from costmodel.exchange.rows import NOTHING, Row, When, choice, known, nested, option, part, switch, written
 from costmodel.exchange.serving import benchmark
 from costmodel.exchange.serving.exported_command import ENGINES

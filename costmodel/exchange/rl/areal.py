@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.given_size import counted_by_node
-from costmodel.exchange.rl.rl_format import ADAPTERS, ENGINES, NOWHERE, RlFormat, stated_if, tokens_of, tools
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-
-TITLE, VERSION = "configuration of AReaL", "AReaL 1.0"
+from costmodel.exchange.rl.rl_format import (
+    ADAPTERS,
+    ENGINES,
+    GRANULARITY,
+    TYPES,
+    Follows,
+    RlFormat,
+    not_stated,
+    stated_if,
+    tokens_of,
+    tools,
+)
+from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.training.layer import Layer
 
 _TRAINERS = {"fsdp": "fsdp2", "megatron": "megatron-core", "archon": "fsdp2", "": "fsdp2"}
 _AXES = {"d": "dp", "t": "tp", "p": "pp", "c": "cp", "e": "ep"}
@@ -21,9 +28,8 @@ _STRATEGY = re.compile(r"(?:([a-z]+)[.:])?((?:[dtpce]\d{1,6})+)")
 _FOLDED = re.compile(r"(?:([a-z]+)[.:])?\(attn:((?:[dtpce]\d{1,6})+)\|ffn:((?:[dtpce]\d{1,6})+)\)")
 _STRATEGIES = "plan.tp plan.pp plan.cp plan.cp_type plan.ep plan.etp"
 _M = "actor.megatron"
-_TYPES = choice({"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"})
 
-TABLE = known(
+_TABLE = known(
     option("actor.path", "model", "word"),
     part("actor.backend", _STRATEGIES, "word"),
     part("rollout.backend", "rollout_ranks plan.rollout.tp plan.rollout.colocated", "word"),
@@ -31,11 +37,11 @@ TABLE = known(
     part("cluster.n_nodes", "nodes", "count", 1),
     part("cluster.n_gpus_per_node", "accelerators", "count", 8),
     option("train_dataset.batch_size", "workload.prompts", "count", 1),
-    part("train_dataset.max_length", "longest_prompt", "count"),
+    option("train_dataset.max_length", "longest_prompt", "count"),
     option("gconfig.n_samples", "workload.samples", "count", 1),
     option("gconfig.max_new_tokens", "workload.response.limit", "count", 16384),
     option("total_train_steps", "workload.iterations", "count"),
-    part("actor.ppo_n_minibatches", "mini_batches", "count", 4),
+    option("actor.ppo_n_minibatches", "mini_batches", "count", 4),
     part("rollout.max_head_offpolicyness", "workload.staleness workload.rollouts", "count", 0),
     part("actor.recompute_logprob", "workload.old_log_probabilities", "flag", False),
     part("actor.use_decoupled_loss", "workload.old_log_probabilities", "flag", False),
@@ -45,15 +51,13 @@ TABLE = known(
     part("critic.path", "workload.algorithm", "word"),
     part("dynamic_bs", "workload.algorithm", "flag", False),
     part("actor.mb_spec.max_tokens_per_mb", "plan.micro_batch", "count"),
-    option("actor.dtype", "workload.precision", _TYPES, "bfloat16"),
-    part("actor.gradient_checkpointing", "plan.recompute", switch("full", "none"), False),
+    option("actor.dtype", "workload.precision", TYPES, "bfloat16"),
+    option("actor.gradient_checkpointing", "plan.recompute", switch("full", "none"), False),
     option("actor.fsdp.offload_params", "plan.offload", switch(["optimizer", "parameters"], NOTHING), False),
     option("actor.optimizer.type", "workload.optimizer", choice({"adam": "adamw", "adamw": "adamw", "sgd": "sgd"}),
            "adam"),
-    part("actor.megatron.recompute_granularity", "plan.recompute",
-         choice({"full": "full", "selective": "selective", "null": "none"}), "full"),
-    part("actor.megatron.recompute_method", "plan.recompute_method",
-         choice({"uniform": "uniform", "block": "block"}), "uniform"),
+    part("actor.megatron.recompute_granularity", "plan.recompute", GRANULARITY, "full"),
+    part("actor.megatron.recompute_method", "plan.recompute_method", one_of("uniform", "block"), "uniform"),
     part("actor.megatron.recompute_num_layers", "plan.recompute_layers", "count", 1),
     part("actor.megatron.virtual_pipeline_parallel_size", "plan.vpp", "count", 1),
     part("actor.megatron.ddp.use_distributed_optimizer", "plan.zero", switch(1, 0), True),
@@ -114,45 +118,23 @@ TABLE = known(
 )  # fmt: skip
 
 
-def read_areal(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What an experiment of AReaL states."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("areal", "AReaL", next(iter(keys.stated), ""))
-    critic, dropped = bool(keys["critic.path"].value), keys["dynamic_bs"]
-    algorithm = "ppo" if critic else "dapo" if dropped.value else "grpo"
-    stated_if(keys, layer, "workload.algorithm", algorithm, "critic.path", "dynamic_bs")
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     refers = (keys["actor.kl_ctl"].value or 0) > 0 and keys.under("ref")
     stated_if(keys, layer, "workload.reference", refers, "actor.kl_ctl", "ref.path")
-    layer.fill("mini_batches", keys["actor.ppo_n_minibatches"])
-    layer.fill("longest_prompt", keys["train_dataset.max_length"])
-    _staleness(keys, layer)
-    trained, engine = _allocation(keys, layer)
-    cp = trained.get("cp", 1)
-    if keys["actor.mb_spec.max_tokens_per_mb"].value:
-        layer.fill("plan.micro_batch", tokens_of(keys["actor.mb_spec.max_tokens_per_mb"], cp))
-    again = keys["actor.gradient_checkpointing"]
-    layer.fill("plan.recompute", again)
-    if layer.facts.get("stack.trainer") is not None and layer.facts["stack.trainer"].value == "megatron-core":
-        _megatron(keys, layer)
-    _engine(keys, layer, engine)
-    moved = [keys[name].value for name in ("enable_offload", "actor.offload")]
-    if "rollout_ranks" not in layer.facts:
-        stated_if(keys, layer, "plan.rollout.offload", any(moved), "enable_offload", "actor.offload")
-    return with_remarks(keys, layer)
-
-
-def _staleness(keys: ForeignKeys, layer: Layer) -> None:
-    """Answers may be so many versions of the weights old, and continue while these change."""
     age = keys["rollout.max_head_offpolicyness"]
     if age.value:
         layer.fill("workload.staleness", age)
         text = "answers continue with new weights"
         layer.facts["workload.rollouts"] = keys.derived("partial", text, "rollout.max_head_offpolicyness")
-    names = ("actor.recompute_logprob", "actor.use_decoupled_loss")
-    asked = [keys[name].value for name in names]
-    again = any(asked) and keys["actor.prox_logp_method"].value != "loglinear"
-    stated_if(keys, layer, "workload.old_log_probabilities", "trainer" if again else "engine", *names)
+    trained, engine = _allocation(keys, layer)
+    if keys["actor.mb_spec.max_tokens_per_mb"].value:
+        layer.fill("plan.micro_batch", tokens_of(keys["actor.mb_spec.max_tokens_per_mb"], trained.get("cp", 1)))
+    if layer.facts["stack.trainer"].value == "megatron-core":
+        _megatron(keys, layer)
+    _engine(keys, layer, engine)
+    if "rollout_ranks" in layer.facts:
+        for facts in (layer.facts, layer.weak):
+            facts.pop("plan.rollout.offload", None)
 
 
 def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
@@ -168,9 +150,9 @@ def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
     layer.facts["stack.trainer"] = keys.derived(_TRAINERS.get(trainer, "fsdp2"), trainer or "FSDP", names[1])
     if trainer == "archon":
         keys.lose("approximated", "Archon, a trainer of its own over FSDP 2", names[1])
-    for axis, path in (("tp", "tp"), ("pp", "pp"), ("cp", "cp"), ("ep", "ep"), ("etp", "etp")):
+    for axis in ("tp", "pp", "cp", "ep", "etp"):
         if trained.get(axis, 1) > 1 or axis == "tp":
-            layer.facts[f"plan.{path}"] = keys.derived(trained.get(axis, 1), texts[1] or "left out", names[1])
+            layer.facts[f"plan.{axis}"] = keys.derived(trained.get(axis, 1), texts[1] or "left out", names[1])
     if trained.get("cp", 1) > 1 and _TRAINERS.get(trainer) == "fsdp2":
         layer.facts["plan.cp_type"] = keys.derived("a2a", "Ulysses", names[1])
     if made.get("pp", 1) > 1:
@@ -238,23 +220,26 @@ def _engine(keys: ForeignKeys, layer: Layer, engine: str) -> None:
 
 FORMAT = RlFormat(
     name="areal",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="configuration of AReaL",
+    version="AReaL 1.0",
+    table=_TABLE,
     marks=re.compile(r"\bmax_head_offpolicyness\b|\bgconfig[:.]|\bareal\.\w*launcher\b"),
     program=re.compile(r"\bareal\.\S*launcher\S*|\bexamples/\S*_(?:grpo|rl|ppo)\.py\b|\bgsm8k_rl\.py\b"),
-    read=read_areal,
-    cannot={
-        **{key: reason for key, reason in NOWHERE.items() if key != "stack.trainer"},
+    follows=(
+        Follows("workload.algorithm", "critic.path dynamic_bs",
+                lambda critic, dropped: "ppo" if critic else "dapo" if dropped else "grpo"),
+        Follows("workload.old_log_probabilities",
+                "actor.recompute_logprob actor.use_decoupled_loss actor.prox_logp_method",
+                lambda computed, decoupled, method: "trainer" if (computed or decoupled) and method != "loglinear"
+                else "engine"),
+        Follows("plan.rollout.offload", "enable_offload actor.offload", lambda *where: any(where)),
+    ),
+    beyond=_beyond_rows,
+    cannot=not_stated(_TABLE, {
         **because("engines spread experts as they serve", "rollout.ep rollout.dp_attention"),
         **because("stages hold as many layers", "split first_stage_layers last_stage_layers"),
-        **because("ranks lie in its own order", "order"),
-        **because("the host is the only place", "offload_to offload_layers"),
         **because("as its trainers do it", "schedule recompute_modules sequence_parallel dp_replicate"),
-        "workload.epochs": "each answer is trained on once",
-        "workload.reward": "a program gives it",
         "workload.wave": "prompts follow one another",
         "workload.gradients": "the stack has one type of sums",
-        "workload.rollout_precision": "engines read the trainer's type",
-    },
+    }),
 )  # fmt: skip

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.given_size import counted_by_node
-from costmodel.exchange.rl.rl_format import ADAPTERS, AS_GRPO, NOWHERE, RlFormat, engine_of, stated_if, tokens_of, tools
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-
-TITLE, VERSION = "configuration of NeMo RL", "NeMo RL 0.6"
+from costmodel.exchange.rl.rl_format import (
+    ADAPTERS,
+    DEGREES,
+    TYPES,
+    UNEXPRESSED,
+    Follows,
+    RlFormat,
+    eager,
+    engine_of,
+    lose_algorithm,
+    not_stated,
+    tokens_of,
+    tools,
+)
+from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.training.layer import Layer
 
 _P, _D, _G = "policy", "policy.dtensor_cfg", "policy.megatron_cfg"
 _V, _N = "policy.generation.vllm_cfg", "policy.generation.colocated"
-_DEGREES = {
-    "tensor_model_parallel_size": "plan.tp",
-    "pipeline_model_parallel_size": "plan.pp",
-    "context_parallel_size": "plan.cp",
-    "expert_model_parallel_size": "plan.ep",
-    "expert_tensor_parallel_size": "plan.etp",
-}
-_TYPES = choice({"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"})
 _RECIPES = {"blockwise": "fp8-block", "tensorwise": "fp8-cs", "delayed": "fp8", "mxfp8": "mxfp8"}
-_ENDS = ("first", "last")
+_BY_MEGATRON, _BY_DTENSOR = (f"{_G}.enabled", True), (f"{_G}.enabled", False)
+_IN_ENGINES = {"bfloat16": "bf16", "float16": "fp16"}
 _AGE = "grpo.async_grpo.max_trajectory_age_steps"
 _PACKED = ("sequence_packing", "dynamic_batching")
 
-TABLE = known(
+_TABLE = known(
     option(f"{_P}.model_name", "model", "word", "Qwen/Qwen2.5-1.5B"),
     option("grpo.num_prompts_per_step", "workload.prompts", "count", 32),
     option("grpo.num_generations_per_prompt", "workload.samples", "count", 16),
@@ -47,25 +49,27 @@ TABLE = known(
     part(f"{_P}.train_micro_batch_size", "plan.micro_batch", "count", 4),
     [part(f"{_P}.{name}.enabled", "plan.micro_batch", "flag", name == _PACKED[0]) for name in _PACKED],
     [part(f"{_P}.{name}.train_mb_tokens", "plan.micro_batch", "count") for name in _PACKED],
-    part(f"{_P}.max_total_sequence_length", "longest", "count", 512),
-    part("policy.generation.max_new_tokens", "workload.response.limit", "count"),
-    part(f"{_P}.precision", "workload.precision", _TYPES, "bfloat16"),
+    option(f"{_P}.max_total_sequence_length", "longest", "count", 512),
+    option("policy.generation.max_new_tokens", "workload.response.limit", "count"),
+    part(f"{_P}.precision", "workload.precision", TYPES, "bfloat16"),
     part(f"{_G}.enabled", "stack.trainer", "flag", False),
     part(f"{_D}.enabled", "stack.trainer", "flag", True),
-    part(f"{_D}.tensor_parallel_size", "plan.tp", "count", 1),
-    part(f"{_D}.context_parallel_size", "plan.cp", "count", 1),
-    part(f"{_D}.expert_parallel_size", "plan.ep", "count", 1),
+    option(f"{_D}.tensor_parallel_size", "plan.tp", "count", 1, beside=_BY_DTENSOR),
+    option(f"{_D}.context_parallel_size", "plan.cp", "count", 1, beside=_BY_DTENSOR),
+    option(f"{_D}.expert_parallel_size", "plan.ep", "count", 1, beside=_BY_DTENSOR),
     part(f"{_D}.sequence_parallel", "plan.sequence_parallel", "flag", False),
-    part(f"{_D}.activation_checkpointing", "plan.recompute", switch("full", "none"), False),
-    part(f"{_D}.cpu_offload", "plan.offload", "flag", False),
-    [part(f"{_G}.{name}", key, "count", 1) for name, key in _DEGREES.items()],
-    [part(f"{_G}.num_layers_in_{end}_pipeline_stage", f"plan.{end}_stage_layers", "count") for end in _ENDS],
+    option(f"{_D}.activation_checkpointing", "plan.recompute", switch("full", "none"), False, beside=_BY_DTENSOR),
+    option(f"{_D}.cpu_offload", "plan.offload", switch(["optimizer", "parameters"], NOTHING), False,
+           beside=_BY_DTENSOR),
+    [option(f"{_G}.{name}", key, "count", 1, beside=_BY_MEGATRON) for name, key in DEGREES.items()],
+    [option(f"{_G}.num_layers_in_{end}_pipeline_stage", f"plan.{end}_stage_layers", "count", beside=_BY_MEGATRON)
+     for end in ("first", "last")],
     part(f"{_G}.sequence_parallel", "plan.sequence_parallel", "flag", False),
     part(f"{_G}.activation_checkpointing", "plan.recompute", "flag", False),
-    part(f"{_G}.recompute_granularity", "plan.recompute", choice({"full": "full", "selective": "selective"}), "full"),
-    part(f"{_G}.optimizer.use_distributed_optimizer", "plan.zero", switch(1, 0), True),
+    part(f"{_G}.recompute_granularity", "plan.recompute", one_of("full", "selective"), "full"),
+    option(f"{_G}.optimizer.use_distributed_optimizer", "plan.zero", switch(1, 0), True, beside=_BY_MEGATRON),
     part(f"{_G}.fp8_cfg.enabled", "workload.precision", "flag", False),
-    part(f"{_G}.fp8_cfg.fp8_recipe", "workload.precision", choice(_RECIPES, "no workload expresses it"), "blockwise"),
+    part(f"{_G}.fp8_cfg.fp8_recipe", "workload.precision", choice(_RECIPES, UNEXPRESSED), "blockwise"),
     part("policy.generation.backend", "stack.rollout", "word", "vllm"),
     option(f"{_V}.tensor_parallel_size", "plan.rollout.tp", "count", 1),
     option(f"{_V}.expert_parallel_size", "plan.rollout.ep", "count", 1),
@@ -77,7 +81,7 @@ TABLE = known(
     part(f"{_N}.resources.gpus_per_node", "rollout_ranks", "count"),
     part("cluster.num_nodes", "nodes", "count", 1),
     part("cluster.gpus_per_node", "accelerators", "count", 1),
-    part(f"{_V}.enforce_eager", "", "flag", False, loss=("approximated", "engines without graphs: here with them")),
+    eager(f"{_V}.enforce_eager"),
     lost("not expressible", "engines of several stages", f"{_V}.pipeline_parallel_size", 1, "1"),
     lost("not expressible", "types by layer in engines",
          f"{_V}.num_last_layers_in_bf16 {_V}.num_first_layers_in_bf16 {_V}.quantization_ignored_layer_kws", 0, "0", []),
@@ -122,43 +126,35 @@ TABLE = known(
 )  # fmt: skip
 
 
-def read_nemo_rl(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What a configuration of NeMo RL states, with those beneath it."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("nemo-rl", "NeMo RL", next(iter(keys.stated), ""))
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     _algorithm(keys, layer)
     _micro_batch(keys, layer)
-    for path, name in (("longest", f"{_P}.max_total_sequence_length"),
-                       ("workload.response.limit", "policy.generation.max_new_tokens")):  # fmt: skip
-        layer.fill(path, keys[name])
     whole, limit = keys[f"{_P}.max_total_sequence_length"], keys["policy.generation.max_new_tokens"]
     if whole.value == limit.value:  # a bound of both together
         for facts in (layer.facts, layer.weak):
             facts.pop("workload.response.limit", None)
-    if keys[f"{_G}.enabled"].value:
-        _megatron(keys, layer)
+    by_megatron = keys[f"{_G}.enabled"].value
+    section, degree = (_G, "tensor_model_parallel_size") if by_megatron else (_D, "tensor_parallel_size")
+    if keys[f"{section}.{degree}"].value != 1:
+        layer.fill("plan.sequence_parallel", keys[f"{section}.sequence_parallel"])
+    if by_megatron:
+        again, how = keys[f"{_G}.activation_checkpointing"], keys[f"{_G}.recompute_granularity"]
+        layer.fill("plan.recompute", again._replace(value=how.value if again.value else "none"))
     else:
-        _dtensor(keys, layer)
+        layer.facts["stack.trainer"] = keys.derived("fsdp2", "DTensor, over FSDP 2", f"{_D}.enabled")
     _types(keys, layer)
     engine_of(keys, "policy.generation.backend", layer)
     _accelerators(keys, layer)
-    return with_remarks(keys, layer)
 
 
 def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
     name, dropped = keys["grpo.adv_estimator.name"], keys["grpo.use_dynamic_sampling"]
     if name.value not in ("grpo", "reinforce_plus_plus"):
-        keys.lose("approximated", f"{str(name.value)[:40]} {AS_GRPO}", "grpo.adv_estimator.name")
-    kind = "dapo" if dropped.value else "grpo"
-    stated_if(keys, layer, "workload.algorithm", kind, "grpo.use_dynamic_sampling", "grpo.adv_estimator.name")
+        lose_algorithm(keys, name.value, "grpo.adv_estimator.name")
     more = keys["grpo.batch_multiplier"]
     if dropped.value and (more.value or 1) > 1:
         wave = round(more.value * keys["grpo.num_prompts_per_step"].value)
         layer.facts["workload.wave"] = keys.derived(wave, "batch_multiplier × prompts", "grpo.batch_multiplier")
-    names = ("loss_fn.reference_policy_kl_penalty", "grpo.skip_reference_policy_logprobs_calculation")
-    refers = (keys[names[0]].value or 0) > 0 and not keys[names[1]].value
-    stated_if(keys, layer, "workload.reference", refers, *names)
     if keys["grpo.async_grpo.enabled"].value:
         age = keys[_AGE]
         layer.facts["workload.staleness"] = keys.derived(age.value, "steps that answers may be old", _AGE)
@@ -167,40 +163,12 @@ def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _micro_batch(keys: ForeignKeys, layer: Layer) -> None:
+    each = keys[f"{_P}.train_micro_batch_size"]
     packed = next((name for name in _PACKED if keys[f"{_P}.{name}.enabled"].value), "")
-    tokens = keys[f"{_P}.{packed}.train_mb_tokens"] if packed else None
-    if tokens is not None and tokens.value:
-        layer.fill("plan.micro_batch", tokens_of(tokens, 1))
-    elif packed:
-        each, longest = keys[f"{_P}.train_micro_batch_size"], keys[f"{_P}.max_total_sequence_length"]
-        value = each._replace(value=each.value * longest.value)
-        layer.fill("plan.micro_batch", tokens_of(value, 1))
-    else:
-        layer.fill("plan.micro_batch", keys[f"{_P}.train_micro_batch_size"])
-
-
-def _dtensor(keys: ForeignKeys, layer: Layer) -> None:
-    layer.facts["stack.trainer"] = keys.derived("fsdp2", "DTensor, over FSDP 2", f"{_D}.enabled")
-    for name in ("tensor_parallel_size", "context_parallel_size", "expert_parallel_size", "sequence_parallel",
-                 "activation_checkpointing"):  # fmt: skip
-        layer.fill(TABLE[f"{_D}.{name}"].key, keys[f"{_D}.{name}"])
-    if keys[f"{_D}.tensor_parallel_size"].value == 1:
-        for facts in (layer.facts, layer.weak):
-            facts.pop("plan.sequence_parallel", None)
-    away = keys[f"{_D}.cpu_offload"]
-    layer.fill("plan.offload", away._replace(value=["optimizer", "parameters"] if away.value else NOTHING))
-
-
-def _megatron(keys: ForeignKeys, layer: Layer) -> None:
-    for name, path in _DEGREES.items():
-        layer.fill(path, keys[f"{_G}.{name}"])
-    for end in _ENDS:
-        layer.fill(f"plan.{end}_stage_layers", keys[f"{_G}.num_layers_in_{end}_pipeline_stage"])
-    layer.fill("plan.zero", keys[f"{_G}.optimizer.use_distributed_optimizer"])
-    if keys[f"{_G}.tensor_model_parallel_size"].value > 1:
-        layer.fill("plan.sequence_parallel", keys[f"{_G}.sequence_parallel"])
-    again, how = keys[f"{_G}.activation_checkpointing"], keys[f"{_G}.recompute_granularity"]
-    layer.fill("plan.recompute", again._replace(value=how.value if again.value else "none"))
+    if packed:
+        tokens, longest = keys[f"{_P}.{packed}.train_mb_tokens"], keys[f"{_P}.max_total_sequence_length"]
+        each = tokens_of(tokens if tokens.value else each._replace(value=each.value * longest.value), 1)
+    layer.fill("plan.micro_batch", each)
 
 
 def _types(keys: ForeignKeys, layer: Layer) -> None:
@@ -208,9 +176,9 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     trained = keys[f"{_G}.fp8_cfg.fp8_recipe"].value if narrow.value and keys[f"{_G}.enabled"].value else plain.value
     layer.fill("workload.precision", (narrow if narrow.value else plain)._replace(value=trained))
     engine = keys[f"{_V}.precision"]
-    if engine.value in ("fp8", "bfloat16", "float16"):
+    if engine.value in ("fp8", *_IN_ENGINES):
         narrower = "mxfp8" if keys[f"{_V}.is_mx"].value else "fp8-block"
-        kind = narrower if engine.value == "fp8" else {"bfloat16": "bf16", "float16": "fp16"}[engine.value]
+        kind = narrower if engine.value == "fp8" else _IN_ENGINES[engine.value]
         if kind != trained:
             layer.fill("workload.rollout_precision", engine._replace(value=kind))
     elif engine.value:
@@ -231,30 +199,29 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 FORMAT = RlFormat(
     name="nemo-rl",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="configuration of NeMo RL",
+    version="NeMo RL 0.6",
+    table=_TABLE,
     marks=re.compile(r"\bexamples/run_grpo\w*\.py|\bnum_generations_per_prompt\b|\bnum_prompts_per_step\b"
                      r"|\b(?:vllm|dtensor)_cfg\b"),
     program=re.compile(r"\brun_grpo\w*\.py\b"),
     base="grpo_math_1B.yaml",
-    read=read_nemo_rl,
+    follows=(
+        Follows("workload.algorithm", "grpo.use_dynamic_sampling grpo.adv_estimator.name",
+                lambda dropped, name: "dapo" if dropped else "grpo"),
+        Follows("workload.reference",
+                "loss_fn.reference_policy_kl_penalty grpo.skip_reference_policy_logprobs_calculation",
+                lambda penalty, skipped: (penalty or 0) > 0 and not skipped),
+    ),
+    beyond=_beyond_rows,
     fixed={
         "plan.rollout.dp_attention": "ranks of the experts over tp",
         "plan.rollout.offload": "states leave while answers are generated",
     },
-    cannot={
+    cannot=not_stated(_TABLE, {
         **because("shards reach over all ranks", "dp_replicate"),
-        **because("its trainer computes them", "old_log_probabilities", "workload"),
-        **because("a program gives it", "reward", "workload"),
-        **{key: reason for key, reason in NOWHERE.items() if key != "stack.trainer"},
-        **because("it has one exchange for the context", "cp_type"),
-        **because("ranks lie in its own order", "order"),
         **because("the first and the last stage alone may differ", "split"),
         **because("as its trainers do it", "schedule vpp recompute_method recompute_layers recompute_modules"),
-        **because("the host is the only place", "offload_to offload_layers"),
-        "workload.epochs": "each answer is trained on once",
-        "workload.gradients": "the trainer has one type of sums",
         "workload.optimizer": "its recipes take AdamW",
-    },
+    }),
 )  # fmt: skip

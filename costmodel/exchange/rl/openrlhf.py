@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rl.rl_format import ADAPTERS, AS_GRPO, NOWHERE, RlFormat, stated_if, tokens_of, tools
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
+from costmodel.exchange.rl.rl_format import (
+    ADAPTERS,
+    UNEXPRESSED,
+    Follows,
+    RlFormat,
+    eager,
+    fill_algorithm,
+    fill_micro_batch,
+    not_stated,
+    stated_if,
+    tools,
+)
+from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-
-TITLE, VERSION = "options of OpenRLHF", "OpenRLHF 0.10"
+from costmodel.exchange.training.layer import Layer
 
 _ALGORITHMS = {"gae": "ppo", "group_norm": "grpo", "dr_grpo": "grpo", "rloo": "rloo", "reinforce": "grpo",
                "reinforce_baseline": "grpo"}  # fmt: skip
@@ -44,25 +50,25 @@ _OLDER = {
     "param_dtype": "ds.param_dtype",
 }  # fmt: skip
 
-TABLE = known(
+_TABLE = known(
     [option(old, old=today) for old, today in _OLDER.items()],
     option("actor.model_name_or_path", "model", "word"),
     option("rollout.batch_size", "workload.prompts", "count", 1024),
     option("rollout.n_samples_per_prompt", "workload.samples", "count", 1),
     option("train.batch_size", "workload.mini_batch", "count", 128),
     option("train.max_epochs", "workload.epochs", "count", 1),
-    part("algo.advantage.estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "gae"),
+    part("algo.advantage.estimator", "workload.algorithm", choice(_ALGORITHMS, UNEXPRESSED), "gae"),
     part("algo.dynamic_filtering_enable", "workload.algorithm", "flag", False),
     part("algo.kl.init_coef", "workload.reference", "figure", 0.01),
     part("reward.model_name_or_path", "workload.reward", "word"),
     part("reward.remote_url", "workload.reward", "word"),
     part("data.max_len", "longest", "count", 2048),
     part("max_len", "longest", "count"),
-    part("prompt_max_len", "longest_prompt", "count"),
+    option("prompt_max_len", "longest_prompt", "count"),
     part("rollout.max_new_tokens", "workload.response.limit", "count"),
     part("generate_max_len", "workload.response.limit", "count"),
     part("train.async_enable", "workload.staleness", "flag", False),
-    part("train.async_queue_size", "workload.staleness", "count", 1),
+    option("train.async_queue_size", "workload.staleness", "count", 1, beside=("train.async_enable", True)),
     part("train.partial_rollout_enable", "workload.rollouts", "flag", False),
     part("train.micro_batch_size", "plan.micro_batch", "count", 1),
     part("train.dynamic_batch_enable", "plan.micro_batch", "flag", False),
@@ -72,7 +78,7 @@ TABLE = known(
     part("vllm.num_engines", "engines", "count"),
     option("vllm.tensor_parallel_size", "plan.rollout.tp", "count", 1),
     part("train.colocate_all", "plan.rollout.colocated", "flag", False),
-    part("vllm.gpu_memory_utilization", "plan.rollout.memory", "share", 0.95),
+    option("vllm.gpu_memory_utilization", "plan.rollout.memory", "share", 0.95),
     part("vllm.enable_sleep", "stack.sharing.sleeps", "flag", False),
     part("ds.enable_sleep", "plan.rollout.offload", "flag", False),
     option("ds.zero_stage", "plan.zero", "count", 2),
@@ -80,10 +86,10 @@ TABLE = known(
     option("ds.ring_attn_size", "plan.cp", "count", 1),
     option("actor.gradient_checkpointing_enable", "plan.recompute", switch("full", "none"), False),
     option("ds.adam_offload", "plan.offload", switch(["optimizer"], NOTHING), False),
-    option("ds.param_dtype", "workload.precision", choice({"bf16": "bf16", "fp16": "fp16"}), "bf16"),
+    option("ds.param_dtype", "workload.precision", one_of("bf16", "fp16"), "bf16"),
     part("bf16", "workload.precision", "flag", False),
-    part("actor.optim", "workload.optimizer", choice({"adam": "adamw"}), "adam"),
-    part("vllm.enforce_eager", "", "flag", False, loss=("approximated", "engines without graphs: here with them")),
+    option("actor.optim", "workload.optimizer", choice({"adam": "adamw"}), "adam"),
+    eager("vllm.enforce_eager"),
     part("train.colocate_actor_ref", "plan.dp", "flag", False),
     lost("not expressible", ADAPTERS, "ds.lora.rank ds.load_in_4bit", 0, "0"),
     lost("not expressible", "a part of the model is frozen", "actor.freeze_visual_encoder"),
@@ -123,50 +129,21 @@ TABLE = known(
 )  # fmt: skip
 
 
-def read_openrlhf(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What options of train_ppo_ray state."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("openrlhf", "OpenRLHF", next(iter(keys.stated), ""))
-    _algorithm(keys, layer)
-    _lengths(keys, layer)
-    cp = keys["ds.ring_attn_size"].value or 1
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    fill_algorithm(keys, layer, "algo.advantage.estimator", _EXACT, "algo.dynamic_filtering_enable")
+    if keys["train.async_enable"].value and keys["train.partial_rollout_enable"].value:
+        layer.fill("workload.rollouts", keys["train.partial_rollout_enable"]._replace(value="partial"))
+    for path, first, second in (("workload.response.limit", "rollout.max_new_tokens", "generate_max_len"),
+                                ("longest", "max_len", "data.max_len")):  # fmt: skip
+        layer.fill(path, keys[first if keys[first].value else second])
+    cp, dynamic = keys["ds.ring_attn_size"].value or 1, keys["train.dynamic_batch_enable"].value
     if cp > 1:
         keys.lose("approximated", "ring attention: here by Ulysses", "ds.ring_attn_size")
-    if keys["train.dynamic_batch_enable"].value:
-        layer.fill("plan.micro_batch", tokens_of(keys["train.max_tokens_per_gpu"], cp))
-    else:
-        layer.fill("plan.micro_batch", keys["train.micro_batch_size"])
-        if not keys["ds.packing_samples"].value:
-            sentence = "sequences are padded: fewer of their tokens are real"
-            keys.lose("approximated", sentence, "ds.packing_samples" if keys.given("ds.packing_samples") else "")
-    layer.fill("workload.optimizer", keys["actor.optim"])
+    fill_micro_batch(keys, layer, "train.micro_batch_size", "train.max_tokens_per_gpu" if dynamic else "", cp)
+    if not dynamic and not keys["ds.packing_samples"].value:
+        sentence = "sequences are padded: fewer of their tokens are real"
+        keys.lose("approximated", sentence, "ds.packing_samples" if keys.given("ds.packing_samples") else "")
     _accelerators(keys, layer)
-    return with_remarks(keys, layer)
-
-
-def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
-    kind, written = keys["algo.advantage.estimator"], str(keys.stated.get("algo.advantage.estimator", ("gae",))[0])
-    if kind.value == "grpo" and written not in _EXACT:
-        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "algo.advantage.estimator")
-    dropped = keys["algo.dynamic_filtering_enable"]
-    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
-    refers = (keys["algo.kl.init_coef"].value or 0) > 0
-    stated_if(keys, layer, "workload.reference", refers, "algo.kl.init_coef")
-    judges = ("reward.model_name_or_path", "reward.remote_url")
-    judged = bool(keys[judges[0]].value) and not keys[judges[1]].value
-    stated_if(keys, layer, "workload.reward", "model" if judged else "rule", *judges)
-    if keys["train.async_enable"].value:
-        layer.fill("workload.staleness", keys["train.async_queue_size"])
-        if keys["train.partial_rollout_enable"].value:
-            layer.fill("workload.rollouts", keys["train.partial_rollout_enable"]._replace(value="partial"))
-
-
-def _lengths(keys: ForeignKeys, layer: Layer) -> None:
-    limit, older = keys["rollout.max_new_tokens"], keys["generate_max_len"]
-    layer.fill("workload.response.limit", limit if limit.value else older)
-    layer.fill("longest_prompt", keys["prompt_max_len"])
-    layer.fill("longest", keys["max_len"] if keys["max_len"].value else keys["data.max_len"])
 
 
 def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
@@ -179,24 +156,20 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X003", "vllm.num_engines is not stated: Transformers generates, which no document describes",
                     "vllm.num_engines", "--set plan.rollout.ranks=8, for example")  # fmt: skip
         return
-    ranks = engines.value * (keys["vllm.tensor_parallel_size"].value or 1)
-    apart = not together.value or bool(keys["train.async_enable"].value)
-    _judges(keys, trainer, together=bool(together.value))
-    if apart:
+    _judges(keys, together=bool(together.value))
+    if not together.value or keys["train.async_enable"].value:
+        ranks = engines.value * (keys["vllm.tensor_parallel_size"].value or 1)
         layer.fill("trainer_ranks", trainer)
         layer.facts["rollout_ranks"] = keys.derived(ranks, "engines × tp", "vllm.num_engines")
-        layer.fill("plan.rollout.memory", keys["vllm.gpu_memory_utilization"])
         return
     layer.fill("accelerators", trainer)
     layer.fill("nodes", nodes)
-    layer.fill("plan.rollout.memory", keys["vllm.gpu_memory_utilization"])
-    sleeps = keys["vllm.enable_sleep"]
-    if not sleeps.value:
+    if not keys["vllm.enable_sleep"].value:
         layer.facts["stack.sharing.sleeps"] = keys.derived(False, "vllm.enable_sleep: left out", "train.colocate_all")
     stated_if(keys, layer, "plan.rollout.offload", bool(keys["ds.enable_sleep"].value), "ds.enable_sleep")
 
 
-def _judges(keys: ForeignKeys, trainer: OriginValue, *, together: bool) -> None:
+def _judges(keys: ForeignKeys, *, together: bool) -> None:
     """Accelerators of their own for reference, critic and reward model, which have the trainer's here."""
     for name in _PARTS[1:]:
         own = [keys[f"{name}.num_{what}"] for what in ("nodes", "gpus_per_node")]
@@ -209,30 +182,28 @@ def _judges(keys: ForeignKeys, trainer: OriginValue, *, together: bool) -> None:
 
 FORMAT = RlFormat(
     name="openrlhf",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="options of OpenRLHF",
+    version="OpenRLHF 0.10",
+    table=_TABLE,
     mark="--",
     marks=re.compile(r"\bopenrlhf\.cli\.train_ppo"),
     program=re.compile(r"\bopenrlhf\.cli\.train_ppo\w*"),
     configured=(),
     spelling=Spelling(between="_"),
-    read=read_openrlhf,
-    cannot={
-        **NOWHERE,
+    follows=(
+        Follows("workload.reference", "algo.kl.init_coef", lambda coefficient: (coefficient or 0) > 0),
+        Follows("workload.reward", "reward.model_name_or_path reward.remote_url",
+                lambda model, remote: "model" if model and not remote else "rule"),
+    ),
+    beyond=_beyond_rows,
+    cannot=not_stated(_TABLE, {
         **because("it has no stages of layers", "pp vpp schedule split first_stage_layers last_stage_layers"),
         **because("experts are whole on their ranks", "ep etp rollout.ep rollout.dp_attention"),
         **because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules"),
-        **because("it has one exchange for the context", "cp_type"),
-        **because("ranks lie in its own order", "order"),
-        **because("the host is the only place", "offload_to offload_layers"),
         **because("an engine's defaults", "sequence_parallel"),
         "plan.dp_replicate": "shards reach over all ranks",
-        "workload.old_log_probabilities": "its trainer computes them",
         "workload.iterations": "its episodes follow from the data",
         "workload.wave": "as many as an iteration has",
-        "workload.gradients": "the trainer has one type of sums",
-        "workload.rollout_precision": "engines read the trainer's type",
         "stack.rollout": "vLLM generates",
-    },
+    }),
 )  # fmt: skip

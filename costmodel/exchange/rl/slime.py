@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.imported import LossKind
 from costmodel.exchange.megatron.options import OPTIMIZERS
 from costmodel.exchange.megatron.options import TABLE as MEGATRON
-from costmodel.exchange.rl.rl_format import AS_GRPO, NOWHERE, RlFormat, stated_if, tokens_of, tools
-from costmodel.exchange.rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet
+from costmodel.exchange.rl.rl_format import (
+    GRANULARITY,
+    UNEXPRESSED,
+    Follows,
+    RlFormat,
+    fill_algorithm,
+    fill_micro_batch,
+    not_stated,
+    tools,
+)
+from costmodel.exchange.rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-
-TITLE, VERSION = "script of slime", "slime 0.2"
+from costmodel.exchange.training.layer import Layer
 
 _ALGORITHMS = {"grpo": "grpo", "ppo": "ppo", "gspo": "grpo", "cispo": "grpo", "reinforce_plus_plus": "grpo",
                "reinforce_plus_plus_baseline": "grpo", "on_policy_distillation": "grpo"}  # fmt: skip
@@ -39,18 +44,19 @@ _OWN = known(
     option("rollout-batch-size", "workload.prompts", "count"),
     option("n-samples-per-prompt", "workload.samples", "count", 1),
     option("rollout-max-response-len", "workload.response.limit", "count"),
-    part("rollout-max-prompt-len", "longest_prompt", "count"),
-    part("rollout-max-context-len", "longest", "count"),
+    option("rollout-max-prompt-len", "longest_prompt", "count"),
+    option("rollout-max-context-len", "longest", "count"),
     option("num-rollout", "workload.iterations", "count"),
-    part("global-batch-size", "workload.mini_batch", "count"),
-    part("num-steps-per-rollout", "mini_batches", "count"),
-    part("advantage-estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "grpo"),
+    option("global-batch-size", "workload.mini_batch", "count",
+           beside=("num-steps-per-rollout", lambda steps: not steps)),
+    option("num-steps-per-rollout", "mini_batches", "count"),
+    part("advantage-estimator", "workload.algorithm", choice(_ALGORITHMS, UNEXPRESSED), "grpo"),
     part("dynamic-sampling-filter-path", "workload.algorithm", "word"),
     part("over-sampling-batch-size", "workload.wave workload.staleness", "count"),
     part("partial-rollout", "workload.rollouts", "flag", False),
     part("use-kl-loss", "workload.reference", "flag", False),
     part("kl-coef", "workload.reference", "figure", 0.0),
-    part("use-rollout-logprobs", "workload.old_log_probabilities", "flag", False),
+    option("use-rollout-logprobs", "workload.old_log_probabilities", switch("engine", NOTHING), False),
     part("actor-num-nodes", "nodes", "count", 1),
     part("actor-num-gpus-per-node", "accelerators", "count", 8),
     part("rollout-num-gpus", "rollout_ranks", "count"),
@@ -63,13 +69,14 @@ _OWN = known(
     part("max-tokens-per-gpu", "plan.micro_batch", "count"),
     part("micro-batch-size", "plan.micro_batch", "count", 1),
     [option(name, key, "count") for name, key in _LAYOUT.items()],
-    part("sequence-parallel", "plan.sequence_parallel", "flag", False),
-    part("recompute-granularity", "plan.recompute", one_of("full", "selective")),
-    part("recompute-method", "plan.recompute_method", one_of("uniform", "block")),
-    part("recompute-num-layers", "plan.recompute_layers", "count"),
-    part("optimizer-cpu-offload", "plan.offload", "flag", False),
+    option("sequence-parallel", "plan.sequence_parallel", "flag", False,
+           beside=("tensor-model-parallel-size", lambda tp: (tp or 1) > 1)),
+    option("recompute-granularity", "plan.recompute", GRANULARITY, "null"),
+    option("recompute-method", "plan.recompute_method", one_of("uniform", "block")),
+    option("recompute-num-layers", "plan.recompute_layers", "count"),
+    option("optimizer-cpu-offload", "plan.offload", switch(["optimizer"], NOTHING), False),
     option("optimizer", "workload.optimizer", choice(OPTIMIZERS), "adam"),
-    part("fp16", "workload.precision", "flag", False),
+    option("fp16", "workload.precision", switch("fp16", "bf16"), False),
     option("sglang-mem-fraction-static", "plan.rollout.memory", "share"),
     option("sglang-ep-size", "plan.rollout.ep", "count", 1),
     option("sglang-dp-size", "plan.rollout.dp_attention", "count", 1),
@@ -133,75 +140,38 @@ def _of_trainer(row: Row) -> Row:
     return Row(row.option, loss=loss, harmless=row.harmless)
 
 
-TABLE = {**{name: _of_trainer(row) for name, row in MEGATRON.items() if not row.gone}, **_OWN}
+_TABLE = {**{name: _of_trainer(row) for name, row in MEGATRON.items() if not row.gone}, **_OWN}
 
 
-def read_slime(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What a script of slime states."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("slime", "slime", next(iter(keys.stated), ""))
-    _algorithm(keys, layer)
-    _sizes(keys, layer)
-    _plan(keys, layer)
-    _accelerators(keys, layer)
-    return with_remarks(keys, layer)
-
-
-def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
-    kind, written = keys["advantage-estimator"], str(keys.stated.get("advantage-estimator", ("grpo",))[0])
-    if kind.value == "grpo" and written not in _EXACT:
-        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "advantage-estimator")
-    dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
-    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
-    refers = bool(keys["use-kl-loss"].value) or bool(keys["kl-coef"].value)
-    stated_if(keys, layer, "workload.reference", refers, "use-kl-loss", "kl-coef")
-    prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
-    if (drawn.value or 0) > prompts > 0:
-        if cut.value:
-            more = drawn.value / prompts - 1
-            layer.facts["workload.staleness"] = keys.derived(more, "prompts beyond those of an iteration",
-                                                             "over-sampling-batch-size")  # fmt: skip
-            layer.fill("workload.rollouts", cut._replace(value="partial"))
-        elif dropped.value:
-            layer.fill("workload.wave", drawn)
-        else:
-            sentence = "generation ends when enough answers are there: here all are waited for"
-            keys.lose("approximated", sentence, "over-sampling-batch-size")
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    fill_algorithm(keys, layer, "advantage-estimator", _EXACT, "dynamic-sampling-filter-path")
+    _further_prompts(keys, layer)
     if keys["program"].value == _ASYNC:
         layer.facts["workload.staleness"] = keys.derived(1, f"{_ASYNC}: one iteration ahead", "program")
-    engines = keys["use-rollout-logprobs"]
-    if engines.value:
-        layer.fill("workload.old_log_probabilities", engines._replace(value="engine"))
-
-
-def _sizes(keys: ForeignKeys, layer: Layer) -> None:
-    layer.fill("longest_prompt", keys["rollout-max-prompt-len"])
-    layer.fill("longest", keys["rollout-max-context-len"])
-    parts = keys["num-steps-per-rollout"]
-    layer.fill("mini_batches", parts)
-    if not parts.value:
-        layer.fill("workload.mini_batch", keys["global-batch-size"])
-
-
-def _plan(keys: ForeignKeys, layer: Layer) -> None:
-    cp = keys["context-parallel-size"].value or 1
-    if keys["use-dynamic-batch-size"].value and keys["max-tokens-per-gpu"].value:
-        layer.fill("plan.micro_batch", tokens_of(keys["max-tokens-per-gpu"], cp))
-    else:
-        layer.fill("plan.micro_batch", keys["micro-batch-size"])
-    if (keys["tensor-model-parallel-size"].value or 1) > 1:
-        layer.fill("plan.sequence_parallel", keys["sequence-parallel"])
-    mode = keys["recompute-granularity"]
-    layer.fill("plan.recompute", mode if mode.value else mode._replace(value="none"))
-    if mode.value == "full":
-        layer.fill("plan.recompute_method", keys["recompute-method"])
-        layer.fill("plan.recompute_layers", keys["recompute-num-layers"])
-    away = keys["optimizer-cpu-offload"]
-    layer.fill("plan.offload", away._replace(value=["optimizer"] if away.value else NOTHING))
+    tokens = "max-tokens-per-gpu"
+    dynamic = keys["use-dynamic-batch-size"].value and keys[tokens].value
+    ranks = keys["context-parallel-size"].value or 1
+    fill_micro_batch(keys, layer, "micro-batch-size", tokens if dynamic else "", ranks)
     layer.weak["plan.zero"] = keys.assumed(1, "slime shards optimizer states")
-    half = keys["fp16"]
-    layer.fill("workload.precision", half._replace(value="fp16" if half.value else "bf16"))
+    _accelerators(keys, layer)
+
+
+def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
+    """Prompts beyond those of an iteration: for a later one, in the place of others, or for the slowest."""
+    dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
+    prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
+    if not (drawn.value or 0) > prompts > 0:
+        return
+    if cut.value:
+        text = "prompts beyond those of an iteration"
+        more = keys.derived(drawn.value / prompts - 1, text, "over-sampling-batch-size")
+        layer.facts["workload.staleness"] = more
+        layer.fill("workload.rollouts", cut._replace(value="partial"))
+    elif dropped.value:
+        layer.fill("workload.wave", drawn)
+    else:
+        sentence = "generation ends when enough answers are there: here all are waited for"
+        keys.lose("approximated", sentence, "over-sampling-batch-size")
 
 
 def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
@@ -228,27 +198,22 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 FORMAT = RlFormat(
     name="slime",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="script of slime",
+    version="slime 0.2",
+    table=_TABLE,
     mark="--",
     marks=re.compile(r"--rollout-batch-size\b|--actor-num-gpus-per-node\b|--rollout-num-gpus-per-engine\b"),
     program=re.compile(r"\btrain(?:_async)?\.py$"),
     configured=(),
     spelling=Spelling(between="-", negated=True),
-    read=read_slime,
+    follows=(
+        Follows("workload.reference", "use-kl-loss kl-coef", lambda *where: any(where)),
+    ),
+    beyond=_beyond_rows,
     fixed={"plan.zero": "optimizer states are sharded"},
-    cannot={
-        **NOWHERE,
-        **because("it has one exchange for the context", "cp_type"),
-        **because("ranks lie in its own order", "order"),
+    cannot=not_stated(_TABLE, {
         **because("the first and the last stage alone may differ", "split"),
         **because("as the trainer does it by default", "schedule vpp recompute_modules dp_replicate"),
-        **because("the host is the only place", "offload_to offload_layers"),
-        "workload.epochs": "each answer is trained on once",
-        "workload.reward": "a program gives it",
-        "workload.gradients": "the trainer has one type of sums",
-        "workload.rollout_precision": "engines read the trainer's type",
         "stack.rollout": "SGLang generates",
-    },
+    }),
 )  # fmt: skip

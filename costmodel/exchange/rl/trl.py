@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.rl.rl_format import ADAPTERS, NOWHERE, RlFormat, stated_if, tools
+from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, not_stated, tools
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
+from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.training_format import FLAT
 from costmodel.exchange.training.transformers import TABLE as ARGUMENTS
 from costmodel.exchange.training.transformers import read_training_arguments
 from costmodel.ground.errors import Fault, Place
-
-TITLE, VERSION = "GRPOConfig of TRL", "TRL 1.4"
 
 _OTHERS = ("max_length", "max_seq_length", "model_max_length", "block_size", "activation_checkpointing",
            "gradient_checkpointing", "per_device_train_batch_size", "gradient_accumulation_steps", "packing",
@@ -26,7 +22,7 @@ _OTHERS = ("max_length", "max_seq_length", "model_max_length", "block_size", "ac
 
 _SHARDS = ("deepspeed", "fsdp", "fsdp_config")
 
-TABLE = known(
+_TABLE = known(
     [row for name, row in ARGUMENTS.items() if name not in _OTHERS],
     part("program", "workload.algorithm", "word", "grpo"),
     part("per_device_train_batch_size", "rank_mini_batch plan.micro_batch", "count", 8),
@@ -66,25 +62,15 @@ TABLE = known(
 )  # fmt: skip
 
 
-def read_trl(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What a configuration of GRPO states; how it is sharded stands in a file of accelerate or DeepSpeed."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("trl", "TRL", next(iter(keys.stated), ""))
-    named = str(keys["program"].value or "")
-    stated_if(keys, layer, "workload.algorithm", "rloo" if "rloo" in named else "grpo", "program")
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     _batches(keys, layer)
-    stated_if(keys, layer, "workload.reference", bool(keys["beta"].value), "beta")
-    judged = keys["reward_model_name_or_path"]
-    stated_if(keys, layer, "workload.reward", "model" if judged.value else "rule", "reward_model_name_or_path")
     if (keys["max_steps"].value or -1) > 0:
         layer.fill("workload.iterations", keys["max_steps"])
     half = keys["fp16"].value and not keys.given("bf16")
     on = keys["fp16"] if half else keys["bf16"]
     layer.fill("workload.precision", on._replace(value="fp16" if half else "bf16" if on.value else "fp32"))
-    _sharding(keys, layer, tree, file)
+    _sharding(keys, layer)
     _engine(keys, layer)
-    return with_remarks(keys, layer)
 
 
 def _batches(keys: ForeignKeys, layer: Layer) -> None:
@@ -103,11 +89,11 @@ def _batches(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["rank_answers"] = keys.derived(answers, "batch of a device × steps of a generation", at)
 
 
-def _sharding(keys: ForeignKeys, layer: Layer, tree: Mapping[Any, Any], file: str) -> None:
+def _sharding(keys: ForeignKeys, layer: Layer) -> None:
     """What arguments of transformers state of shards, by their own reader."""
-    own = PlacedMapping({key: value for key, value in tree.items() if str(key) in _SHARDS})
-    own.place = getattr(tree, "place", Place(file))
-    inner = read_training_arguments(own, file)
+    own = PlacedMapping({key: value for key, value in keys.tree.items() if str(key) in _SHARDS})
+    own.place = getattr(keys.tree, "place", Place(keys.file))
+    inner = read_training_arguments(own, keys.file)
     for facts, found in ((layer.facts, inner.facts), (layer.weak, inner.weak)):
         for path in ("stack", "plan.zero", "plan.offload"):
             if path in found:
@@ -132,31 +118,31 @@ def _engine(keys: ForeignKeys, layer: Layer) -> None:
 
 FORMAT = RlFormat(
     name="trl",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="GRPOConfig of TRL",
+    version="TRL 1.4",
+    table=_TABLE,
     mark="--",
     marks=re.compile(r"\btrl[ \t]+(?:grpo|rloo)\b|\b(?:GRPO|RLOO)Config\(|\bmax_completion_length\b"
                      r"|\bscripts/grpo\w*\.py\b|\bnum_generations\b"),
     program=re.compile(r"^(?:grpo|rloo)$|\b(?:grpo|rloo)\w*\.py$|\btrl\.scripts\.(?:grpo|rloo)\b"),
     spelling=Spelling(between="_", negated=True),
-    read=read_trl,
-    cannot={
-        **NOWHERE,
+    follows=(
+        Follows("workload.algorithm", "program", lambda name: "rloo" if "rloo" in (name or "") else "grpo"),
+        Follows("workload.reference", "beta", bool),
+        Follows("workload.reward", "reward_model_name_or_path", lambda model: "model" if model else "rule"),
+    ),
+    beyond=_beyond_rows,
+    cannot=not_stated(_TABLE, {
         **FLAT,
         **because("it cuts no sequence and no matrix", "tp cp cp_type ep etp sequence_parallel"),
         **because("as many as are launched", "dp"),
         **because("engines have one degree", "rollout.ep rollout.dp_attention"),
-        **because("a program of its own serves them", "rollout.ranks"),
+        **because("a program outside of it serves them", "rollout.ranks"),
         **because("states of training stay", "rollout.offload"),
         **because("whole layers are recomputed, or none", "recompute_method recompute_layers recompute_modules"),
-        **because("ranks lie in its own order", "order"),
         **because("a configuration of accelerate states it", "offload offload_to offload_layers dp_replicate"),
-        "workload.staleness": "training and generation take turns",
-        "workload.rollouts": "training and generation take turns",
-        "workload.old_log_probabilities": "its trainer computes them",
+        **because("training and generation take turns", "staleness rollouts", "workload"),
         "workload.wave": "no prompt is drawn again",
         "workload.gradients": "the stack has one type of sums",
-        "workload.rollout_precision": "engines read the trainer's type",
-    },
+    }),
 )  # fmt: skip

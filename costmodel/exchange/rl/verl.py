@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.given_size import counted_by_node
 from costmodel.exchange.rl.rl_format import (
     ADAPTERS,
-    AS_GRPO,
-    NOWHERE,
+    DEGREES,
+    GRANULARITY,
+    UNEXPRESSED,
+    Follows,
     RlFormat,
+    eager,
     engine_of,
+    fill_algorithm,
+    fill_micro_batch,
+    not_stated,
     stated_if,
-    tokens_of,
     tools,
 )
-from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
-from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
-
-TITLE, VERSION = "configuration of verl", "verl 0.8"
+from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
+from costmodel.exchange.training.layer import Layer
 
 _M, _A, _R, _F, _C = (f"actor_rollout_ref.{name}" for name in ("model", "actor", "rollout", "ref", "critic"))
 _T, _O = f"{_A}.megatron.override_transformer_config", f"{_A}.optim.override_optimizer_config"
@@ -33,14 +34,9 @@ _ALGORITHMS = {
 }  # fmt: skip
 _EXACT = ("gae", "grpo", "rloo")
 _TRAINERS = {"fsdp": "verl-fsdp", "fsdp2": "verl-fsdp", "megatron": "megatron-core"}
-_DEGREES = {
-    "tensor_model_parallel_size": "plan.tp",
-    "pipeline_model_parallel_size": "plan.pp",
-    "context_parallel_size": "plan.cp",
-    "expert_model_parallel_size": "plan.ep",
-    "expert_tensor_parallel_size": "plan.etp",
-    "virtual_pipeline_model_parallel_size": "plan.vpp",
-}
+_DEGREES = {**DEGREES, "virtual_pipeline_model_parallel_size": "plan.vpp"}
+_BY_MEGATRON, _BY_FSDP = ((f"{_A}.strategy", name) for name in ("megatron-core", "verl-fsdp"))
+_ON_HOST = switch(["optimizer"], NOTHING)
 _TYPES = choice({"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "float32": "fp32"})
 _OWN_LAYOUT = "a layout of its own: here that of the trainer"
 _OTHER_MODEL = "a model of another size is possible: here that of the policy"
@@ -52,16 +48,16 @@ _APART = {
 }  # fmt: skip
 _ASYNC = ("async_training.trigger_parameter_sync_step", "async_training.require_batches")
 
-TABLE = known(
+_TABLE = known(
     option(f"{_M}.path", "model", "word"),
-    part("algorithm.adv_estimator", "workload.algorithm", choice(_ALGORITHMS, "no workload expresses it"), "gae"),
+    part("algorithm.adv_estimator", "workload.algorithm", choice(_ALGORITHMS, UNEXPRESSED), "gae"),
     part("algorithm.filter_groups.enable", "workload.algorithm", "flag", False),
-    part("data.gen_batch_size", "workload.wave", "count"),
+    option("data.gen_batch_size", "workload.wave", "count", beside=("algorithm.filter_groups.enable", True)),
     part("data.train_batch_size", "workload.prompts", "count", 1024),
-    part("data.max_prompt_length", "longest_prompt", "count", 512),
+    option("data.max_prompt_length", "longest_prompt", "count", 512),
     option("data.max_response_length", "workload.response.limit", "count", 512),
     option(f"{_R}.n", "workload.samples", "count", 1),
-    part(f"{_A}.ppo_mini_batch_size", "mini_prompts", "count", 256),
+    option(f"{_A}.ppo_mini_batch_size", "mini_prompts", "count", 256),
     option(f"{_A}.ppo_epochs", "workload.epochs", "count", 1),
     part(f"{_A}.ppo_micro_batch_size_per_gpu", "plan.micro_batch", "count"),
     part(f"{_A}.ppo_micro_batch_size", "plan.micro_batch", "count"),
@@ -69,7 +65,7 @@ TABLE = known(
     part(f"{_A}.ppo_max_token_len_per_gpu", "plan.micro_batch", "count", 16384),
     part(f"{_A}.use_kl_loss", "workload.reference", "flag", False),
     part("algorithm.use_kl_in_reward", "workload.reference", "flag", False),
-    part("reward_model.enable", "workload.reward", "flag", False),
+    option("reward_model.enable", "workload.reward", switch("model", "rule"), False),
     option("trainer.total_training_steps", "workload.iterations", "count"),
     part("trainer.nnodes", "nodes", "count", 1),
     part("trainer.n_gpus_per_node", "accelerators", "count", 8),
@@ -77,21 +73,22 @@ TABLE = known(
     part(f"{_A}.ulysses_sequence_parallel_size", "plan.cp", "count", 1),
     part(f"{_A}.fsdp_config.ulysses_sequence_parallel_size", "plan.cp", "count", 1),
     part(f"{_A}.fsdp_config.fsdp_size", "plan.dp_replicate", "whole", -1),
-    part(f"{_A}.fsdp_config.reshard_after_forward", "plan.zero", switch(3, 2), True),
-    part(f"{_A}.fsdp_config.offload_policy", "plan.offload", "flag", False),
-    part(f"{_A}.fsdp_config.dtype", "workload.precision", _TYPES, "bfloat16"),
-    part(f"{_A}.megatron.dtype", "workload.precision", _TYPES, "bfloat16"),
+    option(f"{_A}.fsdp_config.reshard_after_forward", "plan.zero", switch(3, 2), True, beside=_BY_FSDP),
+    option(f"{_A}.fsdp_config.offload_policy", "plan.offload", switch(["optimizer", "parameters"], NOTHING), False,
+           beside=_BY_FSDP),
+    option(f"{_A}.fsdp_config.dtype", "workload.precision", _TYPES, "bfloat16", beside=_BY_FSDP),
+    option(f"{_A}.megatron.dtype", "workload.precision", _TYPES, "bfloat16", beside=_BY_MEGATRON),
     [part(f"{_A}.{engine}.{name}_offload", "plan.rollout.offload", "flag", False)
      for engine in ("fsdp_config", "megatron") for name in ("param", "optimizer")],
-    [part(f"{_A}.megatron.{name}", key, "count") for name, key in _DEGREES.items()],
-    part(f"{_A}.megatron.sequence_parallel", "plan.sequence_parallel", "flag", True),
-    part(f"{_A}.megatron.use_distributed_optimizer", "plan.zero", switch(1, 0), True),
-    part(f"{_T}.recompute_granularity", "plan.recompute", choice({"full": "full", "selective": "selective"})),
-    part(f"{_T}.recompute_method", "plan.recompute_method", choice({"uniform": "uniform", "block": "block"})),
-    part(f"{_T}.recompute_num_layers", "plan.recompute_layers", "count"),
-    part(f"{_T}.num_layers_in_first_pipeline_stage", "plan.first_stage_layers", "count"),
-    part(f"{_T}.num_layers_in_last_pipeline_stage", "plan.last_stage_layers", "count"),
-    part(f"{_M}.enable_gradient_checkpointing", "plan.recompute", switch("full", "none"), True),
+    [option(f"{_A}.megatron.{name}", key, "count", beside=_BY_MEGATRON) for name, key in _DEGREES.items()],
+    option(f"{_A}.megatron.sequence_parallel", "plan.sequence_parallel", "flag", True, beside=_BY_MEGATRON),
+    option(f"{_A}.megatron.use_distributed_optimizer", "plan.zero", switch(1, 0), True, beside=_BY_MEGATRON),
+    option(f"{_T}.recompute_granularity", "plan.recompute", GRANULARITY, "null", beside=_BY_MEGATRON),
+    option(f"{_T}.recompute_method", "plan.recompute_method", one_of("uniform", "block"), beside=_BY_MEGATRON),
+    option(f"{_T}.recompute_num_layers", "plan.recompute_layers", "count", beside=_BY_MEGATRON),
+    [option(f"{_T}.num_layers_in_{end}_pipeline_stage", f"plan.{end}_stage_layers", "count", beside=_BY_MEGATRON)
+     for end in ("first", "last")],
+    option(f"{_M}.enable_gradient_checkpointing", "plan.recompute", switch("full", "none"), True, beside=_BY_FSDP),
     option(f"{_A}.optim.optimizer", "workload.optimizer",
            choice({"AdamW": "adamw", "Adam": "adamw", "adam": "adamw", "adamw": "adamw", "sgd": "sgd"}), "AdamW"),
     part(f"{_R}.name", "stack.rollout", "word"),
@@ -100,9 +97,9 @@ TABLE = known(
     option(f"{_R}.data_parallel_size", "plan.rollout.dp_attention", "count", 1),
     option(f"{_R}.gpu_memory_utilization", "plan.rollout.memory", "share", 0.5),
     option(f"{_R}.free_cache_engine", "stack.sharing.sleeps", switch(NOTHING, False), True),
-    part(f"{_R}.max_num_seqs", "stack.rollout.sequences", "count"),
-    part(f"{_R}.max_num_batched_tokens", "stack.rollout.budget", "count"),
-    part(f"{_R}.enable_prefix_caching", "stack.rollout.prefix_cache", switch(NOTHING, False), True),
+    option(f"{_R}.max_num_seqs", "stack.rollout.sequences", "count"),
+    option(f"{_R}.max_num_batched_tokens", "stack.rollout.budget", "count"),
+    option(f"{_R}.enable_prefix_caching", "stack.rollout.prefix_cache", switch(NOTHING, False), True),
     part(f"{_R}.quantization", "workload.rollout_precision", "word"),
     part("rollout.nnodes", "rollout_ranks plan.rollout.colocated", "count"),
     part("rollout.n_gpus_per_node", "rollout_ranks", "count"),
@@ -114,7 +111,7 @@ TABLE = known(
     [part(name, "workload.prompts", "count", 1) for name in _ASYNC],
     [part(f"{_F}.megatron.{name}", key, "count") for name, key in _DEGREES.items()],
     part(f"{_F}.ulysses_sequence_parallel_size", "plan.cp", "count"),
-    part(f"{_R}.enforce_eager", "", "flag", False, loss=("approximated", "engines without graphs: here with them")),
+    eager(f"{_R}.enforce_eager"),
     lost("not expressible", "engines of several stages", f"{_R}.pipeline_model_parallel_size", 1, "1"),
     lost("approximated", _OTHER_MODEL, "critic.model.path reward_model.model.path"),
     lost("approximated", f"the reference: {_STAYS}", f"{_F}.fsdp_config.param_offload {_F}.megatron.param_offload"),
@@ -129,7 +126,7 @@ TABLE = known(
     lost("not expressible", "layers that predict further tokens are trained or draft", f"{_M}.mtp.enable"),
     lost("not expressible", "the best of more answers are kept",
          f"algorithm.use_pf_ppo {_R}.over_sample_rate", 0, "0", "0.0"),
-    part(f"{_O}.optimizer_cpu_offload", "plan.offload", "flag", False),
+    option(f"{_O}.optimizer_cpu_offload", "plan.offload", _ON_HOST, False, beside=_BY_MEGATRON),
     part(f"{_O}.optimizer_offload_fraction", "plan.offload", "figure", 0.0),
     lost("not expressible", "accelerators of its own for the reward model", "reward_model.enable_resource_pool"),
     lost("approximated", "weights of another type than the stack's",
@@ -179,48 +176,30 @@ TABLE = known(
 )  # fmt: skip
 
 
-def read_verl(tree: Mapping[Any, Any], file: str) -> Layer:
-    """What words and configuration of verl state."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
-    layer = layer_of_rows(keys, TITLE)
-    layer.facts["stack"] = keys.derived("verl", "verl", next(iter(keys.stated), ""))
-    _algorithm(keys, layer)
-    _sizes(keys, layer)
+def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
+    fill_algorithm(keys, layer, "algorithm.adv_estimator", _EXACT, "algorithm.filter_groups.enable")
+    _batches(keys, layer)
     _accelerators(keys, layer)
     if keys[f"{_A}.strategy"].value == "megatron-core":
         _megatron(keys, layer)
     else:
         _fsdp(keys, layer)
-    _engine(keys, layer)
-    return with_remarks(keys, layer)
+    engine_of(keys, f"{_R}.name", layer)
+    kind = keys[f"{_R}.quantization"]
+    if kind.value == "fp8":
+        layer.fill("workload.rollout_precision", kind._replace(value="fp8-block"))
+    elif kind.value:
+        keys.lose("not expressible", f"engines in {str(kind.value)[:40]}", f"{_R}.quantization")
 
 
-def _algorithm(keys: ForeignKeys, layer: Layer) -> None:
-    kind, written = keys["algorithm.adv_estimator"], str(keys.stated.get("algorithm.adv_estimator", ("gae",))[0])
-    if kind.value == "grpo" and written not in _EXACT:
-        keys.lose("approximated", f"{written[:40]} {AS_GRPO}", "algorithm.adv_estimator")
-    dropped = keys["algorithm.filter_groups.enable"]
-    layer.fill("workload.algorithm", dropped._replace(value="dapo") if dropped.value else kind)
-    if dropped.value:
-        layer.fill("workload.wave", keys["data.gen_batch_size"])
-    names = (f"{_A}.use_kl_loss", "algorithm.use_kl_in_reward")
-    refers = [keys[name].value for name in names]
-    stated_if(keys, layer, "workload.reference", any(refers), *names)
-    judged = keys["reward_model.enable"]
-    layer.fill("workload.reward", judged._replace(value="model" if judged.value else "rule"))
-
-
-def _sizes(keys: ForeignKeys, layer: Layer) -> None:
+def _batches(keys: ForeignKeys, layer: Layer) -> None:
     """Batches, which are counted in prompts; of the asynchronous trainer those between two sets of weights."""
-    layer.fill("longest_prompt", keys["data.max_prompt_length"])
-    mini = keys[f"{_A}.ppo_mini_batch_size"]
-    layer.fill("mini_prompts", mini)
     stale = keys["async_training.staleness_threshold"]
     if not keys.under("async_training"):
         layer.fill("workload.prompts", keys["data.train_batch_size"])
         return
     often = [keys[name] for name in _ASYNC]
-    each = often[0].value * often[1].value * mini.value
+    each = often[0].value * often[1].value * keys[f"{_A}.ppo_mini_batch_size"].value
     layer.facts["workload.prompts"] = keys.derived(each, "mini-batches between two sets of weights", _ASYNC[0])
     ahead = stale.value or 0
     layer.fill("workload.staleness", stale._replace(value=ahead))
@@ -245,14 +224,14 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
-    each, whole = keys[f"{_A}.ppo_micro_batch_size_per_gpu"], keys[f"{_A}.ppo_micro_batch_size"]
-    if keys[f"{_A}.use_dynamic_bsz"].value:
-        keys.without_effect(f"{_A}.ppo_micro_batch_size_per_gpu", "use_dynamic_bsz: tokens are counted")
-        layer.fill("plan.micro_batch", tokens_of(keys[f"{_A}.ppo_max_token_len_per_gpu"], ranks))
-    elif each.value:
-        layer.fill("plan.micro_batch", each)
-    else:
+    each, tokens = f"{_A}.ppo_micro_batch_size_per_gpu", f"{_A}.ppo_max_token_len_per_gpu"
+    dynamic, whole = keys[f"{_A}.use_dynamic_bsz"].value, keys[f"{_A}.ppo_micro_batch_size"]
+    if dynamic:
+        keys.without_effect(each, "use_dynamic_bsz: tokens are counted")
+    elif not keys[each].value:
         layer.fill("micro_batch_of_all", whole)
+        return
+    fill_micro_batch(keys, layer, each, tokens if dynamic else "", ranks)
 
 
 def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
@@ -261,41 +240,21 @@ def _fsdp(keys: ForeignKeys, layer: Layer) -> None:
     layer.fill("plan.cp", cp)
     if (cp.value or 1) > 1:
         layer.facts["plan.cp_type"] = keys.derived("a2a", "Ulysses", names[0])
-    layer.fill("plan.zero", keys[f"{_A}.fsdp_config.reshard_after_forward"])
     shards = keys[f"{_A}.fsdp_config.fsdp_size"]
     if (shards.value or -1) > 0:
         layer.fill("shards", shards)
-    layer.fill("plan.recompute", keys[f"{_M}.enable_gradient_checkpointing"])
-    layer.fill("workload.precision", keys[f"{_A}.fsdp_config.dtype"])
-    if keys[f"{_A}.fsdp_config.offload_policy"].value:
-        parts = ["optimizer", "parameters"]
-        layer.fill("plan.offload", keys[f"{_A}.fsdp_config.offload_policy"]._replace(value=parts))
     _offload(keys, layer, "fsdp_config")
     _micro_batch(keys, layer, cp.value or 1)
     _reference(keys, f"{_F}.ulysses_sequence_parallel_size", cp.value)
 
 
 def _megatron(keys: ForeignKeys, layer: Layer) -> None:
-    for name, path in _DEGREES.items():
-        own = keys[f"{_A}.megatron.{name}"]
-        layer.fill(path, own)
-        _reference(keys, f"{_F}.megatron.{name}", own.value)
-    layer.fill("plan.sequence_parallel", keys[f"{_A}.megatron.sequence_parallel"])
-    layer.fill("plan.zero", keys[f"{_A}.megatron.use_distributed_optimizer"])
-    layer.fill("workload.precision", keys[f"{_A}.megatron.dtype"])
-    mode = keys[f"{_T}.recompute_granularity"]
-    layer.fill("plan.recompute", mode if mode.value else mode._replace(value="none"))
-    if mode.value == "full":
-        layer.fill("plan.recompute_method", keys[f"{_T}.recompute_method"])
-        layer.fill("plan.recompute_layers", keys[f"{_T}.recompute_num_layers"])
-    for end in ("first", "last"):
-        layer.fill(f"plan.{end}_stage_layers", keys[f"{_T}.num_layers_in_{end}_pipeline_stage"])
+    for name in _DEGREES:
+        _reference(keys, f"{_F}.megatron.{name}", keys[f"{_A}.megatron.{name}"].value)
     keys.without_effect(f"{_M}.enable_gradient_checkpointing", "Megatron Core has recompute_granularity")
     away, part_of = keys[f"{_O}.optimizer_cpu_offload"], keys[f"{_O}.optimizer_offload_fraction"]
-    if away.value:
-        layer.fill("plan.offload", away._replace(value=["optimizer"]))
-        if keys.given(f"{_O}.optimizer_offload_fraction") and part_of.value != 1:
-            keys.lose("approximated", "a part of the optimizer is on the host: here all", away.origin.text)
+    if away.value and keys.given(f"{_O}.optimizer_offload_fraction") and part_of.value != 1:
+        keys.lose("approximated", "a part of the optimizer is on the host: here all", away.origin.text)
     _offload(keys, layer, "megatron")
     _micro_batch(keys, layer, keys[f"{_A}.megatron.context_parallel_size"].value or 1)
 
@@ -315,24 +274,11 @@ def _reference(keys: ForeignKeys, name: str, own: object) -> None:
         keys.lose("approximated", f"the reference: {_OWN_LAYOUT}", name)
 
 
-def _engine(keys: ForeignKeys, layer: Layer) -> None:
-    engine_of(keys, f"{_R}.name", layer)
-    for name, path in (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "budget"),
-                       ("enable_prefix_caching", "prefix_cache")):  # fmt: skip
-        if keys.given(f"{_R}.{name}"):
-            layer.fill(f"stack.rollout.{path}", keys[f"{_R}.{name}"])
-    kind = keys[f"{_R}.quantization"]
-    if kind.value == "fp8":
-        layer.fill("workload.rollout_precision", kind._replace(value="fp8-block"))
-    elif kind.value:
-        keys.lose("not expressible", f"engines in {str(kind.value)[:40]}", f"{_R}.quantization")
-
-
 FORMAT = RlFormat(
     name="verl",
-    title=TITLE,
-    version=VERSION,
-    table=TABLE,
+    title="configuration of verl",
+    version="verl 0.8",
+    table=_TABLE,
     marks=re.compile(r"\bactor_rollout_ref\b|\bverl\.(?:trainer|experimental|recipe)\b"),
     program=re.compile(r"\bverl\.\S*main\w*|\bmain_(?:ppo|dapo)\b|\brecipe\.\S*main\w*|\bfully_async_main\b"),
     built_in={
@@ -343,14 +289,12 @@ FORMAT = RlFormat(
         "fully_async_ppo_trainer": _APART,
         "fully_async_ppo_megatron_trainer": {**_APART, **_MEGATRON},
     },
-    read=read_verl,
-    cannot={
-        **{key: reason for key, reason in NOWHERE.items() if key != "stack.trainer"},
-        **because("it has one exchange for the context", "cp_type"),
-        **because("ranks lie in its own order", "order"),
+    follows=(
+        Follows("workload.reference", f"{_A}.use_kl_loss algorithm.use_kl_in_reward", lambda *where: any(where)),
+    ),
+    beyond=_beyond_rows,
+    cannot=not_stated(_TABLE, {
         **because("stages hold as many layers", "split"),
         **because("as the trainer's pipeline does it", "schedule recompute_modules"),
-        **because("the host is the only place", "offload_to offload_layers"),
-        "workload.gradients": "the trainer has one type of sums",
-    },
+    }),
 )  # fmt: skip

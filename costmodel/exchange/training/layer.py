@@ -75,6 +75,7 @@ def layer_of_rows(keys: ForeignKeys, title: str) -> Layer:
 def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
     """Fills what rows state by themselves, those of a section alone where one is named."""
     rows = [row for row in keys.table.values() if row.is_stated_alone and row.option.startswith(section)]
+    rows = [row for row in rows if row.beside is None or _holds(row.beside[1], keys[row.beside[0]].value)]
     for row in (row for row in rows if row.key not in _BESIDE):
         layer.fill(row.key, keys[row.option])
     for row in (row for row in rows if row.key in _BESIDE):
@@ -82,6 +83,10 @@ def fill_rows(keys: ForeignKeys, layer: Layer, section: str = "") -> None:
         beside = layer.facts.get(other) or layer.weak.get(other)
         if beside is not None and has_effect(beside.value):
             layer.fill(row.key, keys[row.option])
+
+
+def _holds(wanted: Any, value: Any) -> bool:
+    return bool(wanted(value)) if callable(wanted) else bool(value == wanted)
 
 
 def with_remarks(keys: ForeignKeys, layer: Layer) -> Layer:

@@ -15,7 +15,7 @@ from costmodel.documents.reader.measured_cases import cases
 from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.rl.predict_rl import predict
-from costmodel.exchange.rl.rl_formats import RL_FORMATS, rl_format
+from costmodel.exchange.detect import RL_FORMATS, detected
 from costmodel.explore.import_file import GivenBesideFile, ImportedFile, import_files
 from costmodel.ground.errors import CostModelError
 
@@ -178,7 +178,7 @@ COUNTS = {"verl": 24, "nemo-rl": 29, "openrlhf": 26, "trl": 15, "slime": 35, "ar
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_key_is_listed_and_strict_passes_where_nothing_is_lost(name: str, run: Any) -> None:
     text = TEXTS[name]
-    assert RL_FORMATS[rl_format(text)].name == name
+    assert RL_FORMATS[detected(text, name).name].name == name
     Path("mine.txt").write_text(text, "utf-8")
     sized = ("--gpus", "8") if name == "trl" else ()
     asked = ("import", "mine.txt", "--gpu", "h100", *sized, "--prompt", "300", "--answer", "1k", "--strict", "--json")

@@ -11,7 +11,7 @@ from costmodel.exchange.detect import CONFIG, RL_FORMATS
 from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.rl.rl_format import RlFormat
-from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_value, stated_text
+from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_word, stated_text
 from costmodel.exchange.rl.settle_rl import settled_rl
 from costmodel.exchange.training.argument_texts import arguments_of, is_call
 from costmodel.exchange.training.formats import LAYERED, read_layer
@@ -102,7 +102,7 @@ def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:
             stated = PlacedMapping()
             for path_of_key, value in own.items():
-                put_value(stated, path_of_key, value, place)
+                put_word(stated, path_of_key, value, place)
             put_beneath(found.tree, stated)
             continue
         try:

@@ -74,6 +74,19 @@ def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
     return key
 
 
+def put_at(tree: Mapping, path: str, value: Any, place: Place) -> None:
+    """Sets the value of a path such as a.b, in mappings that are made where they are missing."""
+    *above, last = path.split(".")
+    for section in above:
+        inner = tree.get(section)
+        if not isinstance(inner, Mapping):
+            inner = tree[key_at(section, place, place)] = Mapping()
+            inner.place = place
+        tree = inner
+    tree.pop(last, None)
+    tree[key_at(last, place, place)] = value
+
+
 def copied(tree: Any) -> Any:
     """A copy for changes: new mappings and lists; keys, values and places, which are never changed, are shared."""
     if isinstance(tree, Mapping):

@@ -13,9 +13,9 @@ from costmodel.exchange.rl.rl_format import (
     RlFormat,
     eager,
     fill_algorithm,
-    fill_micro_batch,
     not_stated,
     stated_if,
+    tokens_of,
     tools,
 )
 from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
@@ -139,7 +139,8 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     cp, dynamic = keys["ds.ring_attn_size"].value or 1, keys["train.dynamic_batch_enable"].value
     if cp > 1:
         keys.lose("approximated", "ring attention: here by Ulysses", "ds.ring_attn_size")
-    fill_micro_batch(keys, layer, "train.micro_batch_size", "train.max_tokens_per_gpu" if dynamic else "", cp)
+    stated = tokens_of(keys["train.max_tokens_per_gpu"], cp) if dynamic else keys["train.micro_batch_size"]
+    layer.fill("plan.micro_batch", stated)
     if not dynamic and not keys["ds.packing_samples"].value:
         sentence = "sequences are padded: fewer of their tokens are real"
         keys.lose("approximated", sentence, "ds.packing_samples" if keys.given("ds.packing_samples") else "")

@@ -124,11 +124,6 @@ def lose_algorithm(keys: ForeignKeys, written: object, name: str) -> None:
     keys.lose("approximated", f"{str(written)[:40]} has no critic: what it costs is what grpo costs", name)
 
 
-def fill_micro_batch(keys: ForeignKeys, layer: Layer, each: str, tokens: str, ranks: int) -> None:
-    """A micro-batch by its tokens, where an option for them is named, or by its sequences."""
-    layer.fill("plan.micro_batch", tokens_of(keys[tokens], ranks) if tokens else keys[each])
-
-
 def engine_of(keys: ForeignKeys, name: str, layer: Layer) -> None:
     """The engine that generates, where a document describes it."""
     found = keys[name]

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from costmodel.documents.keys.paths import at
-from costmodel.documents.text.yaml_tree import Mapping, Text, key_at
+from costmodel.documents.text.yaml_tree import Mapping, Text, key_at, put_at
 from costmodel.exchange.environment import of_environment
 from costmodel.exchange.launcher_options import launched_accelerators, of_launcher
 from costmodel.exchange.rl.rl_format import RlFormat
@@ -146,23 +146,12 @@ def _overrides(words: Sequence[Word], table: Table, read: RlText) -> None:
         if word.doubt is not None and rule is not None and rule.fills:
             read.unless.append(unknown_value(found[2], word.doubt, word.place, rule.fills, found[2]))
             continue
-        value = None if word.doubt is not None else found[3]
-        put_value(read.tree, found[2], value, word.place)
+        put_word(read.tree, found[2], None if word.doubt is not None else found[3], word.place)
 
 
-def put_value(tree: Mapping, name: str, value: str | None, place: Place) -> None:
-    """A value at a path such as a.b, in the place of one that is there."""
-    *above, last = name.split(".")
-    here = tree
-    for section in above:
-        inner = here.get(section)
-        if not isinstance(inner, Mapping):
-            inner = Mapping()
-            inner.place = place
-            here[key_at(section, place, place)] = inner
-        here = inner
-    here.pop(last, None)
-    here[key_at(last, place, place)] = None if value is None or value.lower() in _NOTHING else Text(value)
+def put_word(tree: Mapping, name: str, value: str | None, place: Place) -> None:
+    """Sets the value of a path such as a.b; a word such as null is no value."""
+    put_at(tree, name, None if value is None or value.lower() in _NOTHING else Text(value), place)
 
 
 def _of_configuration(tree: Mapping) -> RlText:

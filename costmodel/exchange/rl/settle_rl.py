@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.reader.library import read
-from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.rl.rl_plan import RlPlan
 from costmodel.documents.schemas.rl.rl_stack import RlStack
@@ -15,7 +14,6 @@ from costmodel.exchange.imported import Imported, Origin, OriginValue
 from costmodel.exchange.training.formats import LAYERED
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, Settled, nested_facts
-from costmodel.exchange.values.foreign_values import placed
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
@@ -45,15 +43,7 @@ def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped:
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
     _stack(found)
-    tree, origins = placed(_tree(found), Place(file))
-    if "plan" in tree and not found.missing:
-        validate(RlPlan, tree["plan"], file)
-    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
-    losses = tuple(loss for layer in layers for loss in layer.losses)
-    warnings = tuple(fault for layer in layers for fault in layer.warnings)
-    facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
-    keys = tuple(key for layer in layers for key in layer.keys)
-    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
+    return found.imported(_tree(found), RlPlan)
 
 
 def _sizes_given(layers: Sequence[Layer]) -> None:

@@ -15,8 +15,8 @@ from costmodel.exchange.rl.rl_format import (
     Follows,
     RlFormat,
     fill_algorithm,
-    fill_micro_batch,
     not_stated,
+    tokens_of,
     tools,
 )
 from costmodel.exchange.rows import NOTHING, Row, choice, known, lost, one_of, option, part, quiet, switch
@@ -148,10 +148,9 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
     _further_prompts(keys, layer)
     if keys["program"].value == _ASYNC:
         layer.facts["workload.staleness"] = keys.derived(1, f"{_ASYNC}: one iteration ahead", "program")
-    tokens = "max-tokens-per-gpu"
+    tokens, cp = "max-tokens-per-gpu", keys["context-parallel-size"].value or 1
     dynamic = keys["use-dynamic-batch-size"].value and keys[tokens].value
-    ranks = keys["context-parallel-size"].value or 1
-    fill_micro_batch(keys, layer, "micro-batch-size", tokens if dynamic else "", ranks)
+    layer.fill("plan.micro_batch", tokens_of(keys[tokens], cp) if dynamic else keys["micro-batch-size"])
     layer.weak["plan.zero"] = keys.assumed(1, "slime shards optimizer states")
     _accelerators(keys, layer)
 

@@ -17,9 +17,9 @@ from costmodel.exchange.rl.rl_format import (
     eager,
     engine_of,
     fill_algorithm,
-    fill_micro_batch,
     not_stated,
     stated_if,
+    tokens_of,
     tools,
 )
 from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
@@ -224,14 +224,14 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _micro_batch(keys: ForeignKeys, layer: Layer, ranks: int) -> None:
-    each, tokens = f"{_A}.ppo_micro_batch_size_per_gpu", f"{_A}.ppo_max_token_len_per_gpu"
-    dynamic, whole = keys[f"{_A}.use_dynamic_bsz"].value, keys[f"{_A}.ppo_micro_batch_size"]
-    if dynamic:
-        keys.without_effect(each, "use_dynamic_bsz: tokens are counted")
-    elif not keys[each].value:
+    each, whole = keys[f"{_A}.ppo_micro_batch_size_per_gpu"], keys[f"{_A}.ppo_micro_batch_size"]
+    if keys[f"{_A}.use_dynamic_bsz"].value:
+        keys.without_effect(f"{_A}.ppo_micro_batch_size_per_gpu", "use_dynamic_bsz: tokens are counted")
+        layer.fill("plan.micro_batch", tokens_of(keys[f"{_A}.ppo_max_token_len_per_gpu"], ranks))
+    elif each.value:
+        layer.fill("plan.micro_batch", each)
+    else:
         layer.fill("micro_batch_of_all", whole)
-        return
-    fill_micro_batch(keys, layer, each, tokens if dynamic else "", ranks)
 
 
 def _fsdp(keys: ForeignKeys, layer: Layer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.serving.serving_plan import ACCEPTED, ServingPlan
 from costmodel.exchange.imported import Imported, Origin, OriginValue
@@ -18,8 +17,7 @@ from costmodel.exchange.serving.types import (
 )
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.settle import Settled, nested_facts
-from costmodel.exchange.values.foreign_values import placed
-from costmodel.ground.errors import CostModelError, Place, fail
+from costmodel.ground.errors import CostModelError, fail
 
 _TREE = ("model", "workload", "stack", "plan", "assume", "limits")
 _LOADS = ("workload.rate", "workload.concurrency", "workload.users", "workload.requests")
@@ -34,7 +32,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
     if found.faults:
         raise CostModelError(*found.faults)
     _replicas(found, model)
-    of_release = settle_release(found)
+    found.warnings += settle_release(found)
     _types(found, model, shipped)
     _context(found, model)
     for path, what, hint in (
@@ -54,15 +52,7 @@ def settled_serving(layers: Sequence[Layer], file: str, model: Model | None, shi
         found.need("the load is not stated", "--rate 8 or --concurrency 64, for example")
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
-    tree, origins = placed(_tree(found), Place(file))
-    if not found.missing:
-        validate(ServingPlan, tree["plan"], file)
-    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
-    losses = tuple(loss for layer in layers for loss in layer.losses)
-    warnings = (*(fault for layer in layers for fault in layer.warnings), *of_release)
-    facts = {path: value for path, value in found.facts.items() if path == "accelerators"}
-    keys = tuple(key for layer in layers for key in layer.keys)
-    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
+    return found.imported(_tree(found), ServingPlan, ("accelerators",))
 
 
 def _replicas(found: Settled, model: Model | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.documents.text.yaml_tree import Mapping, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.given_size import counted_by_node
 from costmodel.exchange.megatron.options import EXCHANGES, MODULES, OPTIMIZERS, SHARDED, spelling
@@ -111,17 +111,9 @@ def overrides_tree(text: str, file: str) -> Mapping:
     lines, tree = Lines(text, file), Mapping()
     tree.place = lines.place(0)
     for found in _WORD.finditer(text):
-        *above, last = found.group(1).split(".")
-        place, here = lines.place(found.start(1), found.group(1), len(found.group(1))), tree
-        for section in above:
-            inner = here.get(section)
-            if not isinstance(inner, Mapping):
-                inner = Mapping()
-                inner.place = place
-                here[key_at(section, place, place)] = inner
-            here = inner
-        here.pop(last, None)
-        here[key_at(last, place, place)] = None if found.group(2).lower() in ("null", "none") else found.group(2)
+        path, value = found.groups()
+        place = lines.place(found.start(1), path, len(path))
+        put_at(tree, path, None if value.lower() in ("null", "none") else value, place)
     return tree
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Set
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Items, Mapping, key_at
+from costmodel.documents.text.yaml_tree import Items, Mapping, key_at, put_at
 from costmodel.exchange.values.foreign_values import Lines
 from costmodel.exchange.values.integer_expressions import evaluated
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
@@ -111,7 +111,8 @@ class _Recipe:
             if target == ["model_spec"]:
                 spec = self.meant(value)
             else:
-                self.put(found, target, value)
+                here = _place(self.lines, self.text, value)
+                put_at(found, ".".join(target), self.value(target[-1], value, target[0], 0), here)
         if isinstance(spec, ast.Call) and spec.args and isinstance(spec.args[0], ast.Constant):
             flavor, place = str(spec.args[0].value), _place(self.lines, self.text, spec)
             family = (
@@ -204,19 +205,6 @@ class _Recipe:
         if isinstance(node, ast.BinOp):
             return ast.BinOp(self.filled(node.left), node.op, self.filled(node.right))
         return self.meant(node) or node
-
-    def put(self, found: Mapping, target: list[str], node: ast.expr) -> None:
-        """A value that is set behind the call: config.parallelism.tensor_parallel_degree = 4."""
-        place, here = _place(self.lines, self.text, node), found
-        for part in target[:-1]:
-            inner = here.get(part)
-            if not isinstance(inner, Mapping):
-                inner = Mapping()
-                inner.place = place
-                here[key_at(part, place, place)] = inner
-            here = inner
-        here.pop(target[-1], None)
-        here[key_at(target[-1], place, place)] = self.value(target[-1], node, target[0], 0)
 
     def refuse(self, sentence: str, node: ast.expr, section: str) -> None:
         """A value for which code would have to run, in a section that costs."""

@@ -38,9 +38,10 @@ class Settled:
     """Facts of several layers: the last counts, and two files that differ are a fault with both places."""
 
     def __init__(self, layers: Sequence[Layer], file: str) -> None:
-        self.file = file
+        self.file, self.layers = file, layers
         self.facts: dict[str, OriginValue] = {}
         self.faults: list[Fault] = [fault for layer in layers for fault in layer.faults]
+        self.warnings: list[Fault] = [fault for layer in layers for fault in layer.warnings]
         self.missing: list[Fault] = []
         self.unless: list[tuple[str, Fault]] = []
         for layer in layers:
@@ -75,6 +76,28 @@ class Settled:
         """Something that no file states."""
         self.missing.append(Fault("X002", sentence, Place(self.file), hint))
 
+    def imported(
+        self,
+        values: dict[str, Any],
+        plan: type[Plan | RlPlan | ServingPlan],
+        counts: tuple[str, ...] = ("accelerators", "nodes"),
+    ) -> Imported:
+        """The scenario of these values, with what its layers lost and warn of; `counts` are facts of its size."""
+        tree, origins = placed(values, Place(self.file))
+        if "plan" in tree and (plan is Plan or not self.missing):
+            validate(plan, tree["plan"], self.file)
+        layers = self.layers
+        return Imported(
+            " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format)),
+            tree,
+            origins,
+            tuple(loss for layer in layers for loss in layer.losses),
+            tuple(self.warnings),
+            {path: value for path, value in self.facts.items() if path in counts},
+            tuple(self.missing),
+            tuple(key for layer in layers for key in layer.keys),
+        )
+
 
 def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imported:
     """One scenario from the facts of files, and of what is given beside them, in the order of their weight.
@@ -96,15 +119,7 @@ def settled(layers: Sequence[Layer], file: str, depth: int | None = None) -> Imp
             found.need(what, hint)
     if found.faults:
         raise CostModelError(*found.faults, *found.missing)
-    tree, origins = placed(_tree(found), Place(file))
-    if "plan" in tree:
-        validate(Plan, tree["plan"], file)
-    names = " with ".join(dict.fromkeys(layer.format for layer in layers if layer.format))
-    losses = tuple(loss for layer in layers for loss in layer.losses)
-    warnings = tuple(fault for layer in layers for fault in layer.warnings)
-    facts = {path: value for path, value in found.facts.items() if path in ("accelerators", "nodes")}
-    keys = tuple(key for layer in layers for key in layer.keys)
-    return Imported(names, tree, origins, losses, warnings, facts, tuple(found.missing), keys)
+    return found.imported(_tree(found), Plan)
 
 
 def _engine(found: Settled, layers: Sequence[Layer]) -> None:

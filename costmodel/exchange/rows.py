@@ -42,7 +42,7 @@ FACTS = {
 }
 
 NOTHING = ()  # a value that states no key
-EVERY = ".*"  # behind a section: every key of it that has no row of its own
+EVERY = ".*"  # behind a section: every key of it without a row
 KindName = Literal["count", "whole", "figure", "flag", "word", "text", "share"]
 When = Literal["always", "where it counts", "with experts", "never"]
 

@@ -1,4 +1,4 @@
-"""Configurations of reinforcement learning with files beside them: those beneath, the trainer's, the model's."""
+"""Configurations of reinforcement learning with files beside them: those they override, the trainer's, the model's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from costmodel.explore.import_layers import (
 from costmodel.explore.import_serving import load_flags, replace_stated, with_model_of
 from costmodel.ground.errors import CostModelError, Place, fail
 
-_DEEPEST = 6  # configurations beneath one another
+_DEEPEST = 6  # configurations, each of which overrides the next
 
 
 def is_reinforced(files: Sequence[OpenedFile]) -> bool:
@@ -49,7 +49,7 @@ def rl_of_files(
     stated = [opened_file for opened_file in files if opened_file.format in RL_FORMATS]
     if len(stated) > 1:
         sentence = f"{stated[1].format} beside {stated[0].format}"
-        raise fail("X004", sentence, Place(stated[1].file), "give one; those beneath it are read by their names")
+        raise fail("X004", sentence, Place(stated[1].file), "give one; those that it overrides are read by their names")
     (first,) = stated
     layers = list[Layer]()
     for opened_file in files:
@@ -96,7 +96,7 @@ def _text(text: str, file: str, entry: RlFormat) -> RlText:
 
 
 def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
-    """Puts the values of configurations that a text names beneath its own; what is lost on the way."""
+    """Adds the values of the configurations that a text overrides; the losses."""
     losses = list[Loss]()
     for name, place in reversed(found.named):
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:
@@ -110,11 +110,11 @@ def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -
         except CostModelError:
             if PurePath(name).name != entry.base:
                 raise
-            sentence = f"{shown(name[:80])} is not there: the defaults of {entry.version} stand in its place"
+            sentence = f"{shown(name[:80])} is missing: the defaults of {entry.version} are used"
             losses.append(Loss("approximated", sentence, place))
             continue
         if depth == _DEEPEST:
-            raise fail("X010", f"over {_DEEPEST} configurations beneath one another", place, "write the values out")
+            raise fail("X010", f"over {_DEEPEST} configurations override one another", place, "write the values out")
         plain = Path(os.path.normpath(path))
         beneath = unquoted(lambda text, name: stated_text(text, name, entry), text, plain)
         losses += _with_those_beneath(beneath, str(plain), entry, depth + 1)

@@ -164,7 +164,7 @@ def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
 def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
     """Takes out of layers what is given in their place; the origin of what is given names the first of it.
 
-    A length takes the place of its mean and spread, and one load that of another, with what belongs to that; of a rate
+    A length replaces its mean and spread, and one load another, with what belongs to that; of a rate
     with the most in flight, the other one stays.
     """
     stated = [facts for layer in layers for facts in (layer.facts, layer.weak)]

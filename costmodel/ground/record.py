@@ -1,7 +1,7 @@
 """Records: classes of named values that stay as they are made.
 
 `dataclass(frozen=True)` writes and compiles six functions for each class: half a millisecond, and behind an answer are
-hundreds of classes. A record has one function of its own, `__init__`, compiled when the first one is made, which half
+hundreds of classes. Each record has its own `__init__`, compiled when the first one is made, which half
 of them never are; the others are shared.
 """
 

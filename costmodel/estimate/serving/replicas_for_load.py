@@ -88,7 +88,7 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
 
 
 def with_spares(inputs: ServingInputs, needed: Number, kinds: int = 1) -> Number:
-    """So many replicas and those that take the place of others in repair."""
+    """So many replicas and spares for those in repair."""
     assume = inputs.case.scenario.assume
     if assume.availability is None:
         return needed

@@ -114,12 +114,12 @@ def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _name(said: str, known: frozenset[str]) -> str:
+def _name(name: str, known: frozenset[str]) -> str:
     """The longest of these names that this one begins with, else the only one that begins with it."""
-    if said in _OTHER_NAMES:
-        return _OTHER_NAMES[said]
-    longest = max((name for name in known if said.startswith(squeezed(name))), key=len, default="")
-    longer = [name for name in known if squeezed(name).startswith(said)] if len(said) >= _SHORTEST_PREFIX else []
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
+    longest = max((each for each in known if name.startswith(squeezed(each))), key=len, default="")
+    longer = [each for each in known if squeezed(each).startswith(name)] if len(name) >= _SHORTEST_PREFIX else []
     return longest or (longer[0] if len(longer) == 1 else "")
 
 

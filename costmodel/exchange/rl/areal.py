@@ -149,7 +149,7 @@ def _allocation(keys: ForeignKeys, layer: Layer) -> tuple[dict[str, int], str]:
     (engine, made), (trainer, trained) = (_degrees(keys, text, name) for text, name in zip(texts, names, strict=True))
     layer.facts["stack.trainer"] = keys.derived(_TRAINERS.get(trainer, "fsdp2"), trainer or "FSDP", names[1])
     if trainer == "archon":
-        keys.lose("approximated", "Archon, a trainer of its own over FSDP 2", names[1])
+        keys.lose("approximated", "Archon, another trainer over FSDP 2", names[1])
     for axis in ("tp", "pp", "cp", "ep", "etp"):
         if trained.get(axis, 1) > 1 or axis == "tp":
             layer.facts[f"plan.{axis}"] = keys.derived(trained.get(axis, 1), texts[1] or "left out", names[1])

@@ -171,14 +171,14 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _judges(keys: ForeignKeys, *, together: bool) -> None:
-    """Accelerators of their own for reference, critic and reward model, which have the trainer's here."""
+    """Separate accelerators of reference, critic and reward model; here they share the trainer's."""
     for name in _PARTS[1:]:
         own = [keys[f"{name}.num_{what}"] for what in ("nodes", "gpus_per_node")]
         at = next((f"{name}.num_{what}" for what in ("nodes", "gpus_per_node")
                    if keys.given(f"{name}.num_{what}")), "")  # fmt: skip
         with_actor = together or (name == "ref" and keys["train.colocate_actor_ref"].value)
         if at and not with_actor and own[0].value * own[1].value:
-            keys.lose("not expressible", f"accelerators of their own of {name}: here those of the trainer", at)
+            keys.lose("not expressible", f"separate accelerators of {name}: here those of the trainer", at)
 
 
 FORMAT = RlFormat(

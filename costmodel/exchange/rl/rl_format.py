@@ -60,9 +60,9 @@ class RlFormat(Format):
     """A format of reinforcement learning.
 
     marks: what only texts of it have. program: a command that is of it. configured: options that name a configuration
-    which its words stand over. built_in: configurations that are the software's own, with what they state beyond the
+    which its words override. built_in: configurations that are the software's own, with what they state beyond the
     defaults of rows. base: the last of a row of configurations; where its file is missing, the defaults of the rows
-    are its values. spelling: of options; None where words such as a.b=1 stand over the configuration. follows: facts
+    are its values. spelling: of options; None where words such as a.b=1 override the configuration. follows: facts
     that follow from several options. beyond: reads what no row expresses.
     """
 
@@ -76,7 +76,7 @@ class RlFormat(Format):
     beyond: Callable[[ForeignKeys, Layer], None] = field(default=lambda keys, layer: None, repr=False)
 
     def read(self, tree: Mapping[Any, Any], file: str) -> Layer:
-        """What a text states, with the configurations beneath it."""
+        """What a text states, with the configurations that it overrides."""
         keys = _RlKeys(tree, self.table, file, self.version)
         layer = layer_of_rows(keys, self.title)
         layer.facts["stack"] = keys.derived(self.name, self.version.rpartition(" ")[0], next(iter(keys.stated), ""))

@@ -24,7 +24,7 @@ from costmodel.exchange.training.texts import tree_of
 from costmodel.ground.errors import Fault, Place, fail
 
 PROGRAM = "program"  # what is started, where it states something of the job
-DEFAULTS = "defaults"  # of a YAML: the configurations that it stands over
+DEFAULTS = "defaults"  # of a YAML: the configurations that it overrides
 _ITSELF = "_self_"
 _WORD = re.compile(r"(\+{0,2}|~)([A-Za-z_][\w.@-]*)(?:=(.*))?", re.DOTALL)
 _NOTHING = ("null", "none", "~", "")
@@ -37,7 +37,7 @@ _PRODUCT = re.compile(r"\$\{mul:(.*)\}", re.DOTALL)
 class RlText:
     """What one text states.
 
-    named: configurations that stand beneath it, the lowest first. of_trainer: files of the trainer that a launcher
+    named: configurations whose values it overrides, the lowest first. of_trainer: files of the trainer that a launcher
     names. unless: faults that --set takes away. ahead: what the environment and a launcher in front of the program
     state.
     """
@@ -155,7 +155,7 @@ def put_word(tree: Mapping, name: str, value: str | None, place: Place) -> None:
 
 
 def _of_configuration(tree: Mapping) -> RlText:
-    """A YAML, with the configurations beneath it that it names by themselves."""
+    """A YAML, with the configurations that it names under `defaults`."""
     key = next((key for key in tree if key == DEFAULTS), None)
     if key is None:
         return RlText(tree)
@@ -166,7 +166,7 @@ def _of_configuration(tree: Mapping) -> RlText:
 
 
 def put_beneath(tree: Mapping, other: Mapping) -> None:
-    """The values of a configuration, wherever the tree has none of its own."""
+    """Adds the values of a configuration that the tree does not state."""
     for key, value in other.items():
         if key not in tree:
             tree[key] = value

@@ -26,7 +26,7 @@ _OF_TRAINING = ("workload.sequence", "workload.global_batch", "accumulation", "s
 def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped: str = "") -> Imported:
     """One scenario of layers, in the order of their weight; of files that train, the layout alone.
 
-    model: the shape, where it is known. shipped: its name in the library, which nothing hangs on
+    model: the shape, where it is known. shipped: its name in the library, which is not used
     """
     for layer in layers:
         if layer.format in LAYERED:
@@ -97,7 +97,7 @@ def _ranks(found: Settled) -> int | None:
         facts.pop("nodes", None)
     if own is not None and own.value:
         facts["plan.rollout.ranks"] = own
-        facts["plan.rollout.colocated"] = OriginValue(False, Origin("derived", "engines of their own", own.place))
+        facts["plan.rollout.colocated"] = OriginValue(False, Origin("derived", "separate engines", own.place))
         for path in ("plan.rollout.offload", "stack.sharing.sleeps"):
             facts.pop(path, None)
     if world is None:
@@ -105,7 +105,7 @@ def _ranks(found: Settled) -> int | None:
         return None
     ranks = int(world.value) - (int(own.value) if own is not None else 0)
     if ranks < 1 and own is not None:
-        sentence = f"engines of their own have {own.value} of {world.value} accelerators"
+        sentence = f"separate engines have {own.value} of {world.value} accelerators"
         found.refuse("X005", sentence, "plan.rollout.ranks")
         return None
     inner = 1

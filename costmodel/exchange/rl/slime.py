@@ -1,4 +1,4 @@
-"""slime: a script with options of its own, of SGLang with a prefix, and of Megatron-LM for the trainer."""
+"""slime: a script with its own options, those of SGLang with a prefix, and those of Megatron-LM for the trainer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LAYOUT = {
     "decoder-first-pipeline-num-layers": "plan.first_stage_layers",
     "decoder-last-pipeline-num-layers": "plan.last_stage_layers",
 }
-_OTHER_PASSES = "a pass of its own over a copy of the weights"
+_OTHER_PASSES = "another pass over a copy of the weights"
 
 _OWN = known(
     part("program", "workload.staleness", "word", "train.py"),
@@ -156,7 +156,7 @@ def _beyond_rows(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
-    """Prompts beyond those of an iteration: for a later one, in the place of others, or for the slowest."""
+    """Prompts beyond those of an iteration: for a later one, for those that are dropped, or for the slowest."""
     dropped, drawn = keys["dynamic-sampling-filter-path"], keys["over-sampling-batch-size"]
     prompts, cut = keys["rollout-batch-size"].value or 0, keys["partial-rollout"]
     if not (drawn.value or 0) > prompts > 0:
@@ -169,7 +169,7 @@ def _further_prompts(keys: ForeignKeys, layer: Layer) -> None:
     elif dropped.value:
         layer.fill("workload.wave", drawn)
     else:
-        sentence = "generation ends when enough answers are there: here all are waited for"
+        sentence = "generation ends when enough answers are complete: here it waits for all"
         keys.lose("approximated", sentence, "over-sampling-batch-size")
 
 

@@ -1,4 +1,4 @@
-"""verl: words of Hydra behind its trainers, and the YAML that these stand over."""
+"""verl: words of Hydra behind its trainers, and the YAML that these override."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DEGREES = {**DEGREES, "virtual_pipeline_model_parallel_size": "plan.vpp"}
 _BY_MEGATRON, _BY_FSDP = ((f"{_A}.strategy", name) for name in ("megatron-core", "verl-fsdp"))
 _ON_HOST = switch(["optimizer"], NOTHING)
 _TYPES = choice({"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "float32": "fp32"})
-_OWN_LAYOUT = "a layout of its own: here that of the trainer"
+_OWN_LAYOUT = "a separate layout: here that of the trainer"
 _OTHER_MODEL = "a model of another size is possible: here that of the policy"
 _STAYS = "it is moved to the host between passes: here it stays"
 _MEGATRON = {f"{_A}.strategy": "megatron"}  # what its own configurations state beyond the defaults of the rows
@@ -128,7 +128,7 @@ _TABLE = known(
          f"algorithm.use_pf_ppo {_R}.over_sample_rate", 0, "0", "0.0"),
     option(f"{_O}.optimizer_cpu_offload", "plan.offload", _ON_HOST, False, beside=_BY_MEGATRON),
     part(f"{_O}.optimizer_offload_fraction", "plan.offload", "figure", 0.0),
-    lost("not expressible", "accelerators of its own for the reward model", "reward_model.enable_resource_pool"),
+    lost("not expressible", "separate accelerators for the reward model", "reward_model.enable_resource_pool"),
     lost("approximated", "weights of another type than the stack's",
          f"{_A}.fsdp_config.model_dtype {_A}.fsdp_config.mixed_precision", "fp32", "float32"),
     lost("approximated", "sequences are padded: fewer of their tokens are real", f"{_M}.use_remove_padding", True),

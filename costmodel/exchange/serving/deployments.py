@@ -1,4 +1,4 @@
-"""Descriptions of a deployment that state an engine's options by keys of their own: KServe, llm-d and vLLM's stack.
+"""Descriptions of a deployment that state an engine's options by their own keys: KServe, llm-d and vLLM's stack.
 
 Each becomes the command of the engine that it starts; a key that has no option becomes an option that is not known.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Change = tuple[str, Mapping[str, Any]]  # a question, and the keys of the plan with the values that it asks about
 _HALF, _DOUBLE = 0.5, 2.0
-_APART = 4  # engines of their own get one in so many accelerators
+_APART = 4  # separate engines get one in so many accelerators
 
 
 @record

@@ -228,7 +228,7 @@ def test_a_configuration_that_is_not_there_is_a_fault_unless_its_values_are_the_
     with pytest.raises(CostModelError, match=r"base\.yaml"):
         imported(texts.NEMO_AHEAD)
     text = texts.NEMO_AHEAD.replace("base.yaml", "../../grpo_math_1B.yaml")
-    with pytest.raises(CostModelError, match="engines of their own have 8 of 1"):
+    with pytest.raises(CostModelError, match="separate engines have 8 of 1"):
         imported(text)
     found = imported(f"{text}cluster: {{gpus_per_node: 8, num_nodes: 2}}\n", load=SHORT).found
     assert stated(found.document, "workload.prompts", "workload.samples") == [32, 16]

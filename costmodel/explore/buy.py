@@ -9,7 +9,7 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import names
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.schemas.hardware import Node
-from costmodel.equations.run.economics import run_cost
+from costmodel.equations.run.economics import run_cost, share, whole_node_price
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price
 from costmodel.explore.node_of_gpu import node_of_gpu
@@ -74,14 +74,14 @@ class Purchase:
         about = self.trial.about if self.trial is not None else None
         if about is None or not self.works:
             return math.nan
-        return float(accelerators_rented(self.gpus, about.built)) / about.built
+        return float(share(accelerators_rented(self.gpus, about.built), about.built))
 
     def rent(self, time: float) -> Rent:
         """Its rent for so many seconds; not a number where no plan works or no price is known."""
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
-        each = price.each * price.accelerators / price.built  # of a node that is paid for whole, over all that it has
+        each = float(whole_node_price(price.each, price.accelerators, price.built))
         whole = accelerators_rented(self.gpus, about.built)
         return Rent(float(run_cost(time, self.gpus, each)), float(run_cost(time, whole, each)))
 

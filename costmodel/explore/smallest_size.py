@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.trial import tried
@@ -108,7 +109,7 @@ class _Sizes:
         costs, wanted = self.at(own).costs, own
         for limit in stated_limits(self.asked.case.scenario.limits):
             if limit.column == "run_time" and limit.kind == "at_most" and limit.value > 0 and costs:
-                wanted = own * costs["run_time"] / limit.value
+                wanted = own * float(share(costs["run_time"], limit.value))
         return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
 
     def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:

@@ -110,6 +110,26 @@ def admitted_window_tokens(sequence: Number, window: Number, token_budget: Numbe
 
 
 @equation
+def entry_block_bytes(
+    block: Number, entry_tokens: Number, entry_bytes: Number, key_bytes: Number, alignment: Number
+) -> Number:
+    """A block of compressed entries of one layer and of the keys that pick them, each as a whole number of units.
+
+    a (⌈q e / (m a)⌉ + ⌈q k / (m a)⌉)
+
+    block q: tokens whose entries share a block · entry_tokens m · entry_bytes e [B]: of an entry
+    key_bytes k [B]: of the key of an indexer, 0 without one · alignment a [B]
+    → bytes of a layer [B]
+    Source: vllm-engine v1/kv_cache_interface.py MLAAttentionSpec
+    Monotone: increasing in block, entry_bytes, key_bytes; decreasing in entry_tokens
+    >>> float(entry_block_bytes(256.0, 4.0, 584.0, 132.0, 576.0))
+    46080.0
+    """
+    entries = block / entry_tokens
+    return alignment * (np.ceil(entries * entry_bytes / alignment) + np.ceil(entries * key_bytes / alignment))
+
+
+@equation
 def block_tokens(tokens: Number, block: Number) -> Number:
     """Tokens of the whole blocks that a sequence takes.
 

@@ -163,6 +163,23 @@ def run_cost(time: Number, ranks: Number, price: Number) -> Number:
 
 
 @equation
+def whole_node_price(price: Number, accelerators: Number, built: Number) -> Number:
+    """Price of one accelerator of a node that is paid for whole, over all that it has.
+
+    p n / m
+
+    price p [USD/s]: of one in use, where n share the rent of the node · accelerators n: that are in use
+    built m: that the node has
+    → price [USD/s]
+    Source: exact
+    Monotone: increasing in price, accelerators; decreasing in built
+    >>> whole_node_price(4.0, 6.0, 8.0)
+    3.0
+    """
+    return price * accelerators / built
+
+
+@equation
 def token_cost(tokens: Number, ranks: Number, price: Number, tokens_per_second: Number) -> Number:
     """Rent for so many tokens.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.documents.reader.counted_gpus import counted_by_gpus
-from costmodel.equations.run.economics import run_cost, share
+from costmodel.equations.run.economics import run_cost, share, whole_node_price
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -79,7 +79,7 @@ def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
     each, built, price = float(node.accelerators), float(node.built), float(price_per_accelerator(inputs.case))
     if counted_by_gpus(inputs.case) and gpus > float(inputs.ranks):
         if by_node:
-            price = float(share(price * each, built))  # the price of a node, over all that it holds
+            price = float(whole_node_price(price, each, built))
         each = max(each, built)
     whole = float(accelerators_rented(gpus, each))
     month, month_whole = (float(run_cost(MONTH, count, price)) for count in (whole if by_node else gpus, whole))

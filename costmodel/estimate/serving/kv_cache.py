@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.documents.schemas.model import Layers
-from costmodel.equations.memory.kv_cache import admitted_window_tokens, attention_cache_bytes, block_tokens
+from costmodel.equations.memory.kv_cache import (
+    admitted_window_tokens,
+    attention_cache_bytes,
+    block_tokens,
+    entry_block_bytes,
+)
 from costmodel.equations.parallelism.context_parallel import shared_cache_tokens
 from costmodel.equations.parallelism.counts import kv_heads_per_rank
 from costmodel.estimate.model.mixers import compressed_attention
@@ -16,12 +21,15 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 
 STATE_ELEMENT = 4.0  # engines keep states in fp32
-# Of vLLM 0.25 for layers with compressed entries (v1/core/kv_cache_utils.py, models/deepseek_v4): tokens of a block of
-# entries, of the window, and of what entries of a rate are made of; all take blocks as large as one of entries, of
-# pages of whole units. Beside 8-bit values an entry has its rotary part in 16 bits and 8 B of scales, an index key 4 B.
-ENTRY_BLOCK, WINDOW_BLOCK, PAGE = 256.0, 64.0, 576.0
-RUN_BLOCKS, OTHER_RUNS = {4.0: 4.0}, 8.0
-ENTRY_SCALES, INDEX_SCALES = 8.0, 4.0
+# Of vLLM 0.25 for layers with compressed entries, whose blocks are all as large as one of entries, in 8 bits with the
+# rotary part in 16 (v1/core/kv_cache_utils.py; models/deepseek_v4/compressor.py, CompressorStateCache and
+# DeepseekCompressor; v1/attention/backends/mla/sparse_swa.py).
+ENTRY_BLOCK = 256.0  # tokens whose entries share a block
+WINDOW_BLOCK = 64.0  # tokens of a window in a block: as many as a block of rate 4 has entries
+RUN_BLOCKS, OTHER_RUNS = {4.0: 4.0}, 8.0  # tokens of what entries are made of in a block, by the rate of entries
+ALIGNMENT = 576.0  # bytes of which a block has a whole number
+ENTRY_SCALES = 8.0  # bytes beside an entry: seven scales, and one byte that is left empty
+INDEX_SCALES = 4.0  # bytes beside an index key: a scale in fp32
 
 
 def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number) -> Number:
@@ -116,9 +124,7 @@ def _page(inputs: ServingInputs, kind: Layers) -> Number:
     if narrow:
         each = each + own.rope_dim * (inputs.types.wide - width) + ENTRY_SCALES
         index = index + (0.0 if entries.indexer is None else INDEX_SCALES)
-    many = ENTRY_BLOCK / entries.rate
-    pages: Number = np.ceil(many * each / PAGE) + np.ceil(many * index / PAGE)
-    return PAGE * pages
+    return entry_block_bytes(ENTRY_BLOCK, entries.rate, each, index, ALIGNMENT)
 
 
 def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, request: Number) -> Number:

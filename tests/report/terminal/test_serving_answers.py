@@ -248,15 +248,15 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
     pool = float(re.findall(r"cache +([\d.]+) +█", out)[0])
     [(token, request)] = re.findall(r"cache +([\d.]+) KiB per token; one GPU holds ([\d.]+) MiB of 2,300", out)
     [aside] = re.findall(r"of that ([\d.]+) MiB for 18 layers \(window of 128\); a token adds to the other 18", out)
-    [(counted, tokens)] = re.findall(r"([\d.]+) such requests, in whole blocks, are ([\d.]+) k tokens", out)
+    [(counted, tokens)] = re.findall(r"([\d.]+) of 2,300 tokens at worst, ([\d.]+) k in whole blocks", out)
     assert float(token) == 18 * layer
     assert 18 * layer * 2304 / 1024 + float(aside) == pytest.approx(float(request), rel=5e-3)
     assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)
     assert float(counted) * 2304 == pytest.approx(float(tokens) * 1000, rel=1e-3)
     assert "would fit as one request" not in out  # which would have windows of its own
-    alike = float(re.findall(r"vLLM to 0.20 logs ([\d.]+) k tokens", out)[0])
+    alike = float(re.findall(r"vLLM logs: GPU KV cache size ([\d.]+) k tokens to 0.20", out)[0])
     assert alike * 36 * layer * 1e3 / 2**20 == pytest.approx(pool, rel=5e-3)
-    [(held, longest)] = re.findall(r"from 0.21 on it logs ([\d,.]+) k, in requests of ([\d,]+) tokens", out)
+    [(held, longest)] = re.findall(r"([\d,.]+) k from 0.21 on, in requests of ([\d,]+)", out)
     most = float(longest.replace(",", ""))
     windowed = 127 + 8192 + 16  # with the budget of a step, in blocks of 16
     requests = float(held.replace(",", "")) * 1e3 / most
@@ -265,7 +265,7 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
 
 def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:
     out = run("memory", SERVED).out
-    assert "such requests" not in out
+    assert "in whole blocks" not in out
     pool, token = (float(re.findall(found, out)[0]) for found in (r"cache +([\d.]+) +█", r"([\d.]+) KiB per token"))
     tokens = float(re.findall(r"([\d,]+) tokens would fit as one request", out)[0].replace(",", ""))
     assert tokens * token / 2**20 == pytest.approx(8 * pool, rel=2e-3)

@@ -125,13 +125,12 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
     worst, steady = significant(costs["concurrency_worst"], 4), significant(costs["concurrency_steady"])
     flying = "" if "M001" in answer.broken else f"; {significant(costs['concurrency'])} are in flight at this load"
     token = _within_windows(answer) or f"{show_memory(costs['kv_bytes_per_token'])} per token"
+    aside = _set_aside(answer)
+    blocks = f", {significant(one(answer.evaluation.memory.logged) / 1e3, 4)} k in whole blocks" if aside else ""
     rows = [
         ("cache", f"{token}; one GPU holds {held} of {longest} tokens"),
-        *_set_aside(answer),
-        (
-            "requests",
-            f"{worst} of {longest} tokens at worst{logged}",
-        ),
+        *aside,
+        ("requests", f"{worst} of {longest} tokens at worst{blocks}{logged}"),
         ("", f"{steady} mean requests at a time{flying}"),
         ("context", _context(answer)),
         *_host(answer),
@@ -141,11 +140,11 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """What windows and states keep of the longest request, and the tokens of the pool in such requests.
+    """What windows and states keep of the longest request, and what vLLM logs of a pool for layers with windows.
 
     Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
     """
-    kinds, costs = cache_by_kind(answer.inputs, answer.evaluation.layout), answer.costs
+    kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
     fixed = _fixed(kinds)
     if not fixed:
         return []
@@ -153,24 +152,13 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     aside = " and ".join(f"{_mebibytes(kind.held[1])} for {kind.layers:.0f} layers ({kind.name})" for kind in fixed)
     rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
-    logged, requests = one(answer.evaluation.memory.logged), significant(costs["concurrency_worst"], 4)
-    rows = [
-        ("", f"of that {aside}; {rest}"),
-        ("", f"{requests} such requests, in whole blocks, are {significant(logged / 1e3, 4)} k tokens"),
-    ]
-    return rows if answer.inputs.engine.memory.definition != "share-of-total" else [*rows, *_logged(answer)]
-
-
-def _logged(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """What vLLM logs of a pool for layers with windows, which hangs on its release."""
+    rows = [("", f"of that {aside}; {rest}")]
     found = logged_tokens(answer.inputs, answer.evaluation.layout)
-    if found is None:
-        return []
-    alike, held = (significant(tokens / 1e3) for tokens in found[:2])
-    return [
-        ("", f"vLLM to 0.20 logs {alike} k tokens, as if every layer kept all of them"),
-        ("", f"from 0.21 on it logs {held} k, in requests of {found[2]:,.0f} tokens"),
-    ]
+    if found is None or answer.inputs.engine.memory.definition != "share-of-total":
+        return rows
+    alike, held = (f"{significant(tokens / 1e3)} k" for tokens in found[:2])
+    later = f"{held} from 0.21 on, in requests of {found[2]:,.0f}"
+    return [*rows, ("", f"vLLM logs: GPU KV cache size {alike} tokens to 0.20, as if every layer kept all; {later}")]
 
 
 def _within_windows(answer: ServingAnswer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .catalogue import PACKAGE, ROOT
 
 TESTS = ROOT / "tests"
-APART = {"house", "measured", "speed", "transcripts", "verify"}  # of the project as a whole
+APART = {"generated", "house", "measured", "speed", "transcripts", "verify"}  # of the project as a whole
 DATA = {"evidence/measured"}
 
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.commands.accuracy_tables import PAGES, fresh_pages, sources
 from costmodel.evidence.validate.left_out import RECORD
+
+from .accuracy_tables import PAGES, fresh_pages, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +17,7 @@ def test_pages_are_fresh() -> None:
     fresh = fresh_pages()
     for page in PAGES:
         text = (ROOT / page).read_text("utf-8")
-        assert text == fresh[page], "python -m costmodel.commands.accuracy_tables writes them again"
+        assert text == fresh[page], "python -m tests.generated.accuracy_tables writes them again"
         assert "<!-- table: " in text
 
 

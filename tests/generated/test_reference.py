@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.commands.reference import pages, write
 from costmodel.estimate.rl.rl_reason_codes import OWN as RL_REFUSALS
 from costmodel.estimate.serving.reason_codes import REFUSALS as SERVING_REFUSALS
 from costmodel.estimate.shared.reasons import REFUSALS
 from costmodel.estimate.shared.remarks import REMARKS
 from costmodel.ground.equation import EQUATIONS
 from costmodel.ground.errors import FAULT_CODES
+
+from .reference import pages, write
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").iterdir())
@@ -25,9 +26,7 @@ def written() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_page_is_fresh(name: str, written: dict[str, str]) -> None:
-    assert (ROOT / name).read_text("utf-8") == written.get(name), (
-        "python -m costmodel.commands.reference writes it again"
-    )
+    assert (ROOT / name).read_text("utf-8") == written.get(name), "python -m tests.generated.reference writes it again"
 
 
 def test_no_page_is_left_over(written: dict[str, str]) -> None:

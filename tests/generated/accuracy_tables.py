@@ -2,13 +2,13 @@
 
 They are made of the measured documents that are shipped, and of the record of sources left out of the fit:
 
-    python -m costmodel.commands.accuracy_tables
+    python -m tests.generated.accuracy_tables
 
 writes the tables again. With tables of runs it first makes the record again: of the first one each source is left out
 in turn, of the others each model on each part of other makers:
 
-    python -m costmodel.commands.accuracy_tables train_runs.csv train_runs_new.csv
-    python -m costmodel.commands.accuracy_tables --services serving_runs.csv
+    python -m tests.generated.accuracy_tables train_runs.csv train_runs_new.csv
+    python -m tests.generated.accuracy_tables --services serving_runs.csv
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(tables: Sequence[str]) -> None:
     """Write the record, if tables of runs are named, and every page."""
     if tables:
-        from costmodel.evidence.calibrate.accuracy_record import left_out_record, services_left_out
+        from .accuracy_record import left_out_record, services_left_out
 
         record = left_out()
         if tables[0] == SERVICES:

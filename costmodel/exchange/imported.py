@@ -86,8 +86,3 @@ class Imported:
     facts: dict[str, OriginValue] = field(default_factory=dict)
     missing: tuple[Fault, ...] = ()
     keys: tuple[StatedKey, ...] = ()
-
-    @property
-    def unstated_parameters(self) -> float:
-        """Parameters of the real model that the document does not count."""
-        return sum(loss.parameters for loss in self.losses)

@@ -15,8 +15,6 @@ from costmodel.ground.record import record
 Column = NDArray[np.float64]
 Values = float | Column
 Places = NDArray[np.intp]
-HALVINGS, ROUNDS = 40, 8
-
 
 POINTS = 12  # of a curve, between a number and twice as many
 _POINTS = 2.0 ** (np.arange(64 * POINTS) / POINTS)
@@ -108,26 +106,6 @@ class Line:
         return np.asarray(self.start + self.each * number)
 
 
-def greatest_within(
-    holds: Callable[[Column], NDArray[np.bool_]], low: Values, high: Values, *, halvings: int = HALVINGS
-) -> Column:
-    """The greatest value between `low` and `high` that satisfies a condition; the condition fails above some value.
-
-    The result satisfies the condition, to within the last bisection; it is `low` if no larger value does. The caller
-    must know whether `low` satisfies it: a rate of 0 keeps every limit, or none is kept at all.
-
-    >>> round(float(greatest_within(lambda x: x * x <= 2, 0.0, 10.0)), 6)
-    1.414214
-    """
-    lower, upper = (np.array(end, dtype=np.float64) for end in np.broadcast_arrays(low, high))
-    lower = np.where(holds(upper), upper, lower)
-    for _ in range(halvings):
-        middle = lower + (upper - lower) / 2
-        fits = holds(middle)
-        lower, upper = np.where(fits, middle, lower), np.where(fits, upper, middle)
-    return lower
-
-
 STEEPEST, STEPS = 4.0, 48  # an excess beyond counts as that; looks at each row
 NEAR = 1e-12  # excess, and width of a bracket, from which on a row is done
 
@@ -194,20 +172,3 @@ def _part(here: Column, there: Column, last: Column) -> Column:
         part = of_x / height * of_z / beyond + (z - x) / way * of_x / (of_z - of_x) * of_y / beyond
         part = np.where(straight & np.isfinite(part), part, 0.5)
     return np.asarray(np.minimum(np.maximum(part, 1e-6), 1 - 1e-6))
-
-
-def fixed_point(image: Callable[[Column], Values], start: Values, *, rounds: int = ROUNDS) -> tuple[Column, Column]:
-    """Fixed point of a map after some rounds, and the relative change in the last round.
-
-    A large change means that a row did not converge; the caller decides which change is small enough.
-
-    >>> value, moved = fixed_point(lambda x: (x + 2 / x) / 2, 1.0)
-    >>> float(value), float(moved)
-    (1.414213562373095, 0.0)
-    """
-    value = previous = np.asarray(start, dtype=np.float64)
-    for _ in range(rounds):
-        previous, value = value, np.asarray(image(value), dtype=np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.abs(value - previous) / np.abs(value)
-    return value, np.where(value == previous, 0.0, moved)

@@ -96,7 +96,7 @@ def model(found: Imported) -> Model:
 
 def parameters(found: Imported) -> float:
     """What the document counts and what it leaves out."""
-    return float(model_parameters(model(found))) + found.unstated_parameters
+    return float(model_parameters(model(found))) + sum(loss.parameters for loss in found.losses)
 
 
 def faults(config: dict[str, Any] | str) -> tuple[Fault, ...]:

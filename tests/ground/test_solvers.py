@@ -7,69 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from costmodel.ground import solvers
-from costmodel.ground.solvers import Curves, Jumps, Line, fixed_point, greatest_within, last_within
+from costmodel.ground.solvers import Curves, Jumps, Line, last_within
 
 
 def test_examples_run() -> None:
     assert doctest.testmod(solvers).failed == 0
-
-
-@settings(max_examples=100)
-@given(st.lists(st.floats(-5, 15), min_size=1, max_size=8), st.floats(0, 1), st.floats(9, 10))
-def test_each_row_finds_its_own_threshold(thresholds: list[float], low: float, high: float) -> None:
-    column = np.array(thresholds)
-    found = greatest_within(lambda value: value <= column, low, high)
-    np.testing.assert_allclose(found, np.clip(column, low, high), atol=1e-9)
-    assert np.all((found <= column) | (found == low))
-
-
-def test_what_is_found_holds() -> None:
-    found = greatest_within(lambda value: value**3 <= 2, 0.0, 100.0)
-    assert found**3 <= 2
-    assert found == pytest.approx(2 ** (1 / 3), rel=1e-9)
-
-
-def test_ends_are_given_back_as_they_are() -> None:
-    yes = greatest_within(lambda value: value < np.inf, 0.1, 0.3)
-    no = greatest_within(lambda value: value > np.inf, 0.1, 0.3)
-    assert (float(yes), float(no)) == (0.3, 0.1)
-
-
-def test_not_a_number_holds_nowhere() -> None:
-    found = greatest_within(lambda value: np.where(value > 0.5, np.nan, value) <= 1, 0.0, 4.0)
-    assert found == pytest.approx(0.5)
-
-
-def test_bounds_may_be_columns() -> None:
-    high = np.array([1.0, 2.0, 4.0])
-    found = greatest_within(lambda value: value <= 3, np.zeros(3), high)
-    np.testing.assert_allclose(found, [1, 2, 3])
-    one_by_one = [float(greatest_within(lambda value: value <= 3, 0.0, end)) for end in high]
-    assert found.tolist() == one_by_one
-
-
-def test_more_halvings_are_nearer() -> None:
-    errors = [float(2**0.5 - greatest_within(lambda x: x * x <= 2, 0.0, 2.0, halvings=n)) for n in (5, 10, 20)]
-    assert errors[0] > errors[1] > errors[2] >= 0
-    assert errors[1] <= 2 / 2**10
-
-
-def test_a_fixed_point_and_one_that_is_far_from_settled() -> None:
-    value, moved = fixed_point(lambda x: np.array([0.1, 0.99]) * x + 1, np.zeros(2), rounds=12)
-    assert value[0] == pytest.approx(1 / 0.9)
-    assert moved[0] < 1e-9
-    assert moved[1] > 0.01
-
-
-def test_infinite_and_zero_rows_have_settled() -> None:
-    value, moved = fixed_point(lambda x: np.array([np.inf, 0.0]) + 0 * np.minimum(x, 1), np.ones(2))
-    assert value.tolist() == [np.inf, 0.0]
-    assert moved.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("root", [1e-3, 0.3, 1.0, 7.0, 9.999])

@@ -14,8 +14,8 @@ SHARP = 1e-12  # spread of equal prompts, for a quotient by it
 
 # --- Steady state of continuous batching, where a step takes α + β b + γ m with b sequences and m prompt tokens in it.
 #
-# The three constants belong to an operating point. Take them at a first concurrency, find the new concurrency, repeat:
-# costmodel.ground.solvers.fixed_point needs a few rounds.
+# The three constants belong to an operating point. Take them at a first concurrency, find the new concurrency, repeat a
+# few times.
 
 
 @equation

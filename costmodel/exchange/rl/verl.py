@@ -25,7 +25,7 @@ from costmodel.exchange.rl.rl_format import (
 from costmodel.exchange.rows import NOTHING, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.training.layer import Layer
 
-_M, _A, _R, _F, _C = (f"actor_rollout_ref.{name}" for name in ("model", "actor", "rollout", "ref", "critic"))
+_M, _A, _R, _F = (f"actor_rollout_ref.{name}" for name in ("model", "actor", "rollout", "ref"))
 _T, _O = f"{_A}.megatron.override_transformer_config", f"{_A}.optim.override_optimizer_config"
 _ALGORITHMS = {
     "gae": "ppo", "grpo": "grpo", "rloo": "rloo",

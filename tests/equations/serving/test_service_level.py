@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,6 @@ from costmodel.equations.serving.first_token import first_token_tail
 from costmodel.equations.serving.queues import queue_wait, wait_percentile
 from costmodel.equations.serving.service_level import crowd_deviation, goodput_rate, met_prompts_variance, share_within
 from costmodel.equations.serving.steady_state import engine_utilisation, mean_step_time, request_work
-from costmodel.ground.solvers import greatest_within
 
 from .engine_simulation import Engine, serve
 from .steady import saturation, steady
@@ -23,6 +23,14 @@ ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0,
 ENGINE = Engine(ALPHA - BETA, BETA, GAMMA, PROMPT, OUTPUT, 8192.0, 1.0, 0.6)
 WORK = request_work(BETA, OUTPUT, GAMMA, PROMPT)
 POOL = 1_372_810.0
+
+
+def greatest_within(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """By halving."""
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def test_rate_within_25_ms_a_token() -> None:

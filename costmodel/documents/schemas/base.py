@@ -20,6 +20,11 @@ from costmodel.ground.units import Figure
 OWN = "calibrate-"  # prefix of the keys of sources that were made from your own tables
 
 
+def optional(description: str) -> Any:
+    """The field of a key that may be left out, and is then None."""
+    return Field(default=None, description=description)
+
+
 class Document(BaseModel):
     """A part of a document: frozen, and closed to keys it does not know.
 
@@ -276,20 +281,20 @@ class Source(Document):
     """Where a group of facts was read."""
 
     title: str = Field(description="Title of the source")
-    year: Count | None = Field(default=None, description="Year of publication")
-    authors: str | None = Field(default=None, description="Authors or publisher")
-    url: str | None = Field(default=None, description="Link")
-    where: str | None = Field(default=None, description="Table, page or file inside the source")
+    year: Count | None = optional("Year of publication")
+    authors: str | None = optional("Authors or publisher")
+    url: str | None = optional("Link")
+    where: str | None = optional("Table, page or file inside the source")
 
 
 class Sourced(Document):
     """A group of facts with the key of its source, which shipped documents always name."""
 
-    source: str | None = Field(default=None, description="Key of the source under 'sources', or of the bibliography")
+    source: str | None = optional("Key of the source under 'sources', or of the bibliography")
     check: Check = Field(
         default="seen", description="seen: read in that source; known: general knowledge, page not re-read"
     )
-    note: str | None = Field(default=None, description="What a reader should know about these figures")
+    note: str | None = optional("What a reader should know about these figures")
 
 
 def as_written(value: Any) -> str:

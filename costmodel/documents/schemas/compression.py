@@ -4,10 +4,10 @@ import functools
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Seconds, Share
+from costmodel.documents.schemas.base import Document, Seconds, Share, optional
 from costmodel.ground.parsing import UnitError, parse
 from costmodel.ground.record import record
 
@@ -78,9 +78,9 @@ Compression = Annotated[
 class CompressionAssumption(Document):
     """What compression takes and when it begins; left out, as each method is known for."""
 
-    codec: Seconds | None = Field(
-        default=None, description="Time of a step to compress gradients and restore sums; else by bytes through memory"
+    codec: Seconds | None = optional(
+        "Time of a step to compress gradients and restore sums; else by bytes through memory"
     )
-    warm_up: Share | None = Field(
-        default=None, description="Share of the steps before compression begins; else 20 % for one-bit, 0 for others"
+    warm_up: Share | None = optional(
+        "Share of the steps before compression begins; else 20 % for one-bit, 0 for others"
     )

@@ -24,6 +24,7 @@ from costmodel.documents.schemas.base import (
     Watts,
     no_items,
     no_keys,
+    optional,
 )
 from costmodel.documents.schemas.count_kinds import Measurements, Tokens
 from costmodel.ground.parsing import parse
@@ -38,15 +39,13 @@ class SourcedFit(Sourced):
 class Fitted(Document):
     """How well a fit describes what it was fitted on."""
 
-    points: Measurements | None = Field(default=None, description="Measurements")
-    median: Share | None = Field(default=None, description="Median absolute error")
-    p90: Share | None = Field(default=None, description="90th percentile of the absolute error")
-    out_of: Literal["sample", "fit", "prior"] | None = Field(
-        default=None, description="sample: on what was held out; fit: on its own; prior: judged, not fitted"
+    points: Measurements | None = optional("Measurements")
+    median: Share | None = optional("Median absolute error")
+    p90: Share | None = optional("90th percentile of the absolute error")
+    out_of: Literal["sample", "fit", "prior"] | None = optional(
+        "sample: on what was held out; fit: on its own; prior: judged, not fitted"
     )
-    range: str | None = Field(
-        default=None, description="Sizes it was fitted on: ranks 2 to 8, bytes 512 B to 8 MB; or seq 1,024 and more"
-    )
+    range: str | None = optional("Sizes it was fitted on: ranks 2 to 8, bytes 512 B to 8 MB; or seq 1,024 and more")
 
     @property
     def bounds(self) -> Mapping[str, tuple[float, float]]:
@@ -84,7 +83,7 @@ class MatmulFit(SourcedFit):
     memory_share: Portion = Field(description="b, share of memory bandwidth")
     start: Seconds = Field(description="t0, fixed time of a call")
     exponent: Positive = Field(description="p, sharpness of the corner of the roofline")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class KernelFit(SourcedFit):
@@ -101,7 +100,7 @@ class KernelFit(SourcedFit):
     write: Seconds = Field(
         default=0.0, description="w, time in which a multiprocessor writes keys and values of a token into pages"
     )
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class AttentionFit(SourcedFit):
@@ -116,14 +115,14 @@ class AttentionFit(SourcedFit):
     alone: dict[str, KernelFit] = Field(
         default_factory=no_keys, description="Kernels of the class as measured alone, by name; a step does not use them"
     )
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class MemoryFit(SourcedFit):
     """Streaming kernels."""
 
     share: Portion = Field(description="Share of memory bandwidth that memory-bound kernels reach")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class SustainedFit(SourcedFit):
@@ -134,10 +133,9 @@ class SustainedFit(SourcedFit):
     variation: Share = Field(
         default=0.0, description="How far alike parts lie apart, one standard deviation; a step waits for the slowest"
     )
-    power: Watts | None = Field(default=None, description="Sustained power of the part it was fitted on")
-    peak: FlopRate | None = Field(
-        default=None,
-        description="Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more",
+    power: Watts | None = optional("Sustained power of the part it was fitted on")
+    peak: FlopRate | None = optional(
+        "Its dense peak in 16 bits; a part slows down more with less power for its peak, less with more"
     )
     makers: list[str] = Field(
         default_factory=no_items, description="Makers of the parts it was fitted on; absent: its own"
@@ -148,7 +146,7 @@ class SustainedFit(SourcedFit):
     others: Share = Field(
         default=0.0, description="Scale of a Student t, of the step: how far steps lie off on any other part"
     )
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
     def covers(self, name: str, maker: str) -> bool:
         """Whether runs on an accelerator, or on others of its maker, are among those it was fitted on."""
@@ -191,7 +189,7 @@ class CollectiveFit(SourcedFit):
     link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
     blend: Positive = Field(description="c, how softly latency and bandwidth regimes meet")
     own: NonNegative = Field(default=0.0, description="Cost of a byte that a rank keeps over that of one it sends")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class NetworkFit(SourcedFit):
@@ -205,11 +203,10 @@ class NetworkFit(SourcedFit):
     serial_share: Share = Field(
         description="Share of the faster level's time that does not hide behind the slower level's"
     )
-    alone: Portion | None = Field(
-        default=None,
-        description="Share of the interface rate that a collective alone reaches in nccl-tests; left out, as in a step",
+    alone: Portion | None = optional(
+        "Share of the interface rate that a collective alone reaches in nccl-tests; left out, as in a step"
     )
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class AssumedMemory(Document):
@@ -224,14 +221,14 @@ class HostUpdateFit(SourcedFit):
 
     share: Portion = Field(description="η, share of the bandwidth of the host's memory that the update reaches")
     core: Seconds = Field(description="τ, time in which one core updates a parameter")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class HostFit(SourcedFit):
     """Copies over links to hosts."""
 
     share: Portion = Field(description="Share of a link that large copies reach where its fabric does not state it")
-    update: HostUpdateFit | None = Field(default=None, description="Optimizer step on the host")
+    update: HostUpdateFit | None = optional("Optimizer step on the host")
     memory: dict[Name, AssumedMemory] = Field(
         default_factory=no_keys, description="By link to the host, assumed of a node that does not state its memory"
     )
@@ -243,7 +240,7 @@ class DecodeFit(Sourced):
     start: Seconds = Field(description="t0, fixed time of a call")
     memory_share: Portion = Field(description="b, share of memory bandwidth")
     absorbed_share: Portion = Field(description="Share of the peak that absorbed latent attention computes at")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class PromptFit(Sourced):
@@ -252,7 +249,7 @@ class PromptFit(Sourced):
     start: Seconds = Field(description="t0, fixed time of a call")
     forward_share: Portion = Field(description="a, share of the 16-bit peak on causal FLOP")
     memory_share: Portion = Field(description="b, share of memory bandwidth of queries, keys, values and result")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class OwnReduceFit(Sourced):
@@ -263,7 +260,7 @@ class OwnReduceFit(Sourced):
     bandwidth: Rate = Field(description="B, that large messages reach")
     shot: Bytes = Field(description="S0, what the second step of the longer way costs, as bytes")
     link: Rate = Field(description="Rate of the links it was fitted on; other links scale it")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class FusedExpertsFit(Sourced):
@@ -272,7 +269,7 @@ class FusedExpertsFit(Sourced):
     start: Seconds = Field(description="t0, fixed time of a call")
     compute_share: Portion = Field(description="c, share of the peak of the type that is multiplied in")
     memory_share: Portion = Field(description="b, share of memory bandwidth")
-    fitted: Fitted | None = Field(default=None, description="Residual")
+    fitted: Fitted | None = optional("Residual")
 
 
 class ServingFit(Document):
@@ -280,7 +277,7 @@ class ServingFit(Document):
 
     decode: DecodeFit = Field(description="Attention of decode")
     prompt: PromptFit = Field(description="Attention of prompts")
-    all_reduce: OwnReduceFit | None = Field(default=None, description="Their own all-reduce; left out, NCCL's")
+    all_reduce: OwnReduceFit | None = optional("Their own all-reduce; left out, NCCL's")
     experts: dict[str, FusedExpertsFit] = Field(default_factory=no_keys, description="Fused experts by precision")
 
 
@@ -293,15 +290,11 @@ class Efficiency(Document):
     attention: dict[str, AttentionFit] = Field(
         default_factory=no_keys, description="By kernel class: memory-efficient, in fp32 too; flash-1, flash-2, flash-3"
     )
-    memory: MemoryFit | None = Field(default=None, description="Memory-bound kernels")
-    sustained: SustainedFit | None = Field(default=None, description="Power and clocks")
-    routing: UnevenRouting | None = Field(
-        default=None, description="Where a scenario states no imbalance; of unmeasured.yaml alone"
-    )
-    mixers: MeasuredMixers | None = Field(default=None, description="Layers of measured runs; of unmeasured.yaml alone")
-    engines: MeasuredEngines | None = Field(
-        default=None, description="Engines of measured services; of unmeasured.yaml alone"
-    )
+    memory: MemoryFit | None = optional("Memory-bound kernels")
+    sustained: SustainedFit | None = optional("Power and clocks")
+    routing: UnevenRouting | None = optional("Where a scenario states no imbalance; of unmeasured.yaml alone")
+    mixers: MeasuredMixers | None = optional("Layers of measured runs; of unmeasured.yaml alone")
+    engines: MeasuredEngines | None = optional("Engines of measured services; of unmeasured.yaml alone")
     collectives: dict[str, CollectiveFit] = Field(
         default_factory=no_keys, description="By operation, inside the scale-up domain"
     )
@@ -309,7 +302,7 @@ class Efficiency(Document):
         default_factory=no_keys,
         description="Large all-reduces inside the domain by one algorithm, as nccl-tests measures them alone",
     )
-    network: NetworkFit | None = Field(default=None, description="Between nodes")
-    host: HostFit | None = Field(default=None, description="Between accelerator and host")
-    serving: ServingFit | None = Field(default=None, description="Kernels of serving engines")
+    network: NetworkFit | None = optional("Between nodes")
+    host: HostFit | None = optional("Between accelerator and host")
+    serving: ServingFit | None = optional("Kernels of serving engines")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document
+from costmodel.documents.schemas.base import Document, optional
 from costmodel.documents.schemas.count_kinds import Elements, ExpertCount, Groups
 
 
@@ -29,19 +29,16 @@ class Experts(Document):
     hashed: bool = Field(
         default=False, description="Experts of a token stand in a fixed table by its number; the router weighs them"
     )
-    latent_dim: Elements | None = Field(
-        default=None,
-        description="Width that routed experts read and write, two matrices lead to it and back; absent: the stream's",
+    latent_dim: Elements | None = optional(
+        "Width that routed experts read and write, two matrices lead to it and back; absent: the stream's"
     )
     module_runs: Literal["chosen", "all"] = Field(
         default="chosen", description="Experts that the model's own module in transformers runs on each token"
     )
-    shared: Mlp | None = Field(default=None, description="Shared experts as one MLP of their whole width")
+    shared: Mlp | None = optional("Shared experts as one MLP of their whole width")
     shared_gate: bool = Field(default=False, description="A learned gate on the shared expert")
-    groups: Groups | None = Field(default=None, description="Equal groups of neighbouring experts; see group_limit")
-    group_limit: Groups | None = Field(
-        default=None, description="Most groups that the experts of a token lie in; absent: any"
-    )
+    groups: Groups | None = optional("Equal groups of neighbouring experts; see group_limit")
+    group_limit: Groups | None = optional("Most groups that the experts of a token lie in; absent: any")
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

@@ -23,6 +23,7 @@ from costmodel.documents.schemas.base import (
     Watts,
     as_written,
     no_keys,
+    optional,
 )
 from costmodel.documents.schemas.count_kinds import (
     Cores,
@@ -51,7 +52,7 @@ class Memory(Sourced):
     capacity: Capacity = Field(description="As sold")
     usable: Capacity = Field(description="What the driver reports as total")
     bandwidth: Rate = Field(description="Datasheet bandwidth, read and write together")
-    kind: str | None = Field(default=None, description="Memory technology")
+    kind: str | None = optional("Memory technology")
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -63,13 +64,13 @@ class Memory(Sourced):
 class Peak(Sourced):
     """Dense datasheet rates, no sparsity, accumulating in fp32 where the part distinguishes."""
 
-    fp32: FlopRate | None = Field(default=None, description="Vector fp32")
-    tf32: FlopRate | None = Field(default=None, description="Tensor tf32")
-    bf16: FlopRate | None = Field(default=None, description="Tensor bf16")
-    fp16: FlopRate | None = Field(default=None, description="Tensor fp16")
-    fp8: FlopRate | None = Field(default=None, description="Tensor fp8")
-    fp4: FlopRate | None = Field(default=None, description="Tensor fp4")
-    int8: FlopRate | None = Field(default=None, description="Tensor int8; for the reader alone")
+    fp32: FlopRate | None = optional("Vector fp32")
+    tf32: FlopRate | None = optional("Tensor tf32")
+    bf16: FlopRate | None = optional("Tensor bf16")
+    fp16: FlopRate | None = optional("Tensor fp16")
+    fp8: FlopRate | None = optional("Tensor fp8")
+    fp4: FlopRate | None = optional("Tensor fp4")
+    int8: FlopRate | None = optional("Tensor int8; for the reader alone")
 
     @property
     def wide(self) -> FlopRate | None:
@@ -80,9 +81,9 @@ class Peak(Sourced):
 class ChipLimits(Sourced):
     """Inside the part."""
 
-    units: Cores | None = Field(default=None, description="SMs, CUs, cores or engines")
-    clock: Hertz | None = Field(default=None, description="Clock the peak is computed at; for the reader alone")
-    l2: Bytes | None = Field(default=None, description="Last-level cache on the die")
+    units: Cores | None = optional("SMs, CUs, cores or engines")
+    clock: Hertz | None = optional("Clock the peak is computed at; for the reader alone")
+    l2: Bytes | None = optional("Last-level cache on the die")
 
 
 class GemmLayout(Sourced):
@@ -111,15 +112,15 @@ class DefaultNode(Document):
     """A node that stands for an accelerator's own."""
 
     node: Name = Field(description="Node whose links and network it has")
-    fabric: Name | None = Field(default=None, description="Links inside the node; those of the node if left out")
+    fabric: Name | None = optional("Links inside the node; those of the node if left out")
 
 
 class UsualOffer(Document):
     """An offer on demand whose price is assumed for nodes without a price of their own."""
 
     node: Name = Field(description="Node of a cloud that has the accelerator and a price on demand")
-    low: Rent | None = Field(default=None, description="Lowest price on demand of other nodes; left out, none has one")
-    high: Rent | None = Field(default=None, description="Highest price on demand of other nodes")
+    low: Rent | None = optional("Lowest price on demand of other nodes; left out, none has one")
+    high: Rent | None = optional("Highest price on demand of other nodes")
 
     @property
     def others(self) -> tuple[float, float] | None:
@@ -137,25 +138,19 @@ class Accelerator(Document):
     title: str = Field(description="Full name")
     vendor: str = Field(description="Maker")
     family: Name = Field(description="Architecture, for example hopper")
-    year: Count | None = Field(default=None, description="Year of introduction")
+    year: Count | None = optional("Year of introduction")
     memory: Memory = Field(description="Device memory")
     peak: Peak = Field(description="Dense peak rates")
-    chip: ChipLimits | None = Field(default=None, description="Inside the part")
-    operands: GemmLayout | None = Field(default=None, description="How matrix products take their operands")
-    power: Power | None = Field(default=None, description="Electrical power")
+    chip: ChipLimits | None = optional("Inside the part")
+    operands: GemmLayout | None = optional("How matrix products take their operands")
+    power: Power | None = optional("Electrical power")
     best_matmul: dict[str, FlopRate] = Field(
         default_factory=no_keys, description="Best matmul rate measured over many shapes"
     )
-    efficiency: Name | None = Field(
-        default=None, description="Efficiency document to use; the one of the same name if left out"
-    )
-    held_against: HeldAgainst | None = Field(default=None, description="Runs of it; left out, none")
-    found_in: DefaultNode | None = Field(
-        default=None, description="Node that stands for its own where a table of measured runs names none"
-    )
-    offer: UsualOffer | None = Field(
-        default=None, description="Offer whose price is assumed where a node has none; left out, none is assumed"
-    )
+    efficiency: Name | None = optional("Efficiency document to use; the one of the same name if left out")
+    held_against: HeldAgainst | None = optional("Runs of it; left out, none")
+    found_in: DefaultNode | None = optional("Node that stands for its own where a table of measured runs names none")
+    offer: UsualOffer | None = optional("Offer whose price is assumed where a node has none; left out, none is assumed")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")
@@ -179,17 +174,14 @@ class Fabric(Sourced):
         description="Inside a node or domain, to the host, or between nodes"
     )
     bandwidth: PortRate = Field(description="One way: of a port between nodes, else of all links of an accelerator")
-    copies: Rate | None = Field(default=None, description="What large copies to or from the host reach, measured")
-    latency: Seconds | None = Field(
-        default=None,
-        description="Of the wire and switch, one hop; a collective's is fitted; for the reader alone",
+    copies: Rate | None = optional("What large copies to or from the host reach, measured")
+    latency: Seconds | None = optional(
+        "Of the wire and switch, one hop; a collective's is fitted; for the reader alone"
     )
     reduces: bool = Field(
         default=False, description="Whether its switches can add up: NVLS in a domain, SHARP between nodes"
     )
-    efficiency: Name | None = Field(
-        default=None, description="Efficiency document to use; the one of the same name if left out"
-    )
+    efficiency: Name | None = optional("Efficiency document to use; the one of the same name if left out")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 
@@ -204,15 +196,13 @@ class ScaleUp(Sourced):
 
     fabric: FabricReference = Field(description="Link technology")
     domain: Gpus = Field(description="Accelerators that reach each other without leaving the fabric")
-    accelerators: Gpus | None = Field(
-        default=None, description="Accelerators of a node that the domain counts; those it is built with if left out"
+    accelerators: Gpus | None = optional(
+        "Accelerators of a node that the domain counts; those it is built with if left out"
     )
     topology: Literal["switch", "mesh", "pairs", "torus", "none"] = Field(
         default="switch", description="switch: any pair has the full rate; otherwise a pair has one link"
     )
-    pair_bandwidth: Rate | None = Field(
-        default=None, description="What one pair gets where there is no switch, one way"
-    )
+    pair_bandwidth: Rate | None = optional("What one pair gets where there is no switch, one way")
 
 
 class ScaleOut(Sourced):
@@ -220,9 +210,7 @@ class ScaleOut(Sourced):
 
     fabric: FabricReference = Field(description="Network technology")
     nics: Interfaces = Field(description="Interfaces in the node")
-    accelerators: Gpus | None = Field(
-        default=None, description="Accelerators that share them; those the node is built with if left out"
-    )
+    accelerators: Gpus | None = optional("Accelerators that share them; those the node is built with if left out")
     on_chip: bool = Field(
         default=False, description="Whether the interfaces are part of the accelerators, not behind their host links"
     )
@@ -239,7 +227,7 @@ class ListPrice(Sourced):
     sold: Literal["on demand", "capacity block"] = Field(
         default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
     )
-    region: str | None = Field(default=None, description="Region of the cloud that the price is of")
+    region: str | None = optional("Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
 
     @model_validator(mode="before")
@@ -259,7 +247,7 @@ class HostMemory(Sourced):
 
     capacity: NodeCapacity = Field(description="Of the whole node")
     bandwidth: NodeRate = Field(description="Datasheet bandwidth of all channels, read and write together")
-    cores: Count | None = Field(default=None, description="Cores of all processors; left out, they bound no update")
+    cores: Count | None = optional("Cores of all processors; left out, they bound no update")
 
 
 class HostStorage(Sourced):
@@ -279,18 +267,17 @@ class Node(Document):
     provider: str = Field(description="Maker or cloud")
     accelerator: AcceleratorReference = Field(description="What computes")
     accelerators: Gpus = Field(description="How many in the node; a job uses them all")
-    built_with: Gpus | None = Field(
-        default=None,
-        description="How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
-        "those in use share the host's memory, its drives and the price of the node",
+    built_with: Gpus | None = optional(
+        "How many the node is built with, where a job uses fewer: domain and interfaces are of so many; "
+        "those in use share the host's memory, its drives and the price of the node"
     )
     scale_up: ScaleUp = Field(description="Links inside the node or domain")
     scale_out: ScaleOut = Field(description="Links between nodes")
-    host: FabricReference | None = Field(default=None, description="Link of an accelerator to its host")
-    memory: HostMemory | None = Field(default=None, description="Memory of the processors; wanted by offload")
-    drives: HostStorage | None = Field(default=None, description="Local drives; wanted by offload to nvme")
-    power: Power | None = Field(default=None, description="Of the whole node; for the reader alone")
-    price: ListPrice | None = Field(default=None, description="List price")
+    host: FabricReference | None = optional("Link of an accelerator to its host")
+    memory: HostMemory | None = optional("Memory of the processors; wanted by offload")
+    drives: HostStorage | None = optional("Local drives; wanted by offload to nvme")
+    power: Power | None = optional("Of the whole node; for the reader alone")
+    price: ListPrice | None = optional("List price")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @property
@@ -322,10 +309,10 @@ class Cluster(Document):
     groups: list[NodeGroup] | None = Field(
         default=None, min_length=1, description="Nodes of several kinds, in the place of node and nodes"
     )
-    between: PortRate | None = Field(
-        default=None, description="Rate of an interface towards nodes of another group; left out, the slowest's own"
+    between: PortRate | None = optional(
+        "Rate of an interface towards nodes of another group; left out, the slowest's own"
     )
-    pod: Nodes | None = Field(default=None, description="Nodes that reach each other at full rate; absent: all")
+    pod: Nodes | None = optional("Nodes that reach each other at full rate; absent: all")
     oversubscription: Positive = Field(
         default=1.0, description="Rate inside a pod, or of a rail, over the rate between them"
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Bytes, Document, Quantity, Seconds, Share
+from costmodel.documents.schemas.base import Bytes, Document, Quantity, Seconds, Share, optional
 from costmodel.documents.schemas.results import RUN_RESULTS, TRAINING_RESULTS
 
 LimitRate = Annotated[float, Quantity("FLOP/GPU/s")]
@@ -16,9 +16,9 @@ Joules = Annotated[float, Quantity("J")]
 Kilograms = Annotated[float, Quantity("kg")]
 TokenPrice = Annotated[float, Quantity("USD/Mtoken")]
 
-AT_MOST: Any = Field(default=None, description="Largest value allowed")
-AT_LEAST: Any = Field(default=None, description="Smallest value allowed")
-TARGET: Any = Field(default=None, description="Value to stay close to; within sets the distance")
+AT_MOST: Any = optional("Largest value allowed")
+AT_LEAST: Any = optional("Smallest value allowed")
+TARGET: Any = optional("Value to stay close to; within sets the distance")
 
 
 class Bound(Document):
@@ -27,9 +27,7 @@ class Bound(Document):
     at_most: Any = AT_MOST
     at_least: Any = AT_LEAST
     target: Any = TARGET
-    within: Share | None = Field(
-        default=None, description="Share the value may lie off the target; without one, worsen from a baseline"
-    )
+    within: Share | None = optional("Share the value may lie off the target; without one, worsen from a baseline")
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, InstanceOf
 
-from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, no_keys
+from costmodel.documents.schemas.base import Bytes, Document, FlopRate, Name, Seconds, Share, Source, no_keys, optional
 from costmodel.documents.schemas.run import TokenRate
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
@@ -22,35 +22,29 @@ class Cited(Document):
 class Tolerance(Document):
     """How far a prediction may be from the measurement."""
 
-    step_time: Share | None = Field(default=None, description="Of a step's time")
-    flop_rate: Share | None = Field(default=None, description="Of the model FLOP rate")
-    iteration_time: Share | None = Field(default=None, description="Of an iteration of reinforcement learning")
-    memory_states: Share | None = Field(default=None, description="Of weights, gradients and optimizer")
-    memory_allocated: Share | None = Field(default=None, description="Of allocated memory")
-    memory_reserved: Share | None = Field(default=None, description="Of reserved memory")
-    memory_peak: Share | None = Field(default=None, description="Of peak memory")
-    output_tokens_per_s: Share | None = Field(
-        default=None, description="Of the tokens that an engine generates a second"
-    )
-    cache_pool_tokens: Share | None = Field(default=None, description="Of the tokens that an engine's cache holds")
+    step_time: Share | None = optional("Of a step's time")
+    flop_rate: Share | None = optional("Of the model FLOP rate")
+    iteration_time: Share | None = optional("Of an iteration of reinforcement learning")
+    memory_states: Share | None = optional("Of weights, gradients and optimizer")
+    memory_allocated: Share | None = optional("Of allocated memory")
+    memory_reserved: Share | None = optional("Of reserved memory")
+    memory_peak: Share | None = optional("Of peak memory")
+    output_tokens_per_s: Share | None = optional("Of the tokens that an engine generates a second")
+    cache_pool_tokens: Share | None = optional("Of the tokens that an engine's cache holds")
 
 
 class Results(Document):
     """What was measured."""
 
-    step_time: Seconds | None = Field(default=None, description="Time of a step")
-    flop_rate: FlopRate | None = Field(default=None, description="Model FLOP a second of each accelerator")
-    iteration_time: Seconds | None = Field(default=None, description="Of reinforcement learning: time of an iteration")
-    memory_states: Bytes | None = Field(default=None, description="Memory between two steps")
-    memory_allocated: Bytes | None = Field(default=None, description="Peak memory that tensors hold")
-    memory_reserved: Bytes | None = Field(default=None, description="Peak memory that the caching allocator holds")
-    memory_peak: Bytes | None = Field(default=None, description="Peak memory as the driver shows it")
-    output_tokens_per_s: TokenRate | None = Field(
-        default=None, description="Of serving: tokens generated per second by all replicas"
-    )
-    cache_pool_tokens: Tokens | None = Field(
-        default=None, description="Of serving: tokens that a replica's cache holds"
-    )
+    step_time: Seconds | None = optional("Time of a step")
+    flop_rate: FlopRate | None = optional("Model FLOP a second of each accelerator")
+    iteration_time: Seconds | None = optional("Of reinforcement learning: time of an iteration")
+    memory_states: Bytes | None = optional("Memory between two steps")
+    memory_allocated: Bytes | None = optional("Peak memory that tensors hold")
+    memory_reserved: Bytes | None = optional("Peak memory that the caching allocator holds")
+    memory_peak: Bytes | None = optional("Peak memory as the driver shows it")
+    output_tokens_per_s: TokenRate | None = optional("Of serving: tokens generated per second by all replicas")
+    cache_pool_tokens: Tokens | None = optional("Of serving: tokens that a replica's cache holds")
 
 
 class Run(Document):
@@ -68,7 +62,7 @@ class MeasuredTable(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="One line")
     source: Cited = Field(description="Where it was published")
-    note: str | None = Field(default=None, description="What a reader should know")
+    note: str | None = optional("What a reader should know")
     tolerance: Tolerance = Field(description="How far predictions may be off")
     scenario: Tree = Field(description="The scenario the runs share")
     set: Tree = Field(

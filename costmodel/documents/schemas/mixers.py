@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document
+from costmodel.documents.schemas.base import Count, Document, optional
 from costmodel.documents.schemas.count_kinds import Elements, Groups, Heads, Tokens
 from costmodel.ground.choices import LinearRule
 
@@ -16,7 +16,7 @@ class Attention(Document):
     heads: Heads = Field(description="Query heads")
     kv_heads: Heads = Field(description="Key and value heads; equal to heads without grouping")
     head_dim: Elements = Field(description="Width of a head")
-    value_dim: Elements | None = Field(default=None, description="Width of a head's value; absent: as head_dim")
+    value_dim: Elements | None = optional("Width of a head's value; absent: as head_dim")
     biases: bool = Field(default=False, description="Biases on the query, key and value projections")
     output_bias: bool = Field(default=False, description="Bias on the output projection")
     qk_norm: bool = Field(default=False, description="Queries and keys normalised head by head before the scores")
@@ -29,7 +29,7 @@ class Attention(Document):
         default=False, description="Reads keys and values of an earlier layer: it projects and caches none"
     )
     bidirectional: bool = Field(default=False, description="A query sees later tokens too, as in an encoder")
-    window: Tokens | None = Field(default=None, description="Tokens a query sees, its own the last; absent: all")
+    window: Tokens | None = optional("Tokens a query sees, its own the last; absent: all")
 
     @property
     def projected(self) -> tuple[Literal["k", "v"], ...]:
@@ -75,16 +75,14 @@ class LatentAttention(Document):
     """Multi-head latent attention: keys and values grow from one narrow vector a token."""
 
     heads: Heads = Field(description="Heads")
-    query_rank: Elements | None = Field(
-        default=None, description="Width queries are compressed to; absent: they are not"
-    )
+    query_rank: Elements | None = optional("Width queries are compressed to; absent: they are not")
     kv_rank: Elements = Field(description="Width keys and values are compressed to")
     nope_dim: Elements = Field(description="Width of a head's query and key without positions")
     rope_dim: Elements = Field(
         description="Width of a head's query and key with rotary positions; one key for all heads"
     )
     value_dim: Elements = Field(description="Width of a head's value")
-    indexer: Indexer | None = Field(default=None, description="Picks the tokens a query reads; absent: it reads all")
+    indexer: Indexer | None = optional("Picks the tokens a query reads; absent: it reads all")
 
     @model_validator(mode="after")
     def _narrow_queries(self) -> Self:
@@ -101,7 +99,7 @@ class Entries(Document):
     overlap: bool = Field(
         default=False, description="An entry reads the run before its own too, with projections of its own for it"
     )
-    indexer: Indexer | None = Field(default=None, description="Picks the entries a query reads; absent: it reads all")
+    indexer: Indexer | None = optional("Picks the entries a query reads; absent: it reads all")
 
     @property
     def series(self) -> float:
@@ -117,7 +115,7 @@ class CompressedAttention(Document):
     rope_dim: Elements = Field(description="Part of that width with rotary positions")
     query_rank: Elements = Field(description="Width queries are compressed to")
     window: Tokens = Field(description="Tokens a query sees one by one, its own the last")
-    entries: Entries | None = Field(default=None, description="Entries for earlier tokens; absent: the window alone")
+    entries: Entries | None = optional("Entries for earlier tokens; absent: the window alone")
     output_groups: Groups = Field(description="Groups of heads, each with a matrix to a narrow result of its own")
     output_rank: Elements = Field(description="Width of the narrow result of a group")
     sinks: bool = Field(default=False, description="A learned score for every head that no token takes")
@@ -154,7 +152,7 @@ class LinearAttention(Document):
     value_dim: Elements = Field(description="Width of a head's value")
     key_heads: Heads = Field(description="Heads of queries and keys; they divide the heads of values")
     key_dim: Elements = Field(description="Width of a head's query and key")
-    conv: Count | None = Field(default=None, description="Taps of the short convolution; absent: none")
+    conv: Count | None = optional("Taps of the short convolution; absent: none")
     chunk: Tokens = Field(default=64.0, description="Tokens a kernel works on at once")
 
     @model_validator(mode="after")

@@ -5,7 +5,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Name, NonNegative, Source, Sourced, as_written, no_keys
+from costmodel.documents.schemas.base import (
+    Count,
+    Document,
+    Name,
+    NonNegative,
+    Source,
+    Sourced,
+    as_written,
+    no_keys,
+    optional,
+)
 from costmodel.documents.schemas.count_kinds import (
     Elements,
     LayerCount,
@@ -38,28 +48,25 @@ class Layers(Document):
     norms: Count = Field(
         default=2.0, description="Normalisations of the stream: 1 if parallel halves share it, 4 with one behind each"
     )
-    side_rank: Elements | None = Field(
-        default=None,
-        description="Rank of two narrow matrices beside the mixer, whose normalised result is added (LAuReL)",
+    side_rank: Elements | None = optional(
+        "Rank of two narrow matrices beside the mixer, whose normalised result is added (LAuReL)"
     )
-    attention: Attention | None = Field(default=None, description="Attention half")
-    latent: LatentAttention | None = Field(default=None, description="Latent attention in its place")
-    compressed: CompressedAttention | None = Field(
-        default=None, description="Attention over a window and compressed entries in its place"
+    attention: Attention | None = optional("Attention half")
+    latent: LatentAttention | None = optional("Latent attention in its place")
+    compressed: CompressedAttention | None = optional("Attention over a window and compressed entries in its place")
+    state_space: StateSpace | None = optional(
+        "A state-space mixer in its place, or beside attention: their results are added"
     )
-    state_space: StateSpace | None = Field(
-        default=None, description="A state-space mixer in its place, or beside attention: their results are added"
-    )
-    linear: LinearAttention | None = Field(default=None, description="Linear attention in its place")
-    selective_scan: SelectiveScan | None = Field(
-        default=None, description="A Mamba-1 mixer in its place, or beside attention: their results are added"
+    linear: LinearAttention | None = optional("Linear attention in its place")
+    selective_scan: SelectiveScan | None = optional(
+        "A Mamba-1 mixer in its place, or beside attention: their results are added"
     )
     shared_output: bool = Field(
         default=False,
         description="Attention and selective_scan end in one matrix, which reads the mean of their normalised results",
     )
-    mlp: Mlp | None = Field(default=None, description="Feed-forward half")
-    experts: Experts | None = Field(default=None, description="Experts in its place")
+    mlp: Mlp | None = optional("Feed-forward half")
+    experts: Experts | None = optional("Experts in its place")
 
     @model_validator(mode="after")
     def _halves(self) -> Self:
@@ -159,10 +166,10 @@ class Projector(Document):
 
     count: Count = Field(default=1.0, description="How many; more than one where inner layers have their own")
     inputs: Elements = Field(description="Width it reads: of as many patches as become one token")
-    inner: Elements | None = Field(default=None, description="Width between two matrices; absent: one matrix")
+    inner: Elements | None = optional("Width between two matrices; absent: one matrix")
     biases: bool = Field(default=False, description="Biases on its matrices")
-    norm: Norm | None = Field(default=None, description="Kind of normalisation ahead; absent: none")
-    norm_width: Elements | None = Field(default=None, description="Width of that normalisation; absent: as inputs")
+    norm: Norm | None = optional("Kind of normalisation ahead; absent: none")
+    norm_width: Elements | None = optional("Width of that normalisation; absent: as inputs")
 
 
 class VisionTower(Document):
@@ -172,7 +179,7 @@ class VisionTower(Document):
     patch: Elements = Field(description="Numbers of a patch: channels x frames x height x width")
     patch_bias: bool = Field(default=False, description="A bias on the matrix that reads patches")
     positions: Literal["learned", "rotary"] = Field(description="Rotary, or learned alone")
-    position_rows: Vocabulary | None = Field(default=None, description="Rows of a learned table of positions")
+    position_rows: Vocabulary | None = optional("Rows of a learned table of positions")
     norm: Norm = Field(description="Kind of normalisation")
     norms: NonNegative = Field(default=0.0, description="Normalisations before the first layer and behind the last")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
@@ -192,7 +199,7 @@ class Published(Sourced):
 
     parameters: Parameters = Field(description="Exact or as rounded in the source")
     exact: bool = Field(default=True, description="Exact to the digit, or a rounded headline figure")
-    active: Parameters | None = Field(default=None, description="Parameters a token meets, all tables included")
+    active: Parameters | None = optional("Parameters a token meets, all tables included")
     active_exact: bool = Field(default=True, description="That figure exact to the digit, or rounded")
 
 
@@ -210,23 +217,16 @@ class Model(Sourced):
         description="Learned embedding (counts parameters), rotary, or linear biases on the scores"
     )
     max_sequence: Tokens = Field(description="Longest sequence trained on; rows of a learned position embedding")
-    position_rows: Vocabulary | None = Field(
-        default=None, description="Rows of a learned position embedding if not as many"
-    )
-    token_types: Vocabulary | None = Field(
-        default=None, description="Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
+    position_rows: Vocabulary | None = optional("Rows of a learned position embedding if not as many")
+    token_types: Vocabulary | None = optional(
+        "Rows of a learned table of kinds of tokens, added to the embedding; absent: none"
     )
     embedding_norm: bool = Field(default=False, description="Normalisation between the embedding and the first layer")
-    meta_tokens: Tokens | None = Field(
-        default=None, description="Learned tokens ahead of every sequence, which all layers see; absent: none"
+    meta_tokens: Tokens | None = optional("Learned tokens ahead of every sequence, which all layers see; absent: none")
+    layer_embedding: LayerEmbedding | None = optional(
+        "A table of tokens for every layer beside the embedding; absent: none"
     )
-    layer_embedding: LayerEmbedding | None = Field(
-        default=None, description="A table of tokens for every layer beside the embedding; absent: none"
-    )
-    residual_streams: Count | None = Field(
-        default=None,
-        description="Streams beside one another, which stream_rule mixes; absent: one alone",
-    )
+    residual_streams: Count | None = optional("Streams beside one another, which stream_rule mixes; absent: one alone")
     stream_rule: StreamRule = Field(
         default="hyper-connections",
         description="How: hyper-connections around each half, or alternating (AltUp: a layer works on one stream, "
@@ -239,26 +239,19 @@ class Model(Sourced):
     )
     head_bias: bool = Field(default=False, description="A bias for every row of the head")
     layers: list[Layers] = Field(min_length=1, description="Layer kinds with counts")
-    vision: VisionTower | None = Field(default=None, description="A vision tower in front; absent: text alone")
-    prediction: TokenPrediction | None = Field(
-        default=None, description="Multi-token prediction; not in the count below"
+    vision: VisionTower | None = optional("A vision tower in front; absent: text alone")
+    prediction: TokenPrediction | None = optional("Multi-token prediction; not in the count below")
+    stored: WeightType | None = optional(
+        "Type of the checkpoint's linear maps: of serving, where the workload names none"
     )
-    stored: WeightType | None = Field(
-        default=None,
-        description="Type of the checkpoint's linear maps: of serving, where the workload names none",
+    stored_experts: WeightType | None = optional("The same of routed experts alone, where these are narrower")
+    stored_wide: Parameters | None = optional(
+        "Parameters of the layers' linear maps beside routed experts that stay in 16 bits; absent: none"
     )
-    stored_experts: WeightType | None = Field(
-        default=None, description="The same of routed experts alone, where these are narrower"
+    stored_cache: CacheType | None = optional(
+        "Type of the cache that the checkpoint has scales for: of serving, where the workload names none"
     )
-    stored_wide: Parameters | None = Field(
-        default=None,
-        description="Parameters of the layers' linear maps beside routed experts that stay in 16 bits; absent: none",
-    )
-    stored_cache: CacheType | None = Field(
-        default=None,
-        description="Type of the cache that the checkpoint has scales for: of serving, where the workload names none",
-    )
-    published: Published | None = Field(default=None, description="Published parameter count")
+    published: Published | None = optional("Published parameter count")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")

@@ -14,6 +14,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     as_written,
     no_keys,
+    optional,
 )
 
 
@@ -30,9 +31,7 @@ class Optimizer(Sourced):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name")
     moments: ParameterBytes = Field(description="Bytes of its states for a parameter, without the master copy")
-    root: Bytes | None = Field(
-        default=None, description="Root of its second moment, which a step that is not fused makes"
-    )
+    root: Bytes | None = optional("Root of its second moment, which a step that is not fused makes")
     as_weights: bool = Field(
         default=False, description="Whether its fp32 states have 16 bits where training software keeps nothing in fp32"
     )
@@ -40,8 +39,8 @@ class Optimizer(Sourced):
         default=False, description="Whether backward updates each layer at once and then frees its gradients"
     )
     paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
-    projection: Projection | None = Field(
-        default=None, description="The subspace in which the states of a layer's matrices live; left out, all of it"
+    projection: Projection | None = optional(
+        "The subspace in which the states of a layer's matrices live; left out, all of it"
     )
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 

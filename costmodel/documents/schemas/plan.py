@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Document, ZeroStage, no_items
+from costmodel.documents.schemas.base import Document, ZeroStage, no_items, optional
 from costmodel.documents.schemas.compression import Compression
 from costmodel.documents.schemas.count_kinds import Chunks, Gpus, LayerCount, Replicas, Sequences, SomeLayers, Stages
 from costmodel.documents.schemas.precision import Precision
@@ -28,9 +28,7 @@ Shares = Literal["proportional", "equal", "stages"]
 class Plan(Document):
     """How one job is laid out; what is left out follows from the rest or from the stack."""
 
-    dp: Replicas | None = Field(
-        default=None, description="Data-parallel degree; by default derived from the other degrees"
-    )
+    dp: Replicas | None = optional("Data-parallel degree; by default derived from the other degrees")
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
     pp: Stages = Field(default=1, description="Pipeline stages")
     vpp: Chunks = Field(default=1, description="Model chunks per pipeline rank")
@@ -38,27 +36,19 @@ class Plan(Document):
     ep: Gpus = Field(
         default=1, description="Expert-parallel degree; divides the same ranks a second time and adds none"
     )
-    etp: Gpus | None = Field(
-        default=None,
-        description="Expert-tensor-parallel degree: ranks that share each expert; default: the stack's",
-    )
+    etp: Gpus | None = optional("Expert-tensor-parallel degree: ranks that share each expert; default: the stack's")
     cp: Gpus = Field(default=1, description="Context-parallel degree: ranks that share each sequence")
-    cp_type: ContextParallel | None = Field(
-        default=None,
-        description="How cp ranks exchange keys and values: p2p (a ring), all-gather, or a2a (over the heads)",
+    cp_type: ContextParallel | None = optional(
+        "How cp ranks exchange keys and values: p2p (a ring), all-gather, or a2a (over the heads)"
     )
     dp_replicate: Replicas = Field(
         default=1, description="Replicas of the shards; dp / dp_replicate ranks share one copy"
     )
-    zero: ZeroStage | None = Field(
-        default=None, description="What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights"
-    )
-    recompute: Recompute | None = Field(default=None, description="What is recomputed in backward instead of saved")
-    recompute_modules: list[Module] | None = Field(
-        default=None, description="Modules that selective recompute drops; default: the stack's"
-    )
-    recompute_layers: SomeLayers | None = Field(
-        default=None, description="Layers that full recompute applies to (block) or recomputes together (uniform)"
+    zero: ZeroStage | None = optional("What is sharded over dp: 1 optimizer, 2 + gradients, 3 + weights")
+    recompute: Recompute | None = optional("What is recomputed in backward instead of saved")
+    recompute_modules: list[Module] | None = optional("Modules that selective recompute drops; default: the stack's")
+    recompute_layers: SomeLayers | None = optional(
+        "Layers that full recompute applies to (block) or recomputes together (uniform)"
     )
     recompute_method: Method = Field(
         default="block",
@@ -66,25 +56,15 @@ class Plan(Document):
     )
     offload: list[Offloaded] = Field(default_factory=no_items, description="What is offloaded to the host")
     offload_to: Where = Field(default="cpu", description="Where offloaded optimizer states and parameters are stored")
-    offload_layers: LayerCount | None = Field(
-        default=None, description="Layers of the model whose activations are offloaded; default: all"
-    )
-    schedule: Schedule | None = Field(default=None, description="Pipeline schedule")
-    sequence_parallel: bool | None = Field(
-        default=None, description="Shard norms and dropout over tp along the sequence"
-    )
+    offload_layers: LayerCount | None = optional("Layers of the model whose activations are offloaded; default: all")
+    schedule: Schedule | None = optional("Pipeline schedule")
+    sequence_parallel: bool | None = optional("Shard norms and dropout over tp along the sequence")
     order: Order = Field(default="tp-cp-dp-pp", description="Placement of groups on the topology, innermost first")
-    split: Split | None = Field(
-        default=None,
-        description="How layers are assigned to stages; default: even if possible, otherwise one fewer at both "
-        "ends or at the last",
+    split: Split | None = optional(
+        "How layers are assigned to stages; default: even if possible, otherwise one fewer at both ends or at the last"
     )
-    first_stage_layers: LayerCount | None = Field(
-        default=None, description="Layers of the first stage, instead of a split"
-    )
-    last_stage_layers: LayerCount | None = Field(
-        default=None, description="Layers of the last stage, instead of a split"
-    )
+    first_stage_layers: LayerCount | None = optional("Layers of the first stage, instead of a split")
+    last_stage_layers: LayerCount | None = optional("Layers of the last stage, instead of a split")
     compression: Compression = Field(
         default="none",
         description="Compression of gradients on the network: none, fp16, int8, one-bit, top-k 0.1 %, powersgd 4",
@@ -94,7 +74,7 @@ class Plan(Document):
         description="For unequal groups of nodes: proportional (micro-batches by speed), equal, or stages (each "
         "pipeline spans all groups in order, with layers by speed)",
     )
-    sites: Sites | None = Field(default=None, description="Sites that synchronise from time to time; default: one site")
+    sites: Sites | None = optional("Sites that synchronise from time to time; default: one site")
     sync: Synchronisation = Field(
         default=USUAL,
         description="How replicas synchronise: all-reduce; parameter-server N, with N extra server machines; "

@@ -16,6 +16,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     as_written,
     no_keys,
+    optional,
 )
 
 CarbonIntensity = Annotated[float, Quantity("kg/J")]
@@ -113,7 +114,7 @@ class PowerGrid(Sourced):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Place and year")
     intensity: CarbonIntensity = Field(description="Carbon dioxide of its electricity, by location")
-    tariff: Tariff | None = Field(default=None, description="Price of its electricity")
+    tariff: Tariff | None = optional("Price of its electricity")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from costmodel.documents.schemas.base import Document, Name, Source, Sourced, no_items, no_keys
+from costmodel.documents.schemas.base import Document, Name, Source, Sourced, no_items, no_keys, optional
 from costmodel.documents.schemas.precision import Precision
 
 Version = Annotated[str, Field(pattern=r"^\d\d\.\d\d(\.\d\d)?$")]
@@ -17,7 +17,7 @@ class ReleaseLaunch(Document):
     accelerators: list[Name] = Field(default_factory=no_items, description="Accelerators; left out, any")
     first: Version | None = Field(default=None, description="First release", examples=['"26.02"'])
     last: Version | None = Field(default=None, description="Last release, its patches too", examples=['"26.02.01"'])
-    precision: Precision | None = Field(default=None, description="Precision of the layers; left out, any")
+    precision: Precision | None = optional("Precision of the layers; left out, any")
     value: str = Field(description="Value of the run's cell")
 
 

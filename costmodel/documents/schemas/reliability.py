@@ -15,6 +15,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     as_written,
     no_keys,
+    optional,
 )
 from costmodel.documents.schemas.count_kinds import Gpus
 from costmodel.ground.parsing import example
@@ -41,8 +42,8 @@ class JobFailures(Sourced):
     """Interruptions of a job that do not grow with its nodes: those by software."""
 
     rate: JobRate = Field(description="Of a job")
-    low: JobRate | None = Field(default=None, description="Low end of the band; else the rate")
-    high: JobRate | None = Field(default=None, description="High end of the band; else the rate")
+    low: JobRate | None = optional("Low end of the band; else the rate")
+    high: JobRate | None = optional("High end of the band; else the rate")
 
 
 class SoftFailures(Sourced):
@@ -76,19 +77,15 @@ class Failures(Document):
     every: JobTime | None = Field(
         default=None, description="Time between interruptions of a whole job, in the place of rate", examples=["3 h"]
     )
-    gpus: Gpus | None = Field(
-        default=None, description="Accelerators of the job that every was observed on; default: those of this job"
-    )
-    low: NodeRate | None = Field(default=None, description="Low end of the band, P10; else the rate")
-    high: NodeRate | None = Field(default=None, description="High end of the band, P90; else the rate")
-    job: JobFailures | None = Field(default=None, description="Those that do not grow with the nodes; left out, none")
-    soft: SoftFailures | None = Field(default=None, description="Those that spare host memory; left out, none")
-    repair: Annotated[Repair | None, BeforeValidator(_time_alone)] = Field(
-        default=None, description="Of a node; wanted for spare nodes"
-    )
-    source: str | None = Field(default=None, description="Key of the source of the rates")
+    gpus: Gpus | None = optional("Accelerators of the job that every was observed on; default: those of this job")
+    low: NodeRate | None = optional("Low end of the band, P10; else the rate")
+    high: NodeRate | None = optional("High end of the band, P90; else the rate")
+    job: JobFailures | None = optional("Those that do not grow with the nodes; left out, none")
+    soft: SoftFailures | None = optional("Those that spare host memory; left out, none")
+    repair: Annotated[Repair | None, BeforeValidator(_time_alone)] = optional("Of a node; wanted for spare nodes")
+    source: str | None = optional("Key of the source of the rates")
     check: Check = Field(default="seen", description="seen: read in that source; known: page not re-read")
-    note: str | None = Field(default=None, description="What a reader should know about these figures")
+    note: str | None = optional("What a reader should know about these figures")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from costmodel.documents.schemas.base import (
     Seconds,
     Share,
     Watts,
+    optional,
 )
 from costmodel.documents.schemas.count_kinds import Gpus
 from costmodel.documents.schemas.practice import EnergyPrice, GridReference, PracticeReference
@@ -65,8 +66,8 @@ Spares = Annotated[
 class Storage(Document):
     """A shared store, as the whole job reaches it."""
 
-    write: StoreRate | None = Field(default=None, description="All writers together; left out, as the practice has it")
-    read: StoreRate | None = Field(default=None, description="All readers together; left out, as the practice has it")
+    write: StoreRate | None = optional("All writers together; left out, as the practice has it")
+    read: StoreRate | None = optional("All readers together; left out, as the practice has it")
 
 
 class Checkpointing(Document):
@@ -75,7 +76,7 @@ class Checkpointing(Document):
     interval: Interval = Field(
         default="best", description="Useful time between checkpoints in storage, a number of steps, or best"
     )
-    steps: Steps | None = Field(default=None, description="Steps between checkpoints, instead of interval")
+    steps: Steps | None = optional("Steps between checkpoints, instead of interval")
     mode: Mode = Field(
         default="async",
         description="sync: training waits for storage; async: training waits for the copy to the host; memory: "
@@ -83,14 +84,11 @@ class Checkpointing(Document):
     )
     memory_interval: Interval = Field(default="best", description="Useful time between copies in memory, or best")
     storage: Storage = Field(default_factory=Storage.model_construct, description="Shared store")
-    writer: Rate | None = Field(default=None, description="Write rate of one rank; default: no limit")
-    block: Pause | None = Field(
-        default=None,
-        description="Pause for a checkpoint; default: the copy over the host link plus the value of the practice",
+    writer: Rate | None = optional("Write rate of one rank; default: no limit")
+    block: Pause | None = optional(
+        "Pause for a checkpoint; default: the copy over the host link plus the value of the practice"
     )
-    interference: Share | None = Field(
-        default=None, description="Share of training speed that a write in the background takes"
-    )
+    interference: Share | None = optional("Share of training speed that a write in the background takes")
     reads: Literal["once", "by-each-replica"] = Field(
         default="once", description="Whether each byte is loaded once, or by each data-parallel replica"
     )
@@ -114,13 +112,12 @@ class Checkpointing(Document):
 class Restart(Document):
     """From an interruption until training continues, loading left out."""
 
-    detect: Pause | None = Field(default=None, description="Time until the failure is detected, in addition to start")
-    start: Pause | None = Field(default=None, description="New nodes, processes, communicators")
-    warm_up: Pause | None = Field(default=None, description="Slow first steps and data loader, in addition to start")
-    ranks: Gpus | None = Field(
-        default=None,
-        description="Accelerators on which the resharded job continues until the repair: whole replicas on the nodes "
-        "that are left; default: a spare takes over",
+    detect: Pause | None = optional("Time until the failure is detected, in addition to start")
+    start: Pause | None = optional("New nodes, processes, communicators")
+    warm_up: Pause | None = optional("Slow first steps and data loader, in addition to start")
+    ranks: Gpus | None = optional(
+        "Accelerators on which the resharded job continues until the repair: whole replicas on the nodes "
+        "that are left; default: a spare takes over"
     )
 
 
@@ -141,13 +138,8 @@ class PlannedStops(Document):
 class Elastic(Document):
     """Continuing without the replicas that have a rank on a failed node until it is repaired."""
 
-    regroup: Pause | None = Field(
-        default=None, description="Pause of all replicas when some leave or return; default: a start"
-    )
-    repair: Seconds | None = Field(
-        default=None,
-        description="Time until the failed node is back; default: the repair time of run.failures",
-    )
+    regroup: Pause | None = optional("Pause of all replicas when some leave or return; default: a start")
+    repair: Seconds | None = optional("Time until the failed node is back; default: the repair time of run.failures")
 
 
 def _elastic(value: Any) -> Any:
@@ -158,14 +150,12 @@ def _elastic(value: Any) -> Any:
 class Energy(Document):
     """What the job draws, and from which grid."""
 
-    draw: Watts | None = Field(
-        default=None, description="Power of each accelerator and its share of the node, in training"
-    )
-    cap: Watts | None = Field(default=None, description="Power limit of each accelerator; default: its rated power")
-    idle: Share | None = Field(default=None, description="Share of that power drawn while training is stopped")
-    pue: Multiple | None = Field(default=None, description="Power of the data centre over the power of its nodes")
+    draw: Watts | None = optional("Power of each accelerator and its share of the node, in training")
+    cap: Watts | None = optional("Power limit of each accelerator; default: its rated power")
+    idle: Share | None = optional("Share of that power drawn while training is stopped")
+    pue: Multiple | None = optional("Power of the data centre over the power of its nodes")
     grid: GridReference = Field(default=REFERENCES["run.power.grid"].usual, description="Grid, by name or written out")
-    tariff: EnergyPrice | None = Field(default=None, description="Price of electricity; default: that of the grid")
+    tariff: EnergyPrice | None = optional("Price of electricity; default: that of the grid")
 
 
 class Spot(Document):
@@ -186,7 +176,7 @@ class DataStore(Document):
 class WholeRun(Document):
     """What happens around the steps; each key left out is the practice's, and listed as assumed."""
 
-    steps: Steps | None = Field(default=None, description="Optimizer steps, instead of workload.tokens")
+    steps: Steps | None = optional("Optimizer steps, instead of workload.tokens")
     failures: FailuresReference = Field(
         default=REFERENCES["run.failures"].usual, description="What interrupts the job, by name or written out"
     )
@@ -201,17 +191,15 @@ class WholeRun(Document):
         default=0.0,
         description="Spare nodes, which are paid for; or the share of the time for which the spares are enough",
     )
-    elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = Field(
-        default=None, description="Continue with fewer replicas: true, or its times; default: restart"
+    elastic: Annotated[Elastic | None, BeforeValidator(_elastic)] = optional(
+        "Continue with fewer replicas: true, or its times; default: restart"
     )
     evaluation: PartOfTime = Field(default=0.0, description="Share of the time spent on evaluation")
-    planned: PlannedStops | None = Field(default=None, description="Planned stops; default: none")
-    loader: TokenRate | None = Field(
-        default=None, description="Tokens per second that the data loader delivers; default: no limit"
-    )
-    data: DataStore | None = Field(default=None, description="Storage of the training data; default: no limit")
+    planned: PlannedStops | None = optional("Planned stops; default: none")
+    loader: TokenRate | None = optional("Tokens per second that the data loader delivers; default: no limit")
+    data: DataStore | None = optional("Storage of the training data; default: no limit")
     power: Energy = Field(default_factory=Energy.model_construct, description="Energy and emissions")
-    spot: Spot | None = Field(default=None, description="Preemptible nodes; default: none")
+    spot: Spot | None = optional("Preemptible nodes; default: none")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

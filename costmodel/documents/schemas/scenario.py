@@ -17,6 +17,7 @@ from costmodel.documents.schemas.base import (
     Quantity,
     Seconds,
     Share,
+    optional,
 )
 from costmodel.documents.schemas.compression import CompressionAssumption
 from costmodel.documents.schemas.count_kinds import FromTokens, InTokens, Rent, Sequences, Tokens
@@ -53,8 +54,8 @@ class LearningRate(Document):
         description="Learning rate that is known to be good", examples=["3e-4"]
     )
     batch: Sequences = Field(description="Batch that it is good for", examples=["256 sequences", "4M tokens"])
-    rule: Literal["linear", "sqrt"] | None = Field(
-        default=None, description="How it grows with the batch; default: linear for SGD, else the square root"
+    rule: Literal["linear", "sqrt"] | None = optional(
+        "How it grows with the batch; default: linear for SGD, else the square root"
     )
 
 
@@ -70,21 +71,20 @@ class Training(Document):
     tokens: Tokens | None = Field(
         default=None, examples=["15 T"], description="Tokens of the whole run; needed for days and cost"
     )
-    critical_batch: CriticalBatch | None = Field(
-        default=None,
-        description="Batch at which a loss takes twice the minimum number of steps, or a fit for it: kaplan 2.0 "
-        "(a loss), deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch",
+    critical_batch: CriticalBatch | None = optional(
+        "Batch at which a loss takes twice the minimum number of steps, or a fit for it: kaplan 2.0 "
+        "(a loss), deepseek 1e24 FLOP (work of the run); scale then counts the steps of each batch"
     )
-    learning_rate: LearningRate | None = Field(
-        default=None, description="A learning rate with its batch; estimate then prints the one for the global batch"
+    learning_rate: LearningRate | None = optional(
+        "A learning rate with its batch; estimate then prints the one for the global batch"
     )
     precision: Precision = Field(default="bf16", description="Data type of matmul inputs, and how they are scaled")
-    gradients: GradientType | None = Field(
-        default=None, description="Data type in which gradients are accumulated and reduced; default: the stack's"
+    gradients: GradientType | None = optional(
+        "Data type in which gradients are accumulated and reduced; default: the stack's"
     )
     tuning: Trained = Field(default="full", description="full trains every weight; lora and qlora train adapters")
-    images: TrainingImages | None = Field(
-        default=None, description="Images among the tokens of a sequence, for models with a vision tower; default: none"
+    images: TrainingImages | None = optional(
+        "Images among the tokens of a sequence, for models with a vision tower; default: none"
     )
     optimizer: OptimizerReference = Field(
         default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
@@ -94,37 +94,26 @@ class Training(Document):
 class OverlapAssumption(Document):
     """Shares of a communication that can hide behind compute; left out, the stack's."""
 
-    tp: Share | None = Field(default=None, description="Tensor parallelism")
-    dp: Share | None = Field(default=None, description="Data parallelism")
-    weights: Share | None = Field(
-        default=None, description="All-gather of updated weights; default: as dp if the stack states nothing"
-    )
-    pp: Share | None = Field(default=None, description="Sends between pipeline stages")
-    ep: Share | None = Field(default=None, description="Dispatch to experts and combine")
-    cp: Share | None = Field(default=None, description="Ring of keys and values, overlapped with attention")
+    tp: Share | None = optional("Tensor parallelism")
+    dp: Share | None = optional("Data parallelism")
+    weights: Share | None = optional("All-gather of updated weights; default: as dp if the stack states nothing")
+    pp: Share | None = optional("Sends between pipeline stages")
+    ep: Share | None = optional("Dispatch to experts and combine")
+    cp: Share | None = optional("Ring of keys and values, overlapped with attention")
 
 
 class ExpertAssumption(Document):
     """How tokens spread over experts, and how they get there; left out, evenly, and as the stack does it."""
 
-    imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
-    capacity: Positive | None = Field(
-        default=None,
-        description="Capacity factor to which experts are padded; tokens above it are dropped; absent: dropless",
+    imbalance: Multiple | None = optional("Rows of the busiest rank's experts over the mean")
+    capacity: Positive | None = optional(
+        "Capacity factor to which experts are padded; tokens above it are dropped; absent: dropless"
     )
-    dispatch: DispatchType | None = Field(
-        default=None, description="Data type in which tokens are sent to their experts"
-    )
-    shared_overlap: Share | None = Field(
-        default=None, description="Share of dispatch and combine that can hide behind shared experts"
-    )
-    deduplicated: bool | None = Field(
-        default=None, description="Send one copy of a token to a node or rank that holds several of its experts"
-    )
-    host: Seconds | None = Field(
-        default=None,
-        description="Host time to issue an operation of one expert, if a stack loops over experts; default: "
-        "that of any operation",
+    dispatch: DispatchType | None = optional("Data type in which tokens are sent to their experts")
+    shared_overlap: Share | None = optional("Share of dispatch and combine that can hide behind shared experts")
+    deduplicated: bool | None = optional("Send one copy of a token to a node or rank that holds several of its experts")
+    host: Seconds | None = optional(
+        "Host time to issue an operation of one expert, if a stack loops over experts; default: that of any operation"
     )
 
 
@@ -144,33 +133,26 @@ class Assumptions(Document):
     stragglers: StragglerAssumption = Field(
         default_factory=cache(StragglerAssumption.model_construct), description="Slow ranks that others wait for"
     )
-    fragmentation: Share | None = Field(
-        default=None, description="Share that the caching allocator adds; default: the stack's"
+    fragmentation: Share | None = optional("Share that the caching allocator adds; default: the stack's")
+    price: Price | None = optional("Price of one accelerator of this node only; default: the node's list price")
+    server_price: Rent | None = optional(
+        "Price of a server machine of plan.sync: parameter-server; default: not counted"
     )
-    price: Price | None = Field(
-        default=None, description="Price of one accelerator of this node only; default: the node's list price"
+    sustained: Positive | None = optional(
+        "Slowdown of a real step relative to isolated kernels; default: the fitted value"
     )
-    server_price: Rent | None = Field(
-        default=None, description="Price of a server machine of plan.sync: parameter-server; default: not counted"
+    variation: Share | None = optional(
+        "Variation in speed between equal accelerators, one standard deviation; default: the fitted value"
     )
-    sustained: Positive | None = Field(
-        default=None, description="Slowdown of a real step relative to isolated kernels; default: the fitted value"
+    network_share: Portion | None = optional(
+        "Share of the interface rate that collectives reach; default: the fitted value"
     )
-    variation: Share | None = Field(
-        default=None,
-        description="Variation in speed between equal accelerators, one standard deviation; default: the fitted value",
+    host_update: Portion | None = optional(
+        "Share of the host memory bandwidth that an optimizer step on the host reaches"
     )
-    network_share: Portion | None = Field(
-        default=None, description="Share of the interface rate that collectives reach; default: the fitted value"
-    )
-    host_update: Portion | None = Field(
-        default=None, description="Share of the host memory bandwidth that an optimizer step on the host reaches"
-    )
-    host_share: Portion | None = Field(
-        default=None, description="Share of the host link rate that large copies reach; default: the fabric's"
-    )
-    mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = Field(
-        default=None, description="Data type whose peak the MFU refers to; default: that of the matmuls"
+    host_share: Portion | None = optional("Share of the host link rate that large copies reach; default: the fabric's")
+    mfu_peak: Literal["bf16", "fp16", "fp8", "fp4"] | None = optional(
+        "Data type whose peak the MFU refers to; default: that of the matmuls"
     )
     flop_convention: FlopConvention = Field(default="model-causal", description="Which FLOP the MFU counts")
 
@@ -184,14 +166,10 @@ class Scenario(Document):
     cluster: Cluster = Field(description="Where it runs")
     workload: Training = Field(description="What it does")
     stack: StackReference = Field(default="megatron-core", description="Training software, by name or written out")
-    plan: Plan | None = Field(default=None, description="One plan")
-    search: Space | None = Field(
-        default=None, description="Values to try, as lists under the keys of plan; default: every valid plan"
-    )
+    plan: Plan | None = optional("One plan")
+    search: Space | None = optional("Values to try, as lists under the keys of plan; default: every valid plan")
     assume: Assumptions = Field(default_factory=cache(Assumptions.model_construct), description="Assumptions")
-    run: WholeRun | None = Field(
-        default=None, description="The whole run: failures, checkpoints, energy; default: only the steps"
-    )
+    run: WholeRun | None = optional("The whole run: failures, checkpoints, energy; default: only the steps")
     limits: Annotated[Document, PartIn("limits.Limits")] = Field(
         default_factory=cache(Document.model_construct), description="Limits that a plan must meet"
     )

@@ -22,6 +22,7 @@ from costmodel.documents.schemas.base import (
     as_written,
     no_items,
     no_keys,
+    optional,
 )
 from costmodel.documents.schemas.compression import Method as CompressionMethod
 from costmodel.documents.schemas.count_kinds import Communicators, Operations, Rows, SomeParameters
@@ -63,17 +64,13 @@ class StateBytes(Sourced):
     gradient_copies: bool = Field(
         default=False, description="Gradients are kept in 16 bits and in fp32; of the shard only, if summed in 16 bits"
     )
-    sharded_gradient: ParameterBytes | None = Field(
-        default=None,
-        description="Gradient kept of a shard, where reduced ones are widened",
-    )
+    sharded_gradient: ParameterBytes | None = optional("Gradient kept of a shard, where reduced ones are widened")
     in_backward: bool = Field(default=False, description="Whether an optimizer can update each layer in backward")
-    step_gradient: ParameterBytes | None = Field(
-        default=None, description="Gradient in fp32 that a step makes for each parameter it updates, for a moment"
+    step_gradient: ParameterBytes | None = optional(
+        "Gradient in fp32 that a step makes for each parameter it updates, for a moment"
     )
-    step_roots: NonNegative | None = Field(
-        default=None,
-        description="Tensors as large as the root of the second moment that a step holds of all parameters it updates",
+    step_roots: NonNegative | None = optional(
+        "Tensors as large as the root of the second moment that a step holds of all parameters it updates"
     )
     sub_group: SomeParameters | None = Field(
         default=None,
@@ -113,10 +110,8 @@ class KernelChoice(Sourced):
     )
     dropout: bool = Field(description="Dropout after attention and MLP, with the masks kept")
     traffic_factor: Positive = Field(description="Memory-bound bytes over what fully fused kernels must read and write")
-    traffic_of: Compile | None = Field(
-        default=None, description="What is compiled where that holds; absent: nothing is compiled by torch"
-    )
-    eager_factor: Positive | None = Field(default=None, description="The same of eager kernels; absent: 2")
+    traffic_of: Compile | None = optional("What is compiled where that holds; absent: nothing is compiled by torch")
+    eager_factor: Positive | None = optional("The same of eager kernels; absent: 2")
     selective: Literal["core-attention", "op-level"] = Field(description="What selective recompute drops")
     full: Literal["whole", "early-stop"] = Field(
         default="whole", description="Where full recompute of a layer ends: early-stop leaves out its last matmul"
@@ -151,9 +146,7 @@ class Overlap(Sourced):
 
     tp: Share = Field(description="Tensor-parallel all-gather and reduce-scatter behind their matmuls")
     dp: Share = Field(description="Gradient and weight traffic behind one micro-batch's backward and forward")
-    weights: Share | None = Field(
-        default=None, description="Updated weights on their way back behind the next forward; as dp if left out"
-    )
+    weights: Share | None = optional("Updated weights on their way back behind the next forward; as dp if left out")
     ahead: bool = Field(
         default=True,
         description="Whether backward gathers a layer's weights beside the gradients of the one before, not after them",
@@ -188,10 +181,9 @@ class ExpertKernels(Sourced):
     own_module: bool = Field(
         default=False, description="Whether the model's own module in transformers runs, with all that it computes"
     )
-    fetched: Operations | None = Field(
-        default=None,
-        description="Operations in which the host gathers and frees one matrix of one expert under zero 3, where it "
-        "issues experts one after another; absent: they are gathered with their layer",
+    fetched: Operations | None = optional(
+        "Operations in which the host gathers and frees one matrix of one expert under zero 3, where it "
+        "issues experts one after another; absent: they are gathered with their layer"
     )
     cut_as_tp: bool = Field(
         default=False,
@@ -212,9 +204,7 @@ class ExpertKernels(Sourced):
     across_share: Share = Field(description="Share of the network interface that they reach")
     start: Seconds = Field(description="Fixed time of a dispatch or combine")
     overlap: Share = Field(description="Dispatch and combine that can hide behind the compute of their layer")
-    overlap_in: list[Schedule] | None = Field(
-        default=None, description="Pipeline schedules in which they hide; left out, all"
-    )
+    overlap_in: list[Schedule] | None = optional("Pipeline schedules in which they hide; left out, all")
     shared_overlap: Share = Field(default=0.0, description="Dispatch and combine that can hide behind shared experts")
     occupied: Share = Field(default=0.0, description="Share of the device's compute that they take while they hide")
     tp_overlap: Share = Field(description="Tensor-parallel traffic of such a model that can hide behind its matmuls")
@@ -228,8 +218,8 @@ class Offloading(Sourced):
     gradients: bool = Field(
         description="With the optimizer, gradients are kept there too, and cross the link whenever they are reduced"
     )
-    copies: ParameterBytes | None = Field(
-        default=None, description="Bytes of a parameter on the host beside its states, its sum of gradients and weights"
+    copies: ParameterBytes | None = optional(
+        "Bytes of a parameter on the host beside its states, its sum of gradients and weights"
     )
     pinned: bool = Field(
         default=False,
@@ -247,13 +237,11 @@ class Offloading(Sourced):
 class Layouts(Sourced):
     """The axes of parallelism beside data parallelism that the software has, each with the release that brought it."""
 
-    tp: str | None = Field(default=None, description="Release that brought tensor parallelism; absent: it has none")
-    pp: str | None = Field(default=None, description="Release that brought pipeline stages; absent: it has none")
-    cp: str | None = Field(default=None, description="Release that brought context parallelism; absent: it has none")
-    ep: str | None = Field(default=None, description="Release that brought expert parallelism; absent: it has none")
-    etp: str | None = Field(
-        default=None, description="Release that brought expert-tensor parallelism; absent: it has none"
-    )
+    tp: str | None = optional("Release that brought tensor parallelism; absent: it has none")
+    pp: str | None = optional("Release that brought pipeline stages; absent: it has none")
+    cp: str | None = optional("Release that brought context parallelism; absent: it has none")
+    ep: str | None = optional("Release that brought expert parallelism; absent: it has none")
+    etp: str | None = optional("Release that brought expert-tensor parallelism; absent: it has none")
 
 
 class Buckets(Sourced):
@@ -265,8 +253,8 @@ class Buckets(Sourced):
         default=False, description="Whether both are of fp32 numbers, and buckets of narrower ones hold as many"
     )
     live: NonNegative = Field(description="Buckets held beside the gradients themselves")
-    live_sharded: NonNegative | None = Field(
-        default=None, description="The same under zero 3, where it differs: what is gathered there is no bucket"
+    live_sharded: NonNegative | None = optional(
+        "The same under zero 3, where it differs: what is gathered there is no bucket"
     )
     prefetch: NonNegative = Field(description="Sharded units gathered ahead of the one in use")
     gathered: SomeParameters | None = Field(
@@ -328,31 +316,25 @@ class Stack(Document):
     schema_: Literal["costmodel/stack/v1"] = Field(alias="schema", description="Kind and version of this document")
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
-    like: Name | None = Field(
-        default=None, description="Stack that everything left out is taken from, section by section"
-    )
+    like: Name | None = optional("Stack that everything left out is taken from, section by section")
     makers: list[str] = Field(
         default_factory=no_items,
         description="Makers of the accelerators it describes the software on; absent: not stated",
     )
-    layouts: Layouts | None = Field(
-        default=None, description="Axes of parallelism it has; absent: not stated, and every one is taken"
+    layouts: Layouts | None = optional("Axes of parallelism it has; absent: not stated, and every one is taken")
+    compile: Compile | None = optional(
+        "What torch.compile takes: none, each of the blocks, the whole model; absent: as its kernels are"
     )
-    compile: Compile | None = Field(
-        default=None,
-        description="What torch.compile takes: none, each of the blocks, the whole model; absent: as its kernels are",
+    loss: Loss | None = optional(
+        "Cross entropy: plain keeps buckets.loss, fused 16-bit logits and their gradient, chunked one "
+        "eighth of the logits at a time; absent: plain"
     )
-    loss: Loss | None = Field(
-        default=None,
-        description="Cross entropy: plain keeps buckets.loss, fused 16-bit logits and their gradient, chunked one "
-        "eighth of the logits at a time; absent: plain",
-    )
-    weights: Literal["bf16"] | None = Field(
-        default=None, description="bf16: weights, gradients and moments have 16 bits alone; absent: as in states"
+    weights: Literal["bf16"] | None = optional(
+        "bf16: weights, gradients and moments have 16 bits alone; absent: as in states"
     )
     gradients: GradientType = Field(description="Type gradients are accumulated in")
-    reduced: GradientType | None = Field(
-        default=None, description="Type gradients are reduced over the network in; left out, as they are accumulated"
+    reduced: GradientType | None = optional(
+        "Type gradients are reduced over the network in; left out, as they are accumulated"
     )
     whole_sums: bool = Field(
         default=False, description="Whether zero 1 and 2 all-reduce gradients and drop what other ranks keep"
@@ -368,7 +350,7 @@ class Stack(Document):
     recompute_methods: list[Method] = Field(
         default_factory=no_items, description="Full recompute of some layers: block, uniform; absent: of all or none"
     )
-    offload: Offloading | None = Field(default=None, description="Host and drives as memory; absent: never used")
+    offload: Offloading | None = optional("Host and drives as memory; absent: never used")
     schedules: list[Schedule] = Field(
         min_length=1, description="Pipeline schedules it offers; the first is taken of a measured run that names none"
     )
@@ -397,19 +379,15 @@ class Stack(Document):
     vocab_multiple: Count = Field(description="The vocabulary is padded to a multiple of this times tp")
     states: StateBytes = Field(description="Bytes per parameter")
     kernels: KernelChoice = Field(description="Which kernels run")
-    low_precision: LowPrecision | None = Field(
-        default=None, description="Linear maps in fp8 and narrower; absent: it has none"
-    )
+    low_precision: LowPrecision | None = optional("Linear maps in fp8 and narrower; absent: it has none")
     full_precision: list[Full] = Field(default_factory=no_items, description="Types in 32 bits that it trains in")
     overlap: Overlap = Field(description="What hides behind compute")
     launch: HostLaunch = Field(description="Host time")
     runtime: Runtime = Field(description="Memory beside the model's tensors")
-    experts: ExpertKernels | None = Field(default=None, description="Mixture of experts; absent: not offered")
+    experts: ExpertKernels | None = optional("Mixture of experts; absent: not offered")
     buckets: Buckets = Field(description="Grouping of traffic, and the loss")
     spread: RunSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
-    elsewhere: Elsewhere | None = Field(
-        default=None, description="Makers whose kernels it does not tune; absent: none is known"
-    )
+    elsewhere: Elsewhere | None = optional("Makers whose kernels it does not tune; absent: none is known")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 
     @model_validator(mode="after")

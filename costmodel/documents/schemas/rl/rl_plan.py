@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Document, Portion
+from costmodel.documents.schemas.base import Document, Portion, optional
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas
 from costmodel.documents.schemas.plan import Plan
 
@@ -16,20 +16,15 @@ class RolloutPlan(Document):
     colocated: bool = Field(
         default=True, description="Whether it takes turns with the trainer on the same accelerators, or has its own"
     )
-    ranks: Gpus | None = Field(
-        default=None, description="Accelerators of its own: whole nodes, or some of one; the trainer has the others"
-    )
+    ranks: Gpus | None = optional("Accelerators of its own: whole nodes, or some of one; the trainer has the others")
     tp: Gpus = Field(default=1, description="Tensor-parallel degree of one engine")
     ep: Gpus = Field(default=1, description="Expert-parallel degree of one engine")
     dp_attention: Replicas = Field(
         default=1, description="Groups of tp ranks of an engine that attend apart and share the experts"
     )
-    memory: Portion | None = Field(
-        default=None, description="Share of an accelerator's memory that an engine claims; left out, the stack's"
-    )
-    offload: bool | None = Field(
-        default=None,
-        description="Whether states of training are on the host while answers are generated; left out, the stack's",
+    memory: Portion | None = optional("Share of an accelerator's memory that an engine claims; left out, the stack's")
+    offload: bool | None = optional(
+        "Whether states of training are on the host while answers are generated; left out, the stack's"
     )
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Portion, Positive, Price, as_written
+from costmodel.documents.schemas.base import Document, Portion, Positive, Price, as_written, optional
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.limits import MoneyLimit, ShareLimit, TimeLimit
 from costmodel.documents.schemas.model import ModelReference
@@ -21,13 +21,11 @@ RlObjective = Literal["iteration_time", "run_time", "run_cost"]
 class RlAssumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
-    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
-    sustained: Positive | None = Field(
-        default=None, description="Slowdown of real training over isolated kernels, on one part; else the fit's"
+    price: Price | None = optional("Of one accelerator; else the node's list price")
+    sustained: Positive | None = optional(
+        "Slowdown of real training over isolated kernels, on one part; else the fit's"
     )
-    network_share: Portion | None = Field(
-        default=None, description="Share of the interface rate that collectives reach; else the fit's"
-    )
+    network_share: Portion | None = optional("Share of the interface rate that collectives reach; else the fit's")
 
 
 def _meaning(name: str) -> str:
@@ -54,11 +52,9 @@ class RlScenario(Document):
     cluster: Cluster = Field(description="Where it runs")
     workload: Rl = Field(description="What an iteration is")
     stack: RlStackReference = Field(default="verl", description="Software, by name or written out")
-    plan: RlPlan | None = Field(default=None, description="One plan")
-    search: RlSpace | None = Field(default=None, description="What search tries; by default every valid plan")
+    plan: RlPlan | None = optional("One plan")
+    search: RlSpace | None = optional("What search tries; by default every valid plan")
     assume: RlAssumptions = Field(default_factory=RlAssumptions.model_construct, description="Assumptions")
-    run: WholeRun | None = Field(
-        default=None, description="The whole run: failures and checkpoints; left out, iterations alone"
-    )
+    run: WholeRun | None = optional("The whole run: failures and checkpoints; left out, iterations alone")
     limits: RlLimits = Field(default_factory=RlLimits.model_construct, description="What a plan must keep")
     objective: RlObjective = Field(default="iteration_time", description="What search orders by")

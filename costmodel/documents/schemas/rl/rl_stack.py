@@ -4,7 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from costmodel.documents.schemas.base import Document, Name, Portion, Quantity, Seconds, Share, Source, Sourced, no_keys
+from costmodel.documents.schemas.base import (
+    Document,
+    Name,
+    Portion,
+    Quantity,
+    Seconds,
+    Share,
+    Source,
+    Sourced,
+    no_keys,
+    optional,
+)
 from costmodel.documents.schemas.base import as_written as _as_written
 from costmodel.documents.schemas.rl.rl_workload import Algorithm, Rollouts
 from costmodel.documents.schemas.serving.engine import Engine
@@ -19,8 +30,8 @@ class WeightSync(Sourced):
 
     whole: CopyRate = Field(description="Of weights that one rank of the trainer can gather matrix by matrix")
     sharded: CopyRate = Field(description="Of weights that tp, pp or ep of the trainer cut another way than engines")
-    apart: CopyRate | None = Field(
-        default=None, description="Of sharded weights to engines on accelerators of their own; left out, as to others"
+    apart: CopyRate | None = optional(
+        "Of sharded weights to engines on accelerators of their own; left out, as to others"
     )
     converted: bool = Field(
         default=False,
@@ -64,9 +75,7 @@ class RlStack(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     kind: Literal["rl"] = Field(description="rl")
-    like: Name | None = Field(
-        default=None, description="Stack that everything left out is taken from, section by section"
-    )
+    like: Name | None = optional("Stack that everything left out is taken from, section by section")
     trainer: StackReference = Field(description="What trains, by name or written out")
     rollout: EngineReference = Field(description="Engine that generates, by name or written out")
     algorithms: list[Algorithm] = Field(min_length=1, description="Algorithms it offers")

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.keys.references import REFERENCES
-from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds
+from costmodel.documents.schemas.base import Document, NonNegative, Quantity, Seconds, optional
 from costmodel.documents.schemas.count_kinds import Sequences, Tokens
 from costmodel.documents.schemas.optimizer import OptimizerReference
 from costmodel.documents.schemas.precision import Precision
@@ -30,9 +30,7 @@ class Response(Document):
 
     mean: Tokens = Field(description="Tokens of an answer, on average, before the limit cuts the longest")
     limit: Tokens = Field(description="Tokens at which an answer is cut")
-    spread: Spread | None = Field(
-        default=None, description="Standard deviation over the mean, before the cut; left out, 95 %"
-    )
+    spread: Spread | None = optional("Standard deviation over the mean, before the cut; left out, 95 %")
 
     @model_validator(mode="after")
     def _within(self) -> Self:
@@ -47,7 +45,7 @@ class Environment(Document):
 
     time: Seconds = Field(description="Of one call, in which an answer waits and its sequence is not decoded")
     turns: Turns = Field(default=1.0, description="Calls of an answer, on average")
-    parallel: Environments | None = Field(default=None, description="Calls that run at a time; left out, all")
+    parallel: Environments | None = optional("Calls that run at a time; left out, all")
 
 
 class Rl(Document):
@@ -62,17 +60,13 @@ class Rl(Document):
     samples: Sequences = Field(default=1, description="Answers to each prompt; of dpo the two of a pair")
     prompt: Tokens = Field(description="Tokens of a prompt")
     response: Response = Field(description="Tokens of an answer: mean and limit, since the longest set the time")
-    mini_batch: Sequences | None = Field(
-        default=None, description="Answers of an optimizer step; left out, all of an iteration"
+    mini_batch: Sequences | None = optional("Answers of an optimizer step; left out, all of an iteration")
+    filtered: Dropped | None = optional(
+        "Share of the drawn prompts whose answers all have the same reward: they are dropped and replaced; "
+        "left out, none is counted, and of dapo the band allows for some"
     )
-    filtered: Dropped | None = Field(
-        default=None,
-        description="Share of the drawn prompts whose answers all have the same reward: they are dropped and replaced; "
-        "left out, none is counted, and of dapo the band allows for some",
-    )
-    wave: Prompts | None = Field(
-        default=None,
-        description="Prompts that are drawn at a time until enough are kept; left out, as many as an iteration has",
+    wave: Prompts | None = optional(
+        "Prompts that are drawn at a time until enough are kept; left out, as many as an iteration has"
     )
     epochs: Sequences = Field(default=1, description="Times that each answer is trained on")
     staleness: NonNegative = Field(
@@ -84,28 +78,20 @@ class Rl(Document):
         description="batch waits for its longest answer; continuous fills up with the next prompts; partial also cuts "
         "answers at new weights and continues with them",
     )
-    reference: bool | None = Field(
-        default=None, description="Whether a frozen copy judges every token; left out, as the algorithm was published"
+    reference: bool | None = optional(
+        "Whether a frozen copy judges every token; left out, as the algorithm was published"
     )
-    old_log_probabilities: Scored | None = Field(
-        default=None,
-        description="Who computes those before updates: trainer in a pass of its own, or engine; left "
-        "out, as the stack does it",
+    old_log_probabilities: Scored | None = optional(
+        "Who computes those before updates: trainer in a pass of its own, or engine; left out, as the stack does it"
     )
-    reward: Reward | None = Field(
-        default=None, description="rule, or a model of the policy's size; left out, a model for ppo alone"
-    )
-    environment: Environment | None = Field(default=None, description="Tools or a simulator; left out, none")
-    iterations: Iterations | None = Field(
-        default=None, description="Of the whole run; gives its time and cost. How many it takes follows from no law"
+    reward: Reward | None = optional("rule, or a model of the policy's size; left out, a model for ppo alone")
+    environment: Environment | None = optional("Tools or a simulator; left out, none")
+    iterations: Iterations | None = optional(
+        "Of the whole run; gives its time and cost. How many it takes follows from no law"
     )
     precision: Precision = Field(default="bf16", description="Type the matmuls read, in training and generation")
-    rollout_precision: Precision | None = Field(
-        default=None, description="Type the matmuls of generation read; left out, as precision"
-    )
-    gradients: GradientType | None = Field(
-        default=None, description="Type gradients are accumulated and reduced in; else the stack's"
-    )
+    rollout_precision: Precision | None = optional("Type the matmuls of generation read; left out, as precision")
+    gradients: GradientType | None = optional("Type gradients are accumulated and reduced in; else the stack's")
     optimizer: OptimizerReference = Field(
         default=REFERENCES["workload.optimizer"].usual, description="Optimizer, by name or written out"
     )

@@ -19,6 +19,7 @@ from costmodel.documents.schemas.base import (
     Sourced,
     no_items,
     no_keys,
+    optional,
 )
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
 from costmodel.ground.choices import AttentionKernel
@@ -39,7 +40,7 @@ class EngineMemory(Sourced):
     definition: PoolDefinition = Field(
         description="What share is a share of: the device, what is free before loading, what is free after a dry run"
     )
-    share: Portion | None = Field(default=None, description="That share; left out, by the engine's rule of thumb")
+    share: Portion | None = optional("That share; left out, by the engine's rule of thumb")
     no_eviction: bool = Field(
         default=False, description="Whether a request begins only where its prompt and its whole answer will fit"
     )
@@ -95,8 +96,8 @@ class EngineLaunch(Sourced):
 
     operation: Seconds = Field(description="Host time to launch one kernel")
     operations: Positive = Field(description="Kernels of a layer")
-    prompts: EnginePromptLaunch | None = Field(
-        default=None, description="Steps with prompts; left out, the host keeps ahead of the device in these"
+    prompts: EnginePromptLaunch | None = optional(
+        "Steps with prompts; left out, the host keeps ahead of the device in these"
     )
 
 
@@ -139,8 +140,8 @@ class EngineDispatch(Sourced):
 class EngineHostCache(Sourced):
     """Cache that the host keeps beside the device's pool, where its size is stated."""
 
-    size: Bytes | None = Field(default=None, description="Memory of the host for each rank; left out, none")
-    ratio: Positive | None = Field(default=None, description="The same as a multiple of the device's pool")
+    size: Bytes | None = optional("Memory of the host for each rank; left out, none")
+    ratio: Positive | None = optional("The same as a multiple of the device's pool")
     keeps: Literal["copies", "evicted"] = Field(
         description="What the host holds: copies of all that is computed, or what the device's pool had no room for"
     )
@@ -167,9 +168,7 @@ class EngineDecodeContext(Sourced):
     caches: list[Literal["attention", "latent"]] = Field(
         min_length=1, description="Kinds of cache that it divides: of keys and values by heads, of latent vectors"
     )
-    merged: Bytes | None = Field(
-        default=None, description="Bytes of an element of the results that ranks sum up; left out, as activations"
-    )
+    merged: Bytes | None = optional("Bytes of an element of the results that ranks sum up; left out, as activations")
 
 
 class EngineBurst(Sourced):
@@ -195,9 +194,7 @@ class Engine(Document):
     name: Name = Field(description="Name; equals the file name")
     title: str = Field(description="Full name and version")
     kind: Literal["serving"] = Field(description="serving")
-    like: Name | None = Field(
-        default=None, description="Engine that everything left out is taken from, section by section"
-    )
+    like: Name | None = optional("Engine that everything left out is taken from, section by section")
     makers: list[str] = Field(
         default_factory=no_items,
         description="Makers of the accelerators it describes the engine on; absent: not stated",
@@ -207,17 +204,13 @@ class Engine(Document):
     )
     as_of: Release = Field(description="Releases it describes")
     memory: EngineMemory = Field(description="How memory is divided")
-    thumb_rule: ThumbRule | None = Field(default=None, description="The share where memory.share is left out")
+    thumb_rule: ThumbRule | None = optional("The share where memory.share is left out")
     defaults: list[EngineDefaults] = Field(min_length=1, description="What it picks by the device")
-    budget: Count | None = Field(
-        default=None, description="Tokens of a step of each attention group at most, instead of the default"
-    )
-    sequences: Count | None = Field(default=None, description="Sequences of a step at most, instead of the default")
+    budget: Count | None = optional("Tokens of a step of each attention group at most, instead of the default")
+    sequences: Count | None = optional("Sequences of a step at most, instead of the default")
     block: Count = Field(description="Tokens of a block of the cache")
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
-    host_cache: EngineHostCache | None = Field(
-        default=None, description="Cache on the host; left out, the engine keeps none there"
-    )
+    host_cache: EngineHostCache | None = optional("Cache on the host; left out, the engine keeps none there")
     chunked: bool = Field(
         default=True,
         description="Whether a prompt may be computed in parts, over several steps; otherwise a step takes whole "
@@ -229,9 +222,8 @@ class Engine(Document):
         "steps of their own",
     )
     poll: Count = Field(default=1.0, description="Steps of decoding between two looks for new requests")
-    prompt_wait: Count | None = Field(
-        default=None,
-        description="Steps that prompts wait at most until every attention group has one; left out, they do not wait",
+    prompt_wait: Count | None = optional(
+        "Steps that prompts wait at most until every attention group has one; left out, they do not wait"
     )
     expert_ranks: Literal["any", "all"] = Field(
         default="any",
@@ -253,20 +245,18 @@ class Engine(Document):
     )
     kernels: EngineKernels = Field(description="Which kernels run")
     host: EngineHost = Field(description="Host time")
-    launch: EngineLaunch | None = Field(
-        default=None, description="Host time without graphs; left out, graphs must be true"
+    launch: EngineLaunch | None = optional("Host time without graphs; left out, graphs must be true")
+    executors: EngineExecutors | None = optional(
+        "Other ways to run the processes of several devices; left out, there are none"
     )
-    executors: EngineExecutors | None = Field(
-        default=None, description="Other ways to run the processes of several devices; left out, there are none"
+    executor: Literal["mp", "ray"] | None = optional(
+        "How they run: as processes of the engine, or by Ray; left out, mp"
     )
-    executor: Literal["mp", "ray"] | None = Field(
-        default=None, description="How they run: as processes of the engine, or by Ray; left out, mp"
+    dispatch: EngineDispatch | None = optional(
+        "Expert parallelism over many domains; left out, tokens are gathered everywhere"
     )
-    dispatch: EngineDispatch | None = Field(
-        default=None, description="Expert parallelism over many domains; left out, tokens are gathered everywhere"
-    )
-    decode_context: EngineDecodeContext | None = Field(
-        default=None, description="Decode context parallelism; left out, the engine has none that a plan states"
+    decode_context: EngineDecodeContext | None = optional(
+        "Decode context parallelism; left out, the engine has none that a plan states"
     )
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Quantity, Share
+from costmodel.documents.schemas.base import Count, Document, Quantity, Share, optional
 from costmodel.documents.schemas.count_kinds import Gpus, Replicas, Stages
 from costmodel.documents.schemas.serving.serving_workload import Tokens
 
@@ -30,14 +30,12 @@ class Speculation(Document):
         description="Accepted tokens over drafted ones, with so many drafted: the acceptance rate in the log of vLLM",
         examples=["42 %"],
     )
-    chance: Share | None = Field(
-        default=None,
-        description="In its place: the chance that a drafted token is accepted, given that those before it are",
+    chance: Share | None = optional(
+        "In its place: the chance that a drafted token is accepted, given that those before it are"
     )
-    length: Annotated[float, Quantity("token", 1)] | None = Field(
-        default=None,
-        description="In its place: tokens that a step adds, with the model's own: the accept length in the log of "
-        "SGLang, the mean acceptance length in that of vLLM",
+    length: Annotated[float, Quantity("token", 1)] | None = optional(
+        "In its place: tokens that a step adds, with the model's own: the accept length in the log of "
+        "SGLang, the mean acceptance length in that of vLLM"
     )
     draft: str = Field(
         description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model",
@@ -99,17 +97,13 @@ class ServingPlan(Document):
     dcp: Gpus = Field(
         default=1, description="Decode context parallelism: ranks of tp that divide the cache of a sequence by tokens"
     )
-    replicas: Replicas | None = Field(
-        default=None, description="Copies of the engine; default: as many as the accelerators hold"
+    replicas: Replicas | None = optional("Copies of the engine; default: as many as the accelerators hold")
+    speculation: Speculation | None = optional("Speculative decoding; default: none")
+    redundant_experts: Copies | None = optional(
+        "Copies of routed experts of a layer, over all ranks of ep; default: none"
     )
-    speculation: Speculation | None = Field(default=None, description="Speculative decoding; default: none")
-    redundant_experts: Copies | None = Field(
-        default=None, description="Copies of routed experts of a layer, over all ranks of ep; default: none"
-    )
-    prefill: Instances | None = Field(default=None, description="Instances that only compute prompts")
-    decode: Instances | None = Field(
-        default=None, description="Instances that only generate, from the cache sent to them"
-    )
+    prefill: Instances | None = optional("Instances that only compute prompts")
+    decode: Instances | None = optional("Instances that only generate, from the cache sent to them")
 
     @model_validator(mode="after")
     def _both_halves(self) -> Self:

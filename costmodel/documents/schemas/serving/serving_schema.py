@@ -16,6 +16,7 @@ from costmodel.documents.schemas.base import (
     Share,
     Watts,
     as_written,
+    optional,
 )
 from costmodel.documents.schemas.hardware import Cluster
 from costmodel.documents.schemas.model import ModelReference
@@ -38,7 +39,7 @@ _IN_TIME = ("in_time_share", "in_time_per_s")  # what a limit on times decides
 class ExpertLoad(Document):
     """How tokens spread over experts; left out, evenly."""
 
-    imbalance: Multiple | None = Field(default=None, description="Rows of the busiest rank's experts over the mean")
+    imbalance: Multiple | None = optional("Rows of the busiest rank's experts over the mean")
 
 
 class RateGrowth(Document):
@@ -53,33 +54,22 @@ class ServingAssumptions(Document):
     """Assumptions; every default used is reported in the answer."""
 
     experts: ExpertLoad = Field(default_factory=cache(ExpertLoad.model_construct), description="Mixture of experts")
-    price: Price | None = Field(default=None, description="Of one accelerator; else the node's list price")
-    power: Watts | None = Field(
-        default=None,
-        description="Of an accelerator and its share of the node while it serves; else the practice's",
+    price: Price | None = optional("Of one accelerator; else the node's list price")
+    power: Watts | None = optional("Of an accelerator and its share of the node while it serves; else the practice's")
+    headroom: Share | None = optional(
+        "Over the rate, for the number of replicas; else none, or 25 % where no limit bounds times"
     )
-    headroom: Share | None = Field(
-        default=None,
-        description="Over the rate, for the number of replicas; else none, or 25 % where no limit bounds times",
+    growth: RateGrowth | None = optional("Of the rate while new replicas start, for the number of replicas; else none")
+    availability: Availability | None = optional(
+        "Share of time in which a replica is up (20 % at least), for the number of replicas; else all"
     )
-    growth: RateGrowth | None = Field(
-        default=None, description="Of the rate while new replicas start, for the number of replicas; else none"
+    enough_up: Portion | None = optional("Share of time in which enough replicas are up; else 99.9 %")
+    routing: Routing | None = optional(
+        "Of requests to replicas: random, to the least loaded, or to the cache; else random"
     )
-    availability: Availability | None = Field(
-        default=None,
-        description="Share of time in which a replica is up (20 % at least), for the number of replicas; else all",
-    )
-    enough_up: Portion | None = Field(
-        default=None, description="Share of time in which enough replicas are up; else 99.9 %"
-    )
-    routing: Routing | None = Field(
-        default=None, description="Of requests to replicas: random, to the least loaded, or to the cache; else random"
-    )
-    network_share: Portion | None = Field(
-        default=None, description="Share of the interface rate that collectives reach; else the fit's"
-    )
-    cache_transfer: Transfer | None = Field(
-        default=None, description="From prefill to decode: whole behind the prompt, or layer by layer; else whole"
+    network_share: Portion | None = optional("Share of the interface rate that collectives reach; else the fit's")
+    cache_transfer: Transfer | None = optional(
+        "From prefill to decode: whole behind the prompt, or layer by layer; else whole"
     )
 
     @model_validator(mode="after")
@@ -131,10 +121,8 @@ class ServingScenario(Document):
     cluster: Cluster = Field(description="Where it runs")
     workload: Serving = Field(description="What it is asked to do")
     stack: EngineReference = Field(default="vllm", description="Engine, by name or written out")
-    plan: ServingPlan | None = Field(default=None, description="One plan")
-    search: ServingSpace | None = Field(
-        default=None, description="The same keys with lists; by default every valid plan"
-    )
+    plan: ServingPlan | None = optional("One plan")
+    search: ServingSpace | None = optional("The same keys with lists; by default every valid plan")
     assume: ServingAssumptions = Field(
         default_factory=cache(ServingAssumptions.model_construct), description="Assumptions"
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds
+from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds, optional
 from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
 from costmodel.ground.units import Figure
@@ -50,62 +50,49 @@ class Serving(Document):
     kind: Literal["serving"] = Field(description="serving")
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
-    rate: RequestRate | None = Field(
-        default=None,
-        description="Requests that arrive at random, at all replicas; a number without a unit is per second",
+    rate: RequestRate | None = optional(
+        "Requests that arrive at random, at all replicas; a number without a unit is per second"
     )
-    concurrency: Requests | None = Field(
-        default=None,
-        description="Requests in flight on all replicas, each replaced when it ends, as in a benchmark; beside a rate "
-        "how many are in flight at most, while others wait at the client, whose wait no time counts",
+    concurrency: Requests | None = optional(
+        "Requests in flight on all replicas, each replaced when it ends, as in a benchmark; beside a rate "
+        "how many are in flight at most, while others wait at the client, whose wait no time counts"
     )
-    users: Users | None = Field(
-        default=None,
-        description="Users of all replicas, each of whom thinks between requests; without a think_time so many are in "
-        "flight",
+    users: Users | None = optional(
+        "Users of all replicas, each of whom thinks between requests; without a think_time so many are in flight"
     )
-    requests: Requests | None = Field(
-        default=None,
-        description="Requests of an offline batch, all there at the start; the time of the last answer counts",
+    requests: Requests | None = optional(
+        "Requests of an offline batch, all there at the start; the time of the last answer counts"
     )
-    think_time: Seconds | None = Field(default=None, description="Time between an answer and the user's next request")
-    traffic: Traffic | None = Field(
-        default=None,
-        description="For a concurrency: steady, or burst if all requests start at once as in benchmarks; "
-        "default: steady",
+    think_time: Seconds | None = optional("Time between an answer and the user's next request")
+    traffic: Traffic | None = optional(
+        "For a concurrency: steady, or burst if all requests start at once as in benchmarks; default: steady"
     )
     shared_prefix: FewTokens = Field(
         default=0.0,
         description="Tokens that all requests begin with: part of the prompt, or with several turns a system prompt "
         "before the first one",
     )
-    adapters: ServedAdapters | None = Field(
-        default=None, description="LoRA adapters on every linear map of the layers except routed experts; default: none"
+    adapters: ServedAdapters | None = optional(
+        "LoRA adapters on every linear map of the layers except routed experts; default: none"
     )
-    images: Images | None = Field(
-        default=None, description="Images among the tokens of a prompt, for models with a vision tower; default: none"
+    images: Images | None = optional(
+        "Images among the tokens of a prompt, for models with a vision tower; default: none"
     )
     turns: Count = Field(
         default=1.0,
         description="Turns of a conversation. It begins with shared_prefix, and each turn adds prompt; a request sends "
         "all of it so far",
     )
-    context: Tokens | None = Field(
-        default=None, description="Tokens of the longest allowed request; default: the mean prompt and answer"
-    )
+    context: Tokens | None = optional("Tokens of the longest allowed request; default: the mean prompt and answer")
     precision: Precision = Field(default="bf16", description="Data type of the inputs of the layers' matrix products")
-    weights: WeightType | None = Field(
-        default=None,
-        description="Data type of the layers' weights; default: that of the model's checkpoint, or of the products",
+    weights: WeightType | None = optional(
+        "Data type of the layers' weights; default: that of the model's checkpoint, or of the products"
     )
-    expert_precision: Precision | None = Field(
-        default=None,
-        description="Data type of the inputs of routed experts, if the checkpoint quantises only the experts",
+    expert_precision: Precision | None = optional(
+        "Data type of the inputs of routed experts, if the checkpoint quantises only the experts"
     )
-    expert_weights: WeightType | None = Field(
-        default=None,
-        description="Data type of the weights of routed experts; default: that of the model's checkpoint, or of "
-        "their products",
+    expert_weights: WeightType | None = optional(
+        "Data type of the weights of routed experts; default: that of the model's checkpoint, or of their products"
     )
     cache: CacheType = Field(
         default="bf16",

@@ -8,7 +8,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.pages import drawn
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
@@ -26,20 +26,9 @@ GpuOption = Annotated[
     ),
 ]
 NodeOption = Annotated[
-    str,
-    typer.Option(
-        "--node",
-        metavar="A,B",
-        help="Nodes",
-        show_default=False,
-        autocompletion=completion.nodes,
-        rich_help_panel=_MACHINE,
-    ),
+    str, optional("--node", metavar="A,B", help="Nodes", autocompletion=completion.nodes, rich_help_panel=_MACHINE)
 ]
-GpusOption = Annotated[
-    int | None,
-    typer.Option("--gpus", min=1, help="The most GPUs to take", show_default=False, rich_help_panel=_MACHINE),
-]
+GpusOption = Annotated[int | None, optional("--gpus", min=1, help="The most GPUs to take", rich_help_panel=_MACHINE)]
 
 
 @answering_in(*PAGE)

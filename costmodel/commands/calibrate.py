@@ -12,7 +12,7 @@ import typer
 from costmodel.commands import completion, pages
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -30,21 +30,13 @@ ReplaceOption = Annotated[
 ]
 NodeOption = Annotated[
     str | None,
-    typer.Option(
-        "--node",
-        help="Node of the measurements, if the table does not state it",
-        show_default=False,
-        autocompletion=completion.documents,
+    optional(
+        "--node", help="Node of the measurements, if the table does not state it", autocompletion=completion.documents
     ),
 ]
 SourceOption = Annotated[
     str | None,
-    typer.Option(
-        "--source",
-        metavar="KEY",
-        help="Source to cite, a key of the document; default: the tables themselves",
-        show_default=False,
-    ),
+    optional("--source", metavar="KEY", help="Source to cite, a key of the document; default: the tables themselves"),
 ]
 
 
@@ -64,11 +56,7 @@ class LeaveOut(StrEnum):
 
 LeaveOutOption = Annotated[
     LeaveOut | None,
-    typer.Option(
-        "--leave-out",
-        help="For runs: also fit without each value of a column, and predict its runs as unseen",
-        show_default=False,
-    ),
+    optional("--leave-out", help="For runs: also fit without each value of a column, and predict its runs as unseen"),
 ]
 AfreshOption = Annotated[
     bool, typer.Option("--afresh", help="For runs: fit every constant, starting from its prior; needs many runs")

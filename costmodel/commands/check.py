@@ -12,7 +12,7 @@ import typer
 from costmodel.commands import completion
 from costmodel.commands.output import updating, write_file
 from costmodel.commands.pages import drawn
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -27,9 +27,7 @@ OthersArgument = Annotated[
 ]
 _WITHIN = "1 %"
 _OF_BASELINE = ("--update", "--exact", "--within")
-AgainstOption = Annotated[
-    Path | None, typer.Option("--against", metavar="FILE", help="Baseline to compare with", show_default=False)
-]
+AgainstOption = Annotated[Path | None, optional("--against", metavar="FILE", help="Baseline to compare with")]
 
 
 @answering_in("github", "junit", *PAGE)

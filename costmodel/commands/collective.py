@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import PAGE, SetOption, answering_in
+from costmodel.commands.shared import PAGE, SetOption, answering_in, optional
 from costmodel.report.terminal.style.answer import Reply
 
 OperationArgument = Annotated[
@@ -25,13 +25,7 @@ SizeArgument = Annotated[
     ),
 ]
 GpuOption = Annotated[
-    str | None,
-    typer.Option(
-        "--gpu",
-        help="Accelerator, in its usual node",
-        show_default=False,
-        autocompletion=completion.accelerators,
-    ),
+    str | None, optional("--gpu", help="Accelerator, in its usual node", autocompletion=completion.accelerators)
 ]
 NodeOption = Annotated[
     str | None, typer.Option("--node", help="Node", show_default="dgx-h100", autocompletion=completion.nodes)
@@ -40,13 +34,7 @@ GpusOption = Annotated[
     int | None, typer.Option("--gpus", min=2, help="How many, all in one group", show_default="those of a node")
 ]
 MeasuredOption = Annotated[
-    str | None,
-    typer.Option(
-        "--measured",
-        metavar="FILE",
-        help="Output of nccl-tests to compare with; '-' is stdin",
-        show_default=False,
-    ),
+    str | None, optional("--measured", metavar="FILE", help="Output of nccl-tests to compare with; '-' is stdin")
 ]
 AlgorithmOption = Annotated[
     str | None,

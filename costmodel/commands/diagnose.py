@@ -5,55 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
 if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 
-StepOption = Annotated[
-    str, typer.Option("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s", show_default=False)
-]
-MfuOption = Annotated[
-    str, typer.Option("--mfu", metavar="SHARE", help="Measured MFU, e.g. 38%, instead of --step", show_default=False)
-]
+StepOption = Annotated[str, optional("--step", metavar="TIME", help="Measured time of a step, e.g. 18.9s")]
+MfuOption = Annotated[str, optional("--mfu", metavar="SHARE", help="Measured MFU, e.g. 38%, instead of --step")]
 TokensOption = Annotated[
-    str,
-    typer.Option(
-        "--tokens-per-s", metavar="RATE", help="Measured tokens per second, instead of --step", show_default=False
-    ),
+    str, optional("--tokens-per-s", metavar="RATE", help="Measured tokens per second, instead of --step")
 ]
 TermOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--term", metavar="NAME=TIME", help="A term of a profile, e.g. dp_exposed=0.5s; repeat", show_default=False
-    ),
+    list[str] | None, optional("--term", metavar="NAME=TIME", help="A term of a profile, e.g. dp_exposed=0.5s; repeat")
 ]
-FromOption = Annotated[
-    str, typer.Option("--from", metavar="FILE", help="A table of name,value: step_time, terms", show_default=False)
-]
+FromOption = Annotated[str, optional("--from", metavar="FILE", help="A table of name,value: step_time, terms")]
 
-TraceOption = Annotated[
-    str,
-    typer.Option("--trace", metavar="FILE", help="A trace of PyTorch's profiler", show_default=False),
-]
+TraceOption = Annotated[str, optional("--trace", metavar="FILE", help="A trace of PyTorch's profiler")]
 
 
-BusyOption = Annotated[
-    str,
-    typer.Option("--busy", metavar="SHARE", help="Share of a step in which kernels run", show_default=False),
-]
+BusyOption = Annotated[str, optional("--busy", metavar="SHARE", help="Share of a step in which kernels run")]
 AlsoOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--also",
-        metavar="KEY=VALUE:TIME",
-        help="Another run with one key changed, and its step; repeat",
-        show_default=False,
-    ),
+    optional("--also", metavar="KEY=VALUE:TIME", help="Another run with one key changed, and its step; repeat"),
 ]
 
 

@@ -12,7 +12,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.pages import drawn
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -43,11 +43,8 @@ AfterArgument = Annotated[
 ]
 PlansOption = Annotated[
     str,
-    typer.Option(
-        "--plans",
-        metavar="I,J",
-        help="Ranks in the search of A and of B, or in a result; 0 is the scenario's own plan",
-        show_default=False,
+    optional(
+        "--plans", metavar="I,J", help="Ranks in the search of A and of B, or in a result; 0 is the scenario's own plan"
     ),
 ]
 

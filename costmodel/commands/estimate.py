@@ -10,7 +10,7 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
@@ -139,11 +139,10 @@ def pipeline(
     question: Question,
     schedule: Annotated[
         str,
-        typer.Option(
+        optional(
             "--schedule",
             metavar="A,B",
             help="Schedules to compare, e.g. 1f1b,zb-v; default: those of the stack",
-            show_default=False,
             autocompletion=completion.schedules,
         ),
     ] = "",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from costmodel.commands import completion, pages
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -76,32 +76,26 @@ TablesArgument = Annotated[
 ]
 QuantityOption = Annotated[
     ValidateQuestion | None,
-    typer.Option(
+    optional(
         "--quantity",
         help="What to compare; default: time, for serving tpot; regret: how well predictions choose layouts",
-        show_default=False,
     ),
 ]
-ByOption = Annotated[Grouping | None, typer.Option("--by", help="Group the figures", show_default=False)]
+ByOption = Annotated[Grouping | None, optional("--by", help="Group the figures")]
 WorstOption = Annotated[
     int, typer.Option("--worst", min=0, max=100_000, help="Show this many rows with the largest errors")
 ]
 WhereOption = Annotated[
     list[str] | None,
-    typer.Option(
+    optional(
         "--where",
         metavar="COLUMN=VALUE",
         help="Only these runs; may be repeated, another value of the same column adds runs",
-        show_default=False,
     ),
 ]
 WithoutOption = Annotated[
     list[StepTerm] | None,
-    typer.Option(
-        "--without",
-        help="Predict steps without a term; may be repeated. No constant is fitted again",
-        show_default=False,
-    ),
+    optional("--without", help="Predict steps without a term; may be repeated. No constant is fitted again"),
 ]
 
 

@@ -11,23 +11,19 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.terminal.style.answer import Reply
 
 RanksOption = Annotated[
-    int | None,
-    typer.Option("--ranks", min=2, max=64, help="Ranks of ring-all-reduce, shown step by step", show_default=False),
+    int | None, optional("--ranks", min=2, max=64, help="Ranks of ring-all-reduce, shown step by step")
 ]
 MessageOption = Annotated[
     str, typer.Option("--message", metavar="BYTES", help="Buffer of a rank of ring-all-reduce", show_default="1 GB")
 ]
 BandwidthOption = Annotated[
-    str,
-    typer.Option(
-        "--bandwidth", metavar="RATE", help="One-way link rate of a rank of ring-all-reduce", show_default=False
-    ),
+    str, optional("--bandwidth", metavar="RATE", help="One-way link rate of a rank of ring-all-reduce")
 ]
 LatencyOption = Annotated[
     str, typer.Option("--latency", metavar="TIME", help="Latency of each step of ring-all-reduce", show_default="0 s")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.commands import completion
-from costmodel.commands.shared import answering_document
+from costmodel.commands.shared import answering_document, optional
 from costmodel.commands.short_form import AnswerOption, ConcurrencyOption, PromptOption, RateOption
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Filed, Reply
@@ -35,60 +35,43 @@ FilesArgument = Annotated[
         show_default=False,
     ),
 ]
-NodeOption = Annotated[
-    str,
-    typer.Option("--node", help="Machine that it runs on", show_default=False, autocompletion=completion.nodes),
-]
-NodesOption = Annotated[
-    int | None, typer.Option("--nodes", min=1, help="Number of nodes; default: as the files state", show_default=False)
-]
+NodeOption = Annotated[str, optional("--node", help="Machine that it runs on", autocompletion=completion.nodes)]
+NodesOption = Annotated[int | None, optional("--nodes", min=1, help="Number of nodes; default: as the files state")]
 GpusOption = Annotated[
     int | None,
-    typer.Option(
-        "--gpus",
-        min=1,
-        help="Number of accelerators, also fewer than a node has; default: as the files state",
-        show_default=False,
-    ),
+    optional("--gpus", min=1, help="Number of accelerators, also fewer than a node has; default: as the files state"),
 ]
 GpuOption = Annotated[
     str,
-    typer.Option(
+    optional(
         "--gpu",
         "--accelerator",
         help="Accelerator that it runs on, in its usual node; of a machine, the one that the tool does not print",
-        show_default=False,
         autocompletion=completion.accelerators,
     ),
 ]
 VocabOption = Annotated[
-    int | None,
-    typer.Option("--vocab", min=1, help="Vocabulary size, if it is only in a tokenizer file", show_default=False),
+    int | None, optional("--vocab", min=1, help="Vocabulary size, if it is only in a tokenizer file")
 ]
 GivenOption = Annotated[
     list[str] | None,
-    typer.Option(
+    optional(
         "--set",
         metavar="PATH=VALUE",
         help="A key that no file states, e.g. --set workload.sequence=4096; may be repeated",
-        show_default=False,
     ),
 ]
 FormatsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    optional(
         "--from",
         metavar="FORMAT",
         help="Format of the file, as costmodel list formats names it, or config; once for each of several files",
-        show_default=False,
     ),
 ]
 KindOption = Annotated[ImportedKind, typer.Option("--as", help="runs: a log as a row for validate and calibrate")]
 ConfigOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--config", metavar="FILE", help="For a log: a file with its layout; may be repeated", show_default=False
-    ),
+    list[str] | None, optional("--config", metavar="FILE", help="For a log: a file with its layout; may be repeated")
 ]
 WarmupOption = Annotated[
     int | None, typer.Option("--warmup", min=0, help="For a log: number of first steps to drop", show_default="5")

@@ -10,7 +10,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.shared import PAGE, answering_in
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.commands.workload_commands import FRONT, TOP, SearchQuestion
 from costmodel.ground.errors import fail
@@ -32,21 +32,19 @@ TopOption = Annotated[
 ]
 ParetoOption = Annotated[
     str,
-    typer.Option(
+    optional(
         "--pareto",
         metavar="X,Y",
         help="Show the plans that no other plan beats in both results",
-        show_default=False,
         autocompletion=completion.pairs,
     ),
 ]
 OverOption = Annotated[
     list[str] | None,
-    typer.Option(
+    optional(
         "--over",
         metavar="PATH=VALUES",
         help="Also search at each value of a key, e.g. cluster.nodes=16,32,64; may be repeated",
-        show_default=False,
     ),
 ]
 
@@ -62,13 +60,7 @@ def _folder(text: str) -> Path:
 
 IntoOption = Annotated[
     Path | None,
-    typer.Option(
-        "--into",
-        metavar="FOLDER",
-        parser=_folder,
-        help="Store the state of the search in this folder",
-        show_default=False,
-    ),
+    optional("--into", metavar="FOLDER", parser=_folder, help="Store the state of the search in this folder"),
 ]
 KeepOption = Annotated[Keep, typer.Option("--keep", help="all: also store every valid plan, as Parquet")]
 EngineOption = Annotated[

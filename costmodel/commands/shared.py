@@ -58,15 +58,19 @@ def _no_colour(asked: bool) -> bool:
     return asked
 
 
+def optional(*names: str, help: str, **more: Any) -> Any:
+    """An option that may be left out, without a default to show."""
+    return typer.Option(*names, help=help, show_default=False, **more)
+
+
 STDOUT = Path("-")
 KEYS_PANEL, OUTPUT_PANEL = "Any key of the scenario", "Output"  # headings of options in a help
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    optional(
         "--set",
         metavar="PATH=VALUE",
         help="Override any key, e.g. --set plan.tp=4; may be repeated; costmodel list keys shows them",
-        show_default=False,
         autocompletion=completion.assignments,
         rich_help_panel=KEYS_PANEL,
     ),
@@ -84,12 +88,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format jso
 CsvOption = Annotated[bool, typer.Option("--csv", help="Short for --format csv", rich_help_panel=OUTPUT_PANEL)]
 OutputOption = Annotated[
     Path | None,
-    typer.Option(
+    optional(
         "--output",
         "-o",
         metavar="FILE",
         help="Write to a file, '-' for stdout; its suffix selects the format: .json, .csv, .md, and those of --format",
-        show_default=False,
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]

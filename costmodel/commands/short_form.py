@@ -14,7 +14,7 @@ import typer
 
 from costmodel.commands import completion
 from costmodel.commands.output import allowed, write_file
-from costmodel.commands.shared import KEYS_PANEL, SetOption
+from costmodel.commands.shared import KEYS_PANEL, SetOption, optional
 from costmodel.ground.errors import CostModelError, WrongCall, fail
 from costmodel.ground.record import record
 from costmodel.report.terminal.style.answer import Reply
@@ -28,14 +28,7 @@ _JOB, _MACHINE, _SERVING, _RL, _KEYS = "Job", "Machine", "Serving", "Reinforceme
 
 
 def _flag(panel: str, name: str, help: str, metavar: str, complete: Callable[[str], list[str]] | None = None) -> Any:
-    return typer.Option(
-        f"--{name}",
-        help=help,
-        metavar=metavar,
-        show_default=False,
-        rich_help_panel=panel,
-        autocompletion=complete,
-    )
+    return optional(f"--{name}", help=help, metavar=metavar, rich_help_panel=panel, autocompletion=complete)
 
 
 # The load of a service, for every command that takes one.
@@ -260,8 +253,7 @@ def _flags(
     ] = None,
     node: Annotated[str | None, _flag(_MACHINE, "node", "Node", "NAME|PATH", completion.nodes)] = None,
     gpus: Annotated[
-        int | None,
-        typer.Option("--gpus", min=1, help="Total number of GPUs", show_default=False, rich_help_panel=_MACHINE),
+        int | None, optional("--gpus", min=1, help="Total number of GPUs", rich_help_panel=_MACHINE)
     ] = None,
     sequence: Annotated[str | None, _flag(_JOB, "sequence", "Tokens in a sequence", "COUNT")] = None,
     batch: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.pages import drawn
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in
+from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.report.terminal.style.answer import Reply
 
@@ -19,11 +19,10 @@ BestOption = Annotated[
 ]
 OverOption = Annotated[
     list[str],
-    typer.Option(
+    optional(
         "--over",
         metavar="PATH=VALUES",
         help="A key and its values: 1,2,4 · 1..8 · 25..400 GB/s*2 · 8..64+8; may be repeated",
-        show_default=False,
     ),
 ]
 ShowOption = Annotated[

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -83,7 +85,6 @@ def _only_file(questions: Sequence[Question]) -> str:
 def _watched(question: Question, path: str, figure: FigureName | None) -> Reply:
     """The answer, and a new one after every change of the file; an unreadable file gives the reason and waits."""
     from costmodel.commands.exit_codes import print_faults
-    from costmodel.commands.file_changes import marks, wait_for_change
 
     files = [Path(path)]
     before = marks(files)
@@ -159,3 +160,48 @@ def _several(cases: Sequence[LoadedScenario]) -> Reply:
     forms = page_forms(lambda: pages.scenarios_page(views, command_line()), lambda: pages.scenarios_figure(views))
     lines, result = lambda: pages.scenarios_lines(views), lambda: pages.scenarios_json(views)
     return Reply(lines, result, "plans", yes=all(map(works, views)), others=forms)
+
+
+# --- files that are watched until one of them changes
+
+
+EVERY = 0.5  # seconds between two looks
+_LOOKS = 2
+
+Mark = tuple[int, int]
+
+
+def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
+    """When each file was written and how long it is; nothing of one that is not there."""
+    return {path: _mark(path) for path in paths}
+
+
+def wait_for_change(
+    paths: Sequence[Path],
+    before: dict[Path, Mark | None],
+    sleep: Callable[[float], None] = time.sleep,
+    gone: Callable[[Path], None] = lambda path: None,
+) -> None:
+    """Return once a file is not as it was.
+
+    A missing file may return, since editors write a new one in its place; `gone` is called once for each
+    that several looks do not find.
+    """
+    missed: dict[Path, int] = {}
+    while True:
+        now = marks(paths)
+        if now != before and all(now.values()):
+            return
+        for path in (path for path, mark in now.items() if mark is None):
+            missed[path] = missed.get(path, 0) + 1
+            if missed[path] == _LOOKS:
+                gone(path)
+        sleep(EVERY)
+
+
+def _mark(path: Path) -> Mark | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -13,16 +13,17 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import CollectiveFit, NetworkFit
-from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth
+from costmodel.equations.network.collectives import Operation, algorithm_bandwidth, bus_bandwidth, line_rate_time
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import residual
 from costmodel.estimate.machine.collective_alone import AloneTime, alone_times
 from costmodel.estimate.machine.collective_time import collective_time, send_time
-from costmodel.estimate.machine.least_time import least_time
+from costmodel.estimate.machine.links import link_of
 from costmodel.estimate.machine.machine import Machine
-from costmodel.estimate.machine.node_in_use import slowest_link
+from costmodel.estimate.machine.node_in_use import interface_rate, nvls_at, slowest_link
 from costmodel.estimate.machine.process_groups import Group, group
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside, widened
+from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.complete_documents import check_links
 from costmodel.evidence.calibrate.fabric_check import Soundness
 from costmodel.explore.measured_collective import MeasuredCollective, measured_collective, same_group, soundness
@@ -288,3 +289,22 @@ def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
     """How far sound fabrics lie apart: the 90th percentile of the error of the first fit that gives it."""
     errors = (fit.fitted.p90 for fit in fits if fit.fitted is not None and fit.fitted.p90 is not None)
     return float(next(errors, 0.0))
+
+
+# --- the lower bound of a collective's time: its links at line rate
+
+
+def least_time(inputs: Machine, message: float, group: Group, operation: Operation, algorithm: str) -> float:
+    """Seconds that the slowest link needs: the interfaces of a domain, or the links of a rank, all of them together."""
+    link, far = number(link_of(inputs, group.inside)), float(group.domains) > 1
+    interface = number(interface_rate(inputs.case, 1.0)) if far else 0.0
+    own = (link if float(group.inside) > 1 else 0.0) + interface
+    added = nvls_at(inputs.case) or algorithm == "sharp"
+    of_rank = line_rate_time(message, group.ranks, 1.0, group.ranks, own, operation=operation, switched=added)
+    if not far:
+        return number(of_rank)
+    shape = (group.ranks, group.fewest, group.domains)
+    return max(
+        number(of_rank),
+        number(line_rate_time(message, *shape, interface, operation=operation, switched=algorithm == "sharp")),
+    )

@@ -14,7 +14,7 @@ import pytest
 from report.page.reader import Reader
 from rich.text import Text
 
-from costmodel.commands import file_changes, report, shared
+from costmodel.commands import report, shared
 from costmodel.commands.by_workload import commands_of
 from costmodel.commands.short_form import Question
 from costmodel.documents.reader.load_scenario import load_any
@@ -117,7 +117,7 @@ def test_a_watched_page_is_written_again_at_every_change(
             raise Ended
         scenario.write_text(change, "utf-8")
 
-    monkeypatch.setattr(file_changes, "wait_for_change", wait)
+    monkeypatch.setattr(report, "wait_for_change", wait)
     reply = report._watched(Question(str(scenario), {}, (), None), str(scenario), report.FigureName.TIME)
     with pytest.raises(Ended):
         shared.deliver(reply, output=page)
@@ -129,7 +129,7 @@ def test_a_watched_page_is_written_again_at_every_change(
 def test_a_change_is_seen_and_a_file_that_is_gone_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("one", "utf-8")
-    before, looks, missed = file_changes.marks([path]), iter(["gone", "still", "still", "back"]), list[Path]()
+    before, looks, missed = report.marks([path]), iter(["gone", "still", "still", "back"]), list[Path]()
 
     def sleep(seconds: float) -> None:
         look = next(looks)
@@ -138,7 +138,7 @@ def test_a_change_is_seen_and_a_file_that_is_gone_waited_for(tmp_path: Path) -> 
         elif look == "back":
             path.write_text("longer", "utf-8")
 
-    file_changes.wait_for_change([path], before, sleep, missed.append)
+    report.wait_for_change([path], before, sleep, missed.append)
     assert path.read_text("utf-8") == "longer"
     assert missed == [path]
 

@@ -28,15 +28,15 @@ from costmodel.estimate.training.constraints.plan_constraints import micro_batch
 from costmodel.estimate.training.flop_count import work_of_step
 from costmodel.estimate.training.memory.breakdown import Ledger, ledger
 from costmodel.estimate.training.memory.memory_band import fit_chance
+from costmodel.estimate.training.memory.offload import page_time
 from costmodel.estimate.training.parallelism.pipeline.layer_split import StageLayers, stage_layers
 from costmodel.estimate.training.stage_parameters import stage_parameters
-from costmodel.estimate.training.time.page_transfers import with_pages
 from costmodel.estimate.training.time.site_exchange import with_sites
 from costmodel.estimate.training.time.step import TERMS, TrainingStep, training_step
 from costmodel.estimate.training.time.straggler_time import used_share
 from costmodel.estimate.training.time.unequal_groups import micro_batches_of_groups, of_slowest
 from costmodel.estimate.training.time.unequal_stages import KindStages, kinds_of_stages, over_stages
-from costmodel.estimate.training.training_inputs import mean_of_groups
+from costmodel.estimate.training.training_inputs import TrainingInputs, mean_of_groups
 from costmodel.ground.equation import Number, known_as, term
 from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.record import record
@@ -259,3 +259,14 @@ def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> 
         with term("servers"):
             whole = whole + run_cost(duration, servers, each)
     return rent | {"run_time": duration, "run_cost": whole}
+
+
+# --- pages of optimizer states that a step fetches from the host and returns
+
+
+def with_pages(inputs: TrainingInputs, step: TrainingStep, paged: Number) -> TrainingStep:
+    """A step with the transfer of so many paged bytes, which nothing hides."""
+    if not inputs.optimizer.paged:
+        return step
+    terms = step.terms | {"offload": summed(step.terms["offload"], page_time(inputs, paged))}
+    return replace(step, terms=terms, total=known_as("step_time", added(terms, TERMS)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR, ResolvedScenario
 from costmodel.documents.schemas.default_values import Assumption
-from costmodel.documents.schemas.precision import Recipe
+from costmodel.documents.schemas.model import Layers
+from costmodel.documents.schemas.precision import RECIPES, Recipe
+from costmodel.documents.schemas.tuning import Adapted, Tuning, adaptable
 from costmodel.estimate.machine.node_in_use import nvls_at
 from costmodel.estimate.machine.number_formats import possible
 from costmodel.estimate.machine.price import price_of
-from costmodel.estimate.model.lora_support import tunable
 from costmodel.estimate.model.vision_support import seen
 from costmodel.estimate.training.stack_in_use import attention_fit, attention_in_use
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.units import show
 
 
@@ -59,3 +60,55 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
         return (Assumption("assume.price", f"{price.each * 3600:.4g} USD/GPU/h", origin),)
     each = "a node" if listed.per == "node" else "an accelerator"
     return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)
+
+
+# --- adapters: whether the model has the matrices that they adapt
+
+
+def tunable(case: ResolvedScenario) -> None:
+    """A fault for adapters that are not modelled, or beside matrices that the model does not have."""
+    workload, model = case.scenario.workload, case.model
+    tuning = workload.tuning
+    if tuning == "full":
+        return
+    kinds = model.kinds
+    if any(kind.scan_heads for kind in kinds):
+        sentence = "adapters are modelled for attention, MLPs and experts, not for mixers that scan"
+        hint = "take workload.tuning: full, or a model without state_space and linear"
+        raise fail("D016", sentence, case.place("workload.tuning"), hint)
+    if any(kind.compressed is not None for kind in kinds):
+        sentence = "adapters are not modelled beside the matrices of compressed attention"
+        hint = "take workload.tuning: full, or a model without compressed"
+        raise fail("D016", sentence, case.place("workload.tuning"), hint)
+    if tuning.method == "qlora" and RECIPES[workload.precision].narrow:
+        sentence = f"weights of qlora are unpacked into 16 bits, which products in {workload.precision} do not read"
+        hint = "take workload.precision: bf16, or workload.tuning.method: lora"
+        raise fail("D016", sentence, case.place("workload.precision"), hint)
+    _beside(case, tuning, kinds)
+
+
+def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
+    """A fault for modules that the model does not have, or has only in experts, which are left out."""
+    there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
+    remedy = f"workload.tuning.modules of it: {', '.join(there)}"
+    modules = tuning.modules or there
+    left = [name for name in modules if name in everywhere and name not in there]
+    if left:
+        sentence = (
+            f"{case.model.name} has {', '.join(left)} only in its routed experts, which experts: false leaves out"
+        )
+        hint = f"take workload.tuning.experts: true, or {remedy}"
+        raise fail("D016", sentence, _place(case, modules.index(left[0])), hint)
+    absent = [name for name in modules if name not in there and (name != "gate" or not {*modules} & {*there})]
+    if absent:
+        sentence = f"{case.model.name} has no {', '.join(absent)} to adapt"
+        raise fail("D016", sentence, _place(case, modules.index(absent[0])), remedy)
+
+
+def _place(case: ResolvedScenario, index: int) -> Place | None:
+    """Where a module was named; the tuning, where none was."""
+    return case.place(f"workload.tuning.modules.{index}") or case.place("workload.tuning")
+
+
+def _names(kinds: list[Layers], *, experts: bool) -> list[Adapted]:
+    return list(dict.fromkeys(name for kind in kinds for name in adaptable(kind, experts=experts)))

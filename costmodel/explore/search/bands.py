@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS
-from costmodel.estimate.evaluate.error_band import banded
+from costmodel.equations.run.economics import share
+from costmodel.equations.run.uncertainty import chance_within, combined_error
+from costmodel.estimate.evaluate.error_band import banded, kind_errors, working
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
-from costmodel.estimate.evaluate.plan_order import chance_faster, error_shares, spread_apart
 from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.training.constraints.plan_constraints import remarks
+from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.training_space import Ranked
+from costmodel.ground.equation import Number
 from costmodel.ground.plan_sizes import SIZES
 
 SURE = 0.9  # chance from which one plan counts as faster than another
@@ -64,3 +67,31 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
                 errors={kind: float(share[row]) for kind, share in errors.items()},
             )
     return found
+
+
+# --- the chance that one plan is faster than another: errors that both have in common cancel
+
+
+def error_shares(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
+    """Error of each kind as a share of the step, without the bubble, which follows the rest."""
+    whole = working(step)
+    return {name: share(error, whole) for name, error in kind_errors(inputs, step).items()}
+
+
+def spread_apart(inputs: TrainingInputs, one: Mapping[str, float], other: Mapping[str, float]) -> Number:
+    """Spread of the ratio of two steps of one machine and software, from the shares of each kind of error in both.
+
+    A source, its software and the accelerator are the same for both. What differs is how much of a step each kind of
+    error touches, and what runs of one source differ by anyway.
+    """
+    step = inputs.stack.spread.step
+    spread = combined_error(step, step)
+    for kind, error in one.items():
+        spread = combined_error(spread, error - other[kind])
+    return spread
+
+
+def chance_faster(times: tuple[float, float], apart: Number) -> float:
+    """Chance that the first of two plans is faster, by their times and the spread of their ratio."""
+    one, other = times
+    return float(chance_within(one, other, apart))

@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.documents.schemas.serving.serving_limits import GAPS
+from costmodel.estimate.serving.predict_serving import ServingAnswer, code_of
+from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.search.changes import Remedy
-from costmodel.explore.serving.best_layout import states_no_plan
+from costmodel.explore.serving.best_layout import budget_settings, states_no_plan
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.fleet_remedies import (
     fleet_remedies,
@@ -18,8 +20,8 @@ from costmodel.explore.serving.fleet_remedies import (
     rate_setting,
     with_room,
 )
+from costmodel.explore.serving.fleet_size import EASED
 from costmodel.explore.serving.fleets import counts_of, more_replicas
-from costmodel.explore.serving.limit_levers import limit_levers
 from costmodel.explore.serving.memory_remedies import DEGREES, fitting, memory_remedies
 from costmodel.explore.serving.remedy_trials import Kind, RemedyTrials, ServingTrial
 from costmodel.explore.serving.search_remedies import nearest_alone, room_for_prompts
@@ -146,3 +148,36 @@ def together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
         count = room // float(half.tp * half.dp_attention)
         found.append(f"plan={{{', '.join([*degrees, f'replicas: {count:.0f}'])}}}")
     yield from ((setting,) for setting in dict.fromkeys(found))
+
+
+# --- settings that may help a plan to keep a limit that a lower rate does not help
+
+
+_RENTED = ("rent_per_month", "gpus", "nodes", "replicas", "cost_of_batch")
+_SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
+
+
+def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
+    """Settings by kind, the nearest first, for the limits that a plan breaks."""
+    broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks(answer, limit)]
+    if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
+        yield _smaller_budgets(answer)
+    if answer.plan.prefill is None and any(_is_eased(limit) for limit in broken):
+        yield ((f"plan.replicas={count}",) for count in range(int(answer.costs["replicas"]) - 1, 0, -1)[:_MOST])
+
+
+def _breaks(answer: ServingAnswer, limit: Limit) -> bool:
+    return code_of(limit) in answer.broken and not limit.holds(answer.costs[limit.column])
+
+
+def _is_eased(limit: Limit) -> bool:
+    """Whether fewer replicas help to keep a limit."""
+    return limit.column in EASED.get(limit.kind, ()) or (limit.kind == "at_most" and limit.column in _RENTED)
+
+
+def _smaller_budgets(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
+    """Token budgets of half as much each: a step that prompts fill takes shorter."""
+    budget = float(answer.inputs.budget) / 2.0
+    while budget >= _SMALLEST:
+        yield tuple(f"{path}={value}" for path, value in budget_settings(answer.inputs, budget).items())
+        budget /= 2.0

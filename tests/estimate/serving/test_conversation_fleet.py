@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.estimate.serving.conversation_fleet import Places, Values, enough_replicas
+from costmodel.estimate.serving.evaluate_layouts import Places, Values, enough_replicas
 from estimate.serving.cases import Figures, costs
 
 ROOM = ("cluster.nodes=128", "workload.turns=4")

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.estimate.evaluate.plan_order import chance_faster, spread_apart
 from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.explore.search.bands import SURE, first_faster, unsure
+from costmodel.explore.search.bands import SURE, chance_faster, first_faster, spread_apart, unsure
 from costmodel.explore.search.search import search
 
 ONE = {"matmul": 0.05, "tp": 0.03, "dp": 0.0}

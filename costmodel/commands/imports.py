@@ -14,7 +14,9 @@ from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Filed, Reply
 
 if TYPE_CHECKING:
+    from costmodel.exchange.imported import Imported
     from costmodel.explore.import_file import GivenBesideFile
+    from costmodel.explore.import_runs import ImportedResults
 
 
 class ImportedKind(StrEnum):
@@ -129,7 +131,7 @@ def import_file(
         node, nodes, vocab, partial, tuple(assignments or ()), gpu, load, gpus, tuple(formats or ())
     )
     if kind is ImportedKind.RUNS:
-        return _runs(files, config or [], beside, warmup)
+        return _runs(files, config or [], beside, warmup, strict=strict)
     if config or warmup is not None:
         raise fail("C001", "--config and --warmup are of a log", None, "add --as runs")
     return _document(files, beside, strict=strict)
@@ -143,8 +145,7 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
     read_file = import_files(files, beside)
     found = read_file.found
-    named = [*(loss.kind for loss in found.losses), *(key.verdict for key in found.keys)]
-    lost = bool(found.warnings) or any(verdict in ("approximated", "not expressible") for verdict in named)
+    lost = bool(found.warnings) or _is_lossy(found)
     return Reply(
         lambda: report.document(read_file),
         lambda: report.as_json(read_file, plain(found.document)),
@@ -153,7 +154,13 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
     )
 
 
-def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None) -> Reply:
+def _is_lossy(found: Imported | ImportedResults) -> bool:
+    """Whether a key of a file is not wholly in what was made of it."""
+    named = [*(loss.kind for loss in found.losses), *(key.verdict for key in found.keys)]
+    return any(verdict in ("approximated", "not expressible") for verdict in named)
+
+
+def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up: int | None, *, strict: bool) -> Reply:
     """A log as a row of a table of measured runs."""
     from costmodel.explore.import_runs import import_results, import_run
     from costmodel.report.terminal.documents import imports as report
@@ -164,6 +171,12 @@ def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up:
     if results is not None:
         if warm_up is not None:
             raise fail("C001", "--warmup is of the log of a training", None, "leave it out")
-        return Reply(lambda: report.results_summary(results), lambda: report.results_json(results), "runs")
+        return Reply(
+            lambda: report.results_summary(results),
+            lambda: report.results_json(results),
+            "runs",
+            yes=not (strict and _is_lossy(results)),
+        )
     found = import_run(files[0], config, beside, warm_up)
-    return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs")
+    yes = not (strict and found.warnings)
+    return Reply(lambda: report.run_summary(found), lambda: report.run_json(found), "runs", yes=yes)

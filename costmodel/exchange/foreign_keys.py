@@ -99,6 +99,10 @@ class ForeignKeys:
         """A key inside the value of another that the format is not known to have."""
         self._unknown.append((f"{under}.{name}", self.stated[under][1]))
 
+    def note_read(self) -> None:
+        """Notes the keys that state something as read: code without the table read them."""
+        self._asked |= {name for name in self.stated if self.table[name].fills}
+
     def verdicts(self) -> list[StatedKey]:
         """What became of every key that the text states."""
         found = [
@@ -121,16 +125,23 @@ class ForeignKeys:
         return "read" if name in self._asked else "no effect"
 
     def _gather(self, tree: Mapping[Any, Any], above: str) -> None:
+        """Values by their paths; items of a list that the table has keys of are one section."""
         for key, value in tree.items():
             name = f"{above}.{key}" if above else str(key)
             place = getattr(key, "place", None) or Place(self.file)
             if isinstance(value, PlacedMapping | dict) and (name not in self.table or f"{name}{EVERY}" in self.table):
                 self._gather(value, name)
+            elif isinstance(value, list) and name not in self.table and self._is_section(name):
+                for item in (item for item in value if isinstance(item, PlacedMapping | dict)):
+                    self._gather(item, name)
             elif (row := self._row_of(name)) is not None:
                 self.table = self.table if name in self.table else {**self.table, name: replace(row, option=name)}
                 self.stated[name] = (value, place)
             else:
                 self._unknown.append((name, place))
+
+    def _is_section(self, name: str) -> bool:
+        return any(option.startswith(f"{name}.") for option in self.table)
 
     def _row_of(self, name: str) -> Row | None:
         """The row of a key, or of the nearest section around it that has one for all of its keys."""

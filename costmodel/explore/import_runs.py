@@ -18,6 +18,7 @@ from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.row_settings import BETWEEN
 from costmodel.evidence.validate.skip_reasons import CannotModel
+from costmodel.exchange.imported import Loss, StatedKey
 from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
@@ -83,13 +84,18 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
 
 @record
 class ImportedResults:
-    """Rows of a benchmark's results, the program that wrote them, and columns that neither it nor a file states."""
+    """Rows of a benchmark's results, the program that wrote them, and columns that neither it nor a file states.
+
+    keys, losses: what became of every key of the results
+    """
 
     file: str
     program: str
     rows: tuple[dict[str, Any], ...]
     open: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    keys: tuple[StatedKey, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
 
 def import_results(name: str, configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
@@ -113,7 +119,7 @@ def import_results(name: str, configs: Sequence[str], beside: GivenBesideFile) -
         rows.append({column: row[column] for column in SERVING_COLUMNS if row.get(column) is not None})
     left = tuple(column for column in OF_RUNS if any(column not in row for row in rows))
     remarks = tuple(dict.fromkeys(each.remark for each in found.rows if each.remark))
-    return ImportedResults(name, found.program, tuple(rows), left, remarks)
+    return ImportedResults(name, found.program, tuple(rows), left, remarks, found.keys, found.losses)
 
 
 def _engine_cells(

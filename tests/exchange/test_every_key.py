@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 from each import each
 
+from costmodel.documents.text.yaml_tree import key_at, parse
 from costmodel.exchange.format import Format
 from costmodel.exchange.imported import Imported, Verdict
+from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.megatron.options import TABLE as OF_MEGATRON
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
-from costmodel.exchange.rows import EVERY, Row, nested
+from costmodel.exchange.rows import EVERY, Row, Table, nested
 from costmodel.exchange.serving import sglang, tensorrt_llm, vllm
+from costmodel.exchange.serving.deployments import keys_around, table_of
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -34,10 +37,13 @@ from costmodel.exchange.training import (
 )
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.values.foreign_values import as_placed
-from costmodel.ground.errors import CostModelError, Fault
+from costmodel.ground.errors import CostModelError, Fault, Place
 from exchange import published
+from exchange.logs import test_benchmark_result
+from exchange.rl import configurations as rl
 from exchange.scripts import LLAMA_8B
 from exchange.scripts import read as read_script
+from exchange.serving import test_deployments
 
 PLANTED = "planted_key"
 Tree = dict[str, Any]
@@ -217,6 +223,80 @@ def test_every_key_of_a_multimodal_config_is_in_the_answer_inside_its_text_model
     }  # fmt: skip
 
 
+MANIFESTS = {
+    "KServe": test_deployments.PREDICTOR,
+    "KServe for language models": test_deployments.SERVICE,
+    "Dynamo": test_deployments.GRAPH,
+    "production stack": test_deployments.STACK,
+    "llm-d": test_deployments.VALUES,
+}
+
+
+def around(name: str, path: str = "", value: Any = None) -> tuple[dict[str, Verdict], Table]:
+    """What a manifest makes of its keys, with one more at a path, and the table of them."""
+    tree = parse(MANIFESTS[name], "a")
+    *above, last = path.split(".") if path else [""]
+    here: Any = tree
+    while above:
+        section = next((".".join(above[:n]) for n in range(len(above), 0, -1) if ".".join(above[:n]) in here), above[0])
+        above = above[section.count(".") + 1 :]
+        here = here.setdefault(section, {})
+        here = here[0] if isinstance(here, list) else here
+    if path:
+        here[key_at(last, Place("a"), Place("a"))] = value
+    return {key.name: key.verdict for key in keys_around(tree, "a").keys}, table_of(tree)[1]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_every_key_of_a_manifest_is_in_the_answer(name: str) -> None:
+    verdicts, table = around(name)
+    lost = {key for key, verdict in verdicts.items() if verdict not in ("read", "no effect")}
+    assert lost == ({"servingEngineSpec.modelSpec.lmcacheConfig"} if name == "production stack" else set())
+    for section in levels(Format("", "", "", table)):
+        verdicts, _ = around(name, f"{section}{PLANTED}", 3)
+        assert verdicts[f"{section}{PLANTED}"] == "not expressible", section
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_known_key_of_a_manifest_is_in_the_answer_by_what_becomes_of_it(name: str) -> None:
+    for option, row in around(name)[1].items():
+        if not option.endswith(EVERY) and option != "kind":
+            verdict = around(name, option, "2")[0][option]
+            assert verdict == (row.loss[0] if row.loss is not None else "read" if row.fills else "no effect"), option
+
+
+VLLM, PROFILE = test_benchmark_result.VLLM, test_benchmark_result.PROFILE
+[GUIDED, *_] = test_benchmark_result.GUIDED["benchmarks"]
+ONE_PRINTED = test_benchmark_result.PRINTED.format(rate="2.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (json.dumps({**VLLM, PLANTED: 3, "failed": 2, "p99_itl_ms": 20.0, "burstiness": 0.5, "ramp_up_strategy": None}),
+         {PLANTED: "not expressible", "failed": "approximated", "p99_itl_ms": "no effect", "mean_ttft_ms": "read",
+          "burstiness": "approximated", "ramp_up_strategy": "no effect"}),
+        (json.dumps({**VLLM, "backend": "sglang", "server_info": {"tp_size": 2, "seed": 1}, "accept_length": 2.5}),
+         {"server_info.tp_size": "read", "server_info.seed": "no effect", "accept_length": "not expressible"}),
+        (json.dumps({"benchmarks": [GUIDED, GUIDED | {PLANTED: 3, "duration": 60.0}], "planted_too": 3}),
+         {f"benchmarks.{PLANTED}": "not expressible", "planted_too": "not expressible",
+          "benchmarks.duration": "no effect", "benchmarks.config.strategy": "read",
+          "benchmarks.metrics.prompt_token_count": "read"}),
+        (json.dumps({**PROFILE, PLANTED: 3, "was_cancelled": True, "request_count": {"avg": 10.0}}),
+         {PLANTED: "not expressible", "was_cancelled": "approximated", "request_count": "no effect",
+          "input_config.loadgen.concurrency": "read"}),
+        (ONE_PRINTED.replace("Backend:", "Planted key: 3\nFailed requests: 2\nP99 ITL (ms): 9.0\nBackend:"),
+         {"Planted key": "not expressible", "failed": "approximated", "P99 ITL (ms)": "no effect",
+          "completed": "read"}),
+    ],
+)  # fmt: skip
+def test_every_key_of_a_result_is_in_the_answer(text: str, expected: dict[str, Verdict]) -> None:
+    found = benchmark_results(text, "a")
+    assert found is not None
+    verdicts = {key.name: key.verdict for key in found.keys}
+    assert {key: verdicts[key] for key in expected} == expected
+
+
 BASE = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\nfsdp_config: {fsdp_version: 2}\n"
 GIVEN = ("--node", "dgx-h100", "--set", "model=llama-3.1-8b", "--set", "workload.sequence=4096")
 
@@ -245,3 +325,29 @@ def test_strict_exits_with_1_for_what_is_approximated_or_not_expressible(
     ran = run("import", str(file), *GIVEN, "--set", "plan.micro_batch=1", "-o", str(tmp_path / "mine.yaml"))
     assert ran.code == 0
     assert all(key in ran.out for key in verdicts)
+
+
+LOADS = ("--prompt", "300", "--answer", "1k")
+CONCURRENT = (*LOADS, "--concurrency", "8")
+ENDS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # a text, the same with a planted key, and what is given beside
+    "KServe": (test_deployments.PREDICTOR, test_deployments.PREDICTOR + "    planted_key: 3\n", CONCURRENT),
+    "Dynamo": (test_deployments.GRAPH, test_deployments.GRAPH + "    planted_key: {planted: 3}\n", CONCURRENT),
+    "llm-d": (test_deployments.VALUES, test_deployments.VALUES + "planted_key: 3\n", CONCURRENT),
+    "production stack": (test_deployments.STACK.replace("enabled: true", "enabled: false"),
+                         test_deployments.STACK + "    planted_key: 3\n", CONCURRENT),
+    "result": (json.dumps(VLLM), json.dumps({**VLLM, PLANTED: 3}), ("--as", "runs")),
+    "verl": (rl.VERL, rl.VERL.replace("trainer.nnodes", "planted_key=3 trainer.nnodes"), LOADS),
+    "nemo-rl": (rl.NEMO_BASE, f"{rl.NEMO_BASE}planted_key: 3\n", LOADS),
+    "openrlhf": (rl.OPENRLHF, rl.OPENRLHF.replace("--logger.wandb", "--planted_key 3 --logger.wandb"), LOADS),
+    "trl": (rl.TRL, f"{rl.TRL}planted_key: 3\n", (*LOADS, "--gpus", "8")),
+    "slime": (rl.SLIME, rl.SLIME.replace("--sglang-ep-size", "--planted-key 3 --sglang-ep-size"), LOADS),
+    "areal": (rl.AREAL, f"{rl.AREAL}planted_key: 3\n", LOADS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_strict_exits_with_1_for_a_key_that_is_not_known_in_every_format(name: str, run: Any, tmp_path: Path) -> None:
+    for text, code in zip(ENDS[name][:2], (0, 1), strict=True):
+        (tmp_path / "mine.txt").write_text(text, "utf-8")
+        ran = run("import", "mine.txt", "--gpu", "h100", *ENDS[name][2], "--strict", "--json", cwd=tmp_path)
+        assert (ran.code, "planted" in ran.out) == (code, code == 1), ran.err + ran.out

@@ -10,10 +10,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from costmodel.documents.text.files import file_head, is_text, may_look
+from costmodel.exchange.foreign_keys import ForeignKeys
+from costmodel.exchange.imported import Loss, StatedKey, Verdict
+from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
 from costmodel.ground.errors import Place, fail
 
 _MARKS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
@@ -22,6 +26,8 @@ _LINE = re.compile(r"(?m)^[#\s]*([A-Za-z][\w ()/.]{2,60}?):[ \t]+(-?[\w./-]+)[ \
 # What is printed, by the names of the JSON.
 _NAMES = {
     "Successful requests": "completed",
+    "Failed requests": "failed",
+    "Burstiness factor": "burstiness",
     "Maximum request concurrency": "max_concurrency",
     "Max request concurrency": "max_concurrency",
     "Request rate configured (RPS)": "request_rate",
@@ -35,6 +41,8 @@ _NAMES = {
     "Concurrency": "concurrency",
     "Backend": "backend",
 }
+VLLM, SGLANG, PRINTED = "vllm bench serve", "sglang.bench_serving", "benchmark client"
+GUIDELLM, PROFILE = "GuideLLM", "genai-perf or aiperf"
 _ENGINES = {"vllm": "vllm", "sglang": "sglang", "sglang-oai": "sglang", "tensorrt-llm": "trt-llm", "trt": "trt-llm"}
 _NEARLY = 0.95  # of a rate that is asked for: fewer answers than that, and a cap of requests in flight binds
 _HEAD = 1 << 20  # bytes in which the keys of a result stand
@@ -51,24 +59,27 @@ class BenchmarkRow(NamedTuple):
 
 
 class BenchmarkResults(NamedTuple):
-    """The program whose results a file holds, and its rows."""
+    """The program whose results a file holds, its rows, and what became of every key."""
 
     program: str
     rows: tuple[BenchmarkRow, ...]
+    keys: tuple[StatedKey, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
 
 def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
     """The rows of a text; none where it is no result of a benchmark, and a fault where no row of it can be read."""
     if not _MARKS.search(text):
         return None
-    program, found = _found(text)
+    program, stated, found = _found(text)
     if not program:
         return None
     rows = tuple(row for each in found[:_MOST] if (row := _row(each)) is not None)
     if not rows:
         sentence = "no row states a mean time to the first token, tokens of prompts and answers, and a load"
         raise fail("X002", f"results of {program}: {sentence}", Place(file), "give the file that the client wrote last")
-    return BenchmarkResults(program, rows)
+    keys, losses = _keys(stated[:_MOST], program, file)
+    return BenchmarkResults(program, rows, tuple(keys.values()), tuple(losses))
 
 
 def is_result_file(name: str) -> bool:
@@ -79,46 +90,47 @@ def is_result_file(name: str) -> bool:
     return _MARKS.search(file_head(name, _HEAD)[0]) is not None
 
 
-def _found(text: str) -> tuple[str, list[Mapping[str, Any]]]:
-    """The program, and its results by the names of vLLM's JSON."""
+def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The program, what the text states, and its results by the names of vLLM's JSON."""
     trees = list(_trees(text))
     if any("mean_ttft_ms" in tree for tree in trees):
         of_sglang = any(
             "sharegpt_output_len" in tree or str(tree.get("backend")).startswith("sglang") for tree in trees
         )
-        return ("sglang.bench_serving" if of_sglang else "vllm bench serve"), trees
+        return (SGLANG if of_sglang else VLLM), trees, trees
     if trees and isinstance(trees[0].get("benchmarks"), list):
-        return "GuideLLM", [_guided(each) for each in trees[0]["benchmarks"] if isinstance(each, Mapping)]
+        return GUIDELLM, trees[:1], [_guided(each) for each in trees[0]["benchmarks"] if isinstance(each, Mapping)]
     if any("time_to_first_token" in tree for tree in trees):
-        return "genai-perf or aiperf", [_profiled(tree) for tree in trees]
+        return PROFILE, trees, [_profiled(tree) for tree in trees]
     printed: list[Mapping[str, Any]] = [
         _printed(match.group(1), text[: match.start()]) for match in _PRINTED.finditer(text)
     ]
-    return ("benchmark client" if printed else ""), printed
+    return (PRINTED if printed else ""), printed, printed
 
 
 def _trees(text: str) -> Iterator[Mapping[str, Any]]:
     """One JSON, or one in each line."""
-    for part in (text, *text.splitlines()[:_MOST]):
+    for written in (text, *text.splitlines()[:_MOST]):
         try:
-            tree = json.loads(part) if part.lstrip().startswith("{") else None
+            tree = json.loads(written) if written.lstrip().startswith("{") else None
         except (ValueError, RecursionError):
             continue
         if isinstance(tree, Mapping):
             yield tree
-            if part is text:
+            if written is text:
                 return
 
 
 def _printed(body: str, ahead: str) -> dict[str, Any]:
-    """The lines of a printed result, and the rate and the cap that stand ahead of it."""
-    lines = [*_LINE.findall(ahead[-2_000:]), *_LINE.findall(body)]
-    return {_NAMES[name.strip()]: value for name, value in lines if name.strip() in _NAMES}
+    """The lines of a printed result, and the rate and the cap that stand ahead of it; others by their own names."""
+    own = {_NAMES.get(name.strip(), name.strip()): value for name, value in _LINE.findall(body)}
+    lines = ((_NAMES.get(name.strip(), ""), value) for name, value in _LINE.findall(ahead[-2_000:]))
+    return {name: value for name, value in lines if name} | own
 
 
 def _inside(tree: Any, path: str) -> Any:
-    for part in path.split("."):
-        tree = tree.get(part) if isinstance(tree, Mapping) else None
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, Mapping) else None
     return tree
 
 
@@ -213,3 +225,83 @@ def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
 
 def _text(value: Any) -> str | None:
     return value[:200] if isinstance(value, str) and value.isprintable() and value else None
+
+
+# --- every key of a result
+
+_AROUND = """
+date endpoint endpoint_type label tokenizer_id tokenizer served_model_name profile tag seed arrival_seed dataset_name
+dataset_path num_processes benchmark_start_time benchmark_end_time duration random_input_len random_output_len
+fixed_output_len sharegpt_output_len request_goodput request_goodput: goodput total_token_throughput total_throughput
+total_throughput_retokenized input_throughput output_throughput_retokenized total_input_text_tokens
+total_input_tokens_retokenized total_output_tokens_retokenized max_output_tokens_per_s max_concurrent_requests rtfx
+input_lens output_lens ttfts itls start_times generated_texts errors
+"""
+_SENT = """
+backend model_id model num_prompts request_rate max_concurrency concurrency completed total_input_tokens
+total_output_tokens request_throughput output_throughput mean_ttft_ms mean_tpot_ms tp tensor_parallel_size gpu gpu_type
+accelerator server_info.model_path server_info.tp_size
+"""
+_APART = "the row has the mean length of those that differ"
+_SPREAD = lost("approximated", "requests do not arrive at random", "burstiness", 1.0, "1.0")
+_FAILED = lost("approximated", "requests that failed are in no mean", "failed", 0, "0")
+_DRAFTED = "accepted drafts: state plan.speculation of the engine's plan"
+_FLAT = known(
+    (part(name, "workload") for name in _SENT.split()),
+    quiet(_AROUND), quiet("server_info.*"), _SPREAD, _FAILED,
+    lost("approximated", "the rate changes during the run", "ramp_up_strategy ramp_up_start_rps ramp_up_end_rps"),
+    lost("not expressible", _DRAFTED, "accept_length spec_decode_acceptance_rate spec_decode_acceptance_length"),
+    lost("not expressible", "prompts with images", "total_input_vision_tokens", 0),
+)  # fmt: skip
+_TABLES: dict[str, Table] = {
+    VLLM: _FLAT | known(lost("approximated", _APART, "random_range_ratio", 0)),
+    SGLANG: _FLAT | known(lost("approximated", _APART, "random_range_ratio", 1)),
+    PRINTED: _FLAT,
+    GUIDELLM: known(
+        quiet("metadata args.* report type_"),
+        [replace(row, option=f"benchmarks.{row.option}") for row in (
+            *(part(f"metrics.{name}", "workload") for name in (
+                "prompt_token_count", "output_token_count", "requests_per_second", "output_tokens_per_second",
+                "time_to_first_token_ms", "inter_token_latency_ms", "time_per_output_token_ms", "request_concurrency")),
+            *(part(name, "workload") for name in ("config.strategy", "args.strategy", "scheduler.strategy",
+                "config.model", "args.model", "worker.backend_model", "request_loader.model")),
+            *quiet("type_ id_ run_id run_index start_time end_time duration run_stats scheduler_metrics requests "
+                   "extras request_totals request_samples warmup_duration cooldown_duration metrics.* config.* args.* "
+                   "scheduler.* worker.* request_loader.* environment benchmarker"),
+        )],
+    ),
+    PROFILE: known(
+        (part(f"input_config.{place}{name}", "workload") for place in ("loadgen.", "perf_analyzer.stimulus.", "")
+         for name in ("concurrency", "request_rate")),
+        (part(f"input_config.{name}", "workload") for name in ("endpoint.model_names", "model_names", "model")),
+        (part(name, "workload") for name in ("input_sequence_length", "output_sequence_length", "request_throughput",
+                                             "output_token_throughput", "time_to_first_token", "inter_token_latency")),
+        quiet("input_config.* schema_version aiperf_version benchmark_id start_time end_time filenames telemetry_data "
+              "telemetry_stats telemetry server_metrics error_summary profile_start_ns profile_end_ns"),
+        lost("approximated", "the run was cancelled", "was_cancelled"),
+    ),
+}  # fmt: skip
+_WORST = get_args(Verdict)  # the last
+# Figures of a client that no row of a table has: a mean, a percentile, a rate, and a metric of a profile.
+_FIGURE = re.compile(
+    r"(?:mean|median|std|min|max|p\d+(?:\.\d+)?)_\w+_ms|(?:Mean|Median|Std|Max|Min|P\d+(?:\.\d+)?) [\w-]+ \(ms\)"
+    r"|(?:Benchmark duration|Peak [\w ]+|Total [\w ]+|Input [\w ]+|Request goodput|RTFx)(?: \([\w/]+\))?"
+)
+
+
+def _keys(trees: Sequence[Mapping[str, Any]], program: str, file: str) -> tuple[dict[str, StatedKey], list[Loss]]:
+    """What became of each key that results state, by its name, and what is lost with it."""
+    found, losses = dict[str, StatedKey](), list[Loss]()
+    for tree in trees:
+        figures = {name: Row(name) for name, value in tree.items() if _is_figure(name, value)}
+        keys = ForeignKeys(tree, {**figures, **_TABLES[program]}, file, program)
+        keys.note_read()
+        for key in keys.verdicts():
+            before = found.setdefault(key.name, key)
+            found[key.name] = max(before, key, key=lambda each: _WORST.index(each.verdict))
+        losses += [loss for loss in keys.losses if loss.kind != "ignored" and loss not in losses]
+    return found, losses
+
+
+def _is_figure(name: str, value: Any) -> bool:
+    return _FIGURE.fullmatch(name) is not None or (isinstance(value, Mapping) and "avg" in value)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Mapping, parse
 from costmodel.exchange.imported import Origin, OriginValue
-from costmodel.exchange.serving.deployments import MARKS, copies_of, deployments, listed_words, place_of
+from costmodel.exchange.serving.deployments import GPUS, MARKS, copies_of, deployments, listed_words, place_of
 from costmodel.exchange.serving.image_releases import image_fact
 from costmodel.exchange.shell import Doubt, Word, read_script
 from costmodel.ground.errors import Place
@@ -25,7 +25,6 @@ _MARK = re.compile(
 _PARTED = re.compile(r"(?m)^---[^\n]*\n?")
 _DEEPEST = 24  # levels of a manifest
 _MOST = 200  # containers
-GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu")  # the last is Dynamo's
 # Labels of nodes that name their accelerators.
 _PRODUCTS = (
     "nvidia.com/gpu.product",
@@ -35,11 +34,14 @@ _PRODUCTS = (
 
 
 class Container(NamedTuple):
-    """One container: its mapping, how often it runs where that is stated, whether a compose file has it."""
+    """One container: its mapping, how often it runs where that is stated, whether a compose file has it, and what has
+    its resources.
+    """
 
     tree: Mapping
     copies: OriginValue | None
     composed: bool
+    around: Mapping
 
 
 class ContainerCommand(NamedTuple):
@@ -78,7 +80,7 @@ def selected_accelerators(text: str, file: str) -> list[OriginValue]:
     """The accelerators that the node selectors and node affinities of a manifest ask for."""
     found = list[OriginValue]()
     for tree in manifest_trees(text, file):
-        for node, _ in _walk(tree, 0, None):
+        for node, _, _ in _walk(tree, 0, None, tree):
             stated = node.get("nodeSelector")
             pairs = [(key, stated, key) for key in stated] if isinstance(stated, Mapping) else []
             if node.get("operator") == "In" and isinstance(values := node.get("values"), list) and len(values) == 1:
@@ -94,15 +96,17 @@ def containers(tree: Mapping) -> list[Container]:
     """Every mapping with an image, or a command with arguments."""
     composed = "services" in tree
     held = (
-        Container(each, copies, composed)
-        for each, copies in _walk(tree, 0, None)
+        Container(each, copies, composed, around)
+        for each, copies, around in _walk(tree, 0, None, tree)
         if "image" in each or "command" in each or "args" in each
     )
     return list(itertools.islice(held, _MOST))
 
 
-def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[Mapping, OriginValue | None]]:
-    """Every mapping, with the replicas that it or what it stands in states."""
+def _walk(
+    node: Any, depth: int, copies: OriginValue | None, around: Mapping
+) -> Iterator[tuple[Mapping, OriginValue | None, Mapping]]:
+    """Every mapping, with the replicas that it or what it stands in states, and which of these has resources."""
     if depth > _DEEPEST:
         return
     if isinstance(node, Mapping):
@@ -110,12 +114,13 @@ def _walk(node: Any, depth: int, copies: OriginValue | None) -> Iterator[tuple[M
         stated = [copies_of(node, "replicas", ""), copies_of(node, "scale", "")]
         stated += [copies_of(deploy, "replicas", "")] if isinstance(deploy, Mapping) else []
         copies = next((each for each in stated if each is not None), copies)
-        yield node, copies
+        around = node if "resources" in node else around
+        yield node, copies, around
         for value in node.values():
-            yield from _walk(value, depth + 1, copies)
+            yield from _walk(value, depth + 1, copies, around)
     elif isinstance(node, list):
         for value in node:
-            yield from _walk(value, depth + 1, copies)
+            yield from _walk(value, depth + 1, copies, around)
 
 
 def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
@@ -129,6 +134,8 @@ def container_commands(text: str, file: str) -> Iterator[ContainerCommand]:
             fact = None if each.image is None else image_fact(each.image.text, each.image.place)
             words = words_with_values(each.words, environment, composed=False)
             gpus = accelerators_of(each.container, file) or copies_of(each.container, "requestGPU", file)
+            if gpus is not None and each.nodes is not None:
+                gpus = gpus._replace(value=gpus.value * each.nodes.value)
             yield ContainerCommand(tuple(words), each.copies, environment, fact, gpus)
 
 
@@ -140,8 +147,15 @@ def accelerators_of(container: Mapping, file: str) -> OriginValue | None:
         if isinstance(held, Mapping):
             for found in (copies_of(held, name, file) for name in GPUS):
                 if found is not None:
-                    return found if found.value else None
+                    return found._replace(value=found.value * _nodes_of(container)) if found.value else None
     return None
+
+
+def _nodes_of(service: Mapping) -> int:
+    """The nodes of one worker of Dynamo."""
+    stated = service.get("multinode")
+    nodes = copies_of(stated, "nodeCount", "") if isinstance(stated, Mapping) else None
+    return 1 if nodes is None else int(nodes.value)
 
 
 def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
@@ -159,7 +173,8 @@ def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
             fact = None
             if named is not None:
                 fact = image_fact(expanded(named, environment, composed=composed).text, named.place)
-            yield ContainerCommand(tuple(words), container.copies, environment, fact, accelerators_of(tree, file))
+            gpus = accelerators_of(container.around, file)
+            yield ContainerCommand(tuple(words), container.copies, environment, fact, gpus)
 
 
 def _words(value: Any, place: Place, file: str, environment: Environment) -> list[Word]:

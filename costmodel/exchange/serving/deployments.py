@@ -1,17 +1,23 @@
 """Descriptions of a deployment that state an engine's options by their own keys: KServe, llm-d and vLLM's stack.
 
-Each becomes the command of the engine that it starts; a key that has no option becomes an option that is not known.
+Each becomes the command of the engine that it starts. The tables have every key around that command.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from costmodel.documents.text.yaml_tree import Items, Mapping
+from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.imported import Origin, OriginValue
+from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
 from costmodel.exchange.shell import Word
+from costmodel.exchange.training.layer import Layer, with_remarks
+from costmodel.exchange.values.foreign_values import shown
 from costmodel.ground.errors import CostModelError, Place, fail
 
 MARKS = ("servingEngineSpec", "modelArtifacts", "predictor", "InferenceService", "DynamoGraphDeployment")
@@ -21,15 +27,6 @@ _HUB = re.compile(r"\A(?:hf|huggingface)://([\w.-]+/[\w.-]+)(?:[:@].*)?\Z")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 APART = "instances for prompts and for answers apart are not read"
 APART_HINT = "keep the instances that generate, and state plan.prefill and plan.decode in what is written"
-# Keys beside the options that cost nothing.
-_BESIDE = """
-name repository tag requestCPU requestMemory requestGPU requestGPUType limitCPU limitMemory pvcStorage hf_token
-pvcAccessMode pvcMatchLabels storageClass vllmApiKey env envFromSecret nodeSelectorTerms nodeName chatTemplate
-imagePullPolicy imagePullSecret annotations podAnnotations serviceAccountName shmSize tolerations affinity
-runtimeClassName initContainer modelURL replicaCount vllmConfig extraVolumes extraVolumeMounts
-serviceDiscoveryLabels enableTool toolCallParser chatTemplateConfigMap
-"""
-_QUIET = frozenset(_BESIDE.split())
 _PARALLEL = {
     "tensor": "tensor-parallel-size",
     "pipeline": "pipeline-parallel-size",
@@ -38,15 +35,18 @@ _PARALLEL = {
     "pipelineParallelSize": "pipeline-parallel-size",
 }
 _WRITTEN_APART = {"enableLoRA": "enable-lora", "v1": "", "v0": "", "extraArgs": ""}
+_OF_MODEL = {"enableLoRA": "enable-lora"}
+_SHORT = {"--tp": "--tensor-parallel-size", "-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size"}
 
 
 class Deployed(NamedTuple):
-    """What one model of a deployment starts: words, replicas, the container of its variables, and its image."""
+    """What one model of a deployment starts: words, replicas, the container of its variables, its image, and nodes."""
 
     words: list[Word]
     copies: OriginValue | None
     container: Mapping
     image: Word | None
+    nodes: OriginValue | None = None
 
 
 def deployments(tree: Mapping, file: str) -> list[Deployed] | None:
@@ -86,11 +86,11 @@ def copies_of(tree: Mapping, name: str, file: str) -> OriginValue | None:
     return OriginValue(int(stated), Origin("file", name, place_of(tree, name, file)))
 
 
-def _options(tree: Any, names: dict[str, str], file: str) -> Iterator[Word]:
-    """Keys as options: those of a table by its names, others by their own words."""
+def _options(tree: Any, names: dict[str, str], file: str, *, others: bool = False) -> Iterator[Word]:
+    """Keys as options: those of a table by its names; others, where they are options too, by their own words."""
     for key, value in tree.items() if isinstance(tree, Mapping) else ():
         place = place_of(tree, key, file)
-        name = names.get(str(key), _CAMEL.sub("-", str(key)).lower())
+        name = names.get(str(key), _CAMEL.sub("-", str(key)).lower() if others else "")
         if not name or value is None:
             continue
         if isinstance(value, bool) or str(value).lower() in ("true", "false"):
@@ -124,27 +124,35 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
             continue
         place = place_of(model, "modelURL", file)
         config = model.get("vllmConfig")
-        words = [*_program(place), *_model(model["modelURL"], place), *_options(config, _WRITTEN_APART, file)]
-        words += _args(config, "extraArgs", file)
-        words += [
-            word
-            for key in model
-            if str(key) not in _QUIET and not _is_off(model[key])
-            for word in _options(_alone(model, key), {}, file)
-        ]
+        stated = [*_options(config, _WRITTEN_APART, file, others=True), *_options(model, _OF_MODEL, file)]
+        words = [*_program(place), *_model(model["modelURL"], place)]
+        words += _agreeing(stated, _args(config, "extraArgs", file))
         image = f"{model.get('repository', '')}:{model.get('tag', '')}"
         named = Word(image, place_of(model, "tag", file)) if "tag" in model else None
         yield Deployed(words, copies_of(model, "replicaCount", file), model, named)
 
 
-def _alone(tree: Mapping, key: Any) -> Mapping:
-    found = Mapping({key: tree[key]})
-    found.place = tree.place
+def _agreeing(stated: list[Word], args: list[Word]) -> list[Word]:
+    """Options of keys and those of words behind them; a fault where the two state different values of one."""
+    own, other = _values(stated), _values(args)
+    for name in own.keys() & other.keys():
+        if own[name].text != other[name].text:
+            at = own[name].place
+            sentence = f"{name} is {shown(other[name].text)} here and {shown(own[name].text)} in {at.file}:{at.line}"
+            raise fail("X004", sentence, other[name].place, "keep one of the two")
+    return [*stated, *args]
+
+
+def _values(words: Sequence[Word]) -> dict[str, Word]:
+    """Values of the options among words."""
+    found: dict[str, Word] = {}
+    for word, behind in itertools.zip_longest(words, words[1:]):
+        name, equals, value = word.text.partition("=")
+        if name.startswith("-"):
+            name = _SHORT.get(name, name.replace("_", "-"))
+            stands_behind = not equals and behind is not None and not behind.text.startswith("-")
+            found[name] = behind if stands_behind else word._replace(text=value)
     return found
-
-
-def _is_off(value: Any) -> bool:
-    return not value or (isinstance(value, Mapping) and str(value.get("enabled", "true")).lower() == "false")
 
 
 def _refuse_apart(tree: Mapping, file: str) -> None:
@@ -162,21 +170,24 @@ def _of_llm_d(tree: Mapping, file: str) -> Iterator[Deployed]:
         return
     held = [each for each in decode.get("containers") or () if isinstance(each, Mapping)]
     for container in held[:1]:
-        own = _args(container, "command", file) + _args(container, "args", file)
+        own = _args(container, "command", file)
         if str(container.get("modelCommand", "custom")) == "vllmServe":
             place = place_of(artifacts, "uri", file)
-            own = [*_program(place), *_model(artifacts.get("uri", ""), place), *_args(container, "args", file)]
-        words = [*own, *_options(_degrees(decode), _PARALLEL, file)]
-        yield Deployed(words, copies_of(decode, "replicas", file), container, _image(container, file))
+            own = [*_program(place), *_model(artifacts.get("uri", ""), place)]
+        words = [*own, *_agreeing(list(_options(_degrees(decode), _PARALLEL, file)), _args(container, "args", file))]
+        nodes = (
+            copies_of(parallel, "workers", file) if isinstance(parallel := decode.get("parallelism"), Mapping) else None
+        )
+        yield Deployed(words, copies_of(decode, "replicas", file), container, _image(container, file), nodes)
 
 
 def _degrees(tree: Mapping) -> Mapping:
-    """The degrees of a deployment, but for those that state only which of them lie on one node."""
+    """The degrees of a deployment that are not 1."""
     stated = tree.get("parallelism")
     found = Mapping(
         (key, value)
         for key, value in (stated.items() if isinstance(stated, Mapping) else ())
-        if str(key) not in ("dataLocal", "dataRPCPort", "workers") and str(value) not in ("1", "false")
+        if str(value) not in ("1", "false")
     )
     found.place = stated.place if isinstance(stated, Mapping) else tree.place
     return found
@@ -197,7 +208,7 @@ def _of_llm_service(spec: Mapping, file: str) -> Deployed:
     place = place_of(model, "uri", file) if isinstance(model, Mapping) else spec.place
     words = [*_program(place), *_model(model.get("uri", "") if isinstance(model, Mapping) else "", place)]
     degrees = {**_PARALLEL, "expert": "enable-expert-parallel"}
-    words += [*_options(_degrees(spec), degrees, file), *_args(container, "args", file)]
+    words += _agreeing(list(_options(_degrees(spec), degrees, file)), _args(container, "args", file))
     return Deployed(words, copies_of(spec, "replicas", file), container, _image(container, file))
 
 
@@ -213,8 +224,8 @@ def _of_predictor(predictor: Mapping, file: str) -> Deployed:
     words, args = _program(place), [_without_underscores(word) for word in _args(model, "args", file)]
     if "storageUri" in model and not any(word.text.startswith("--model-id") for word in args):
         words += _model(model["storageUri"], place)
-    words += [word._replace(text=word.text.replace("--model-id", "--model", 1)) for word in args]
-    words += _options(predictor.get("workerSpec"), _PARALLEL, file)
+    args = [word._replace(text=word.text.replace("--model-id", "--model", 1)) for word in args]
+    words += _agreeing(list(_options(predictor.get("workerSpec"), _PARALLEL, file)), args)
     return Deployed(words, copies_of(predictor, "minReplicas", file), model, _image(model, file))
 
 
@@ -225,3 +236,160 @@ def _without_underscores(word: Word) -> Word:
         return word
     name = {"--model-name": "--served-model-name"}.get(name.replace("_", "-"), name.replace("_", "-"))
     return word._replace(text=f"{name}{equals}{value}")
+
+
+# --- every key around the command, by the description that has it
+
+_OF_POD = """
+activeDeadlineSeconds affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases hostIPC
+hostNetwork hostPID hostname imagePullSecrets initContainers nodeName os overhead preemptionPolicy priority
+priorityClassName readinessGates resourceClaims restartPolicy runtimeClassName schedulerName schedulingGates
+securityContext serviceAccount serviceAccountName shareProcessNamespace subdomain terminationGracePeriodSeconds
+tolerations topologySpreadConstraints volumes
+"""
+_OF_CONTAINER = """
+name imagePullPolicy ports livenessProbe readinessProbe startupProbe lifecycle volumeMounts volumeDevices
+securityContext workingDir stdin stdinOnce tty terminationMessagePath terminationMessagePolicy envFrom resizePolicy
+restartPolicy resources.claims resources.limits.* resources.requests.*
+"""
+GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu")  # the last is Dynamo's
+_HEAD = "apiVersion kind metadata status"
+_SCALED = "an autoscaler runs more or fewer replicas: state plan.replicas"
+_IN_FRONT = "a program in front of the engine takes time"
+_ELSEWHERE = "what it names is in the cluster and not in the file"
+_OFFLOADED = "a cache outside of the accelerators: state stack.host_cache"
+
+
+def _of_both(under: str) -> list[Row]:
+    """Keys of accelerators among the resources of what is started."""
+    return [part(f"{under}resources.{kind}.{name}", "plan.tp") for kind in ("limits", "requests") for name in GPUS]
+
+
+def _container(under: str) -> list[Row]:
+    """Keys of a container of Kubernetes."""
+    read = [part(f"{under}{name}", "stack") for name in ("image", "command", "args", "env")]
+    return [*read, *quiet(_OF_CONTAINER, under), *_of_both(under)]
+
+
+def _pod(under: str) -> list[Row]:
+    """Keys of a pod of Kubernetes, with its containers."""
+    return [*quiet(_OF_POD, under), part(f"{under}nodeSelector", "cluster.node"), *_container(f"{under}containers.")]
+
+
+def _under(under: str, rows: Sequence[Row]) -> list[Row]:
+    return [replace(row, option=f"{under}{row.option}") for row in rows]
+
+
+_PREDICTOR = known(
+    quiet(_HEAD),
+    _under("spec.", lost("approximated", _IN_FRONT, "transformer explainer")),
+    _under("spec.predictor.", [
+        *_pod(""), *_container("model."),
+        part("minReplicas", "plan.replicas"), part("maxReplicas", "plan.replicas"),
+        part("model.storageUri", "model"), part("model.modelFormat.name", "stack"),
+        part("workerSpec.tensorParallelSize", "plan.tp"), part("workerSpec.pipelineParallelSize", "plan.pp"),
+        *_pod("workerSpec."),
+        *quiet("scaleTarget scaleMetric scaleMetricType timeout logger annotations labels deploymentStrategy "
+               "model.modelFormat.version model.runtime model.runtimeVersion model.protocolVersion model.storage"),
+        *lost("approximated", _SCALED, "autoScaling"),
+        *lost("approximated", "requests beyond it wait in front of the engine", "containerConcurrency", 0, "0"),
+        *lost("approximated", "a part of the requests goes to an older release", "canaryTrafficPercent", 100, "100"),
+        *lost("approximated", "requests wait for others in front of the engine", "batcher"),
+    ]),
+)  # fmt: skip
+_LLM_SERVICE = known(
+    quiet(_HEAD),
+    _under("spec.", [
+        part("model.uri", "model"), part("replicas", "plan.replicas"), part("prefill", "plan.prefill"),
+        part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
+        part("parallelism.data", "plan.dp_attention"), part("parallelism.expert", "plan.ep"),
+        *_pod("template."), *_pod("worker."),
+        *quiet("model.name model.criticality parallelism.dataLocal parallelism.dataRPCPort router storageInitializer "
+               "tracing labels annotations"),
+        *lost("not expressible", "adapters: state workload.adapters", "model.lora"),
+        *lost("not expressible", _ELSEWHERE, "baseRefs"),
+        *lost("not expressible", _OFFLOADED, "kvCacheOffloading"),
+        *lost("approximated", _SCALED, "scaling"),
+    ]),
+)  # fmt: skip
+_MODEL_QUIET = """
+name annotations podAnnotations serviceAccountName imagePullPolicy imagePullSecret requestCPU requestMemory
+requestGPUType limitCPU limitMemory shmSize pvcStorage pvcAccessMode storageClass pvcMatchLabels extraVolumes
+extraVolumeMounts initContainer vllmApiKey hf_token envFromSecret nodeName affinity tolerations runtimeClassName
+chatTemplate chatTemplateConfigMap enableTool toolCallParser serviceDiscoveryLabels
+"""
+_STACK = known(
+    quiet("routerSpec sharedPvcStorage gatewayInferenceExtension"),
+    lost("not expressible", "adapters: state workload.adapters", "loraController loraAdapters"),
+    lost("not expressible", _OFFLOADED, "cacheserverSpec"),
+    _under("servingEngineSpec.", [
+        *quiet("enableEngine labels strategy configs containerPort servicePort extraPorts tolerations vllmApiKey "
+               "runtimeClassName schedulerName securityContext containerSecurityContext imagePullPolicy startupProbe "
+               "livenessProbe readinessProbe maxUnavailablePodDisruptionBudget"),
+    ]),
+    _under("servingEngineSpec.modelSpec.", [
+        part("modelURL", "model"), part("replicaCount", "plan.replicas"), part("vllmConfig", "stack"),
+        part("repository", "stack"), part("tag", "stack"), part("env", "stack"), part("requestGPU", "plan.tp"),
+        part("nodeSelectorTerms", "cluster.node"), part("enableLoRA", "workload.adapters"),
+        *quiet(_MODEL_QUIET),
+        *lost("not expressible", _OFFLOADED, "lmcacheConfig"),
+        *lost("approximated", _SCALED, "keda autoscaling"),
+        *lost("not expressible", "one engine over several nodes, whose options Ray states", "raySpec"),
+    ]),
+)  # fmt: skip
+_ROLE_QUIET = """
+enableService monitoring acceleratorTypes annotations podAnnotations labels extraConfig subGroupPolicy
+parallelism.dataLocal containers.mountModelVolume containers.extraConfig
+"""
+_LLM_D = known(
+    quiet("multinode routing serviceAccountOverride fullnameOverride nameOverride extraObjects tracing requester"),
+    quiet("accelerator commonLabels"),
+    quiet("name size authSecretName mountPath labels", "modelArtifacts."),
+    part("modelArtifacts.uri", "model"), part("prefill", "plan.prefill"),
+    _under("decode.", [
+        part("create", "plan.replicas"), part("replicas", "plan.replicas"), part("containers.modelCommand", "stack"),
+        part("parallelism.tensor", "plan.tp"), part("parallelism.pipeline", "plan.pp"),
+        part("parallelism.data", "plan.dp_attention"), part("parallelism.workers", "plan.tp"),
+        *_pod(""), *quiet(_ROLE_QUIET), *lost("approximated", _SCALED, "autoscaling"),
+    ]),
+)  # fmt: skip
+_SERVICE_QUIET = """
+componentType subComponentType dynamoNamespace globalDynamoNamespace serviceName annotations labels envFromSecret
+volumeMounts ingress sharedMemory extraPodMetadata livenessProbe readinessProbe startupProbe modelRef eppConfig
+resources.limits.* resources.requests.* resources.claims
+"""
+_SERVICE = [
+    part("replicas", "plan.replicas"), part("envs", "stack"), part("multinode.nodeCount", "plan.tp"),
+    *_of_both(""), *_pod("extraPodSpec."), *_container("extraPodSpec.mainContainer."), *quiet(_SERVICE_QUIET),
+    *lost("approximated", _SCALED, "autoscaling scalingAdapter"),
+]  # fmt: skip
+
+
+def table_of(tree: Mapping) -> tuple[str, Table]:
+    """What a document of a manifest describes, with its keys; none where it is another one."""
+    spec, kind = tree.get("spec"), tree.get("kind")
+    if "servingEngineSpec" in tree:
+        return "vLLM's production stack", _STACK
+    if "modelArtifacts" in tree:
+        return "llm-d", _LLM_D
+    if kind in _KINDS:
+        return "KServe", _LLM_SERVICE if kind == "LLMInferenceService" else _PREDICTOR
+    if kind == "DynamoGraphDeployment" and isinstance(spec, Mapping):
+        services = spec.get("services")
+        named = [f"spec.services.{name}." for name in services] if isinstance(services, Mapping) else []
+        around = [*quiet(f"{_HEAD} spec.pvcs spec.backendFramework spec.restart spec.annotations spec.labels")]
+        return "Dynamo", known(around, part("spec.envs", "stack"), *(_under(each, _SERVICE) for each in named))
+    return "", {}
+
+
+def keys_around(tree: Mapping, file: str) -> Layer:
+    """What becomes of every key of a deployment around the command of its engine."""
+    title, table = table_of(tree)
+    if not title:
+        return Layer("")
+    keys = ForeignKeys(tree, table, file, title)
+    keys.note_read()
+    least, most = (keys.stated.get(f"spec.predictor.{name}", ("1",))[0] for name in ("minReplicas", "maxReplicas"))
+    if str(most) not in (str(least), "0", "1"):
+        keys.lose("approximated", f"maxReplicas: {_SCALED}", "spec.predictor.maxReplicas")
+    return with_remarks(keys, Layer(""))

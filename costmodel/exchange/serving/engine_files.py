@@ -15,7 +15,8 @@ from costmodel.exchange.serving.commands import (
     ServeCommand,
     serve_commands,
 )
-from costmodel.exchange.serving.deployments import APART, APART_HINT
+from costmodel.exchange.serving.containers import is_manifest, manifest_trees
+from costmodel.exchange.serving.deployments import APART, APART_HINT, keys_around
 from costmodel.exchange.serving.image_releases import IMAGE
 from costmodel.exchange.serving.option_words import OptionWords, option_words, unknown_value
 from costmodel.exchange.training.layer import Layer
@@ -52,6 +53,8 @@ def read_serve_command(text: str, file: str) -> list[Layer]:
         layer.facts.pop("model", None)
         found.append(layer)
         break
+    if is_manifest(text):
+        found += [keys_around(tree, file) for tree in manifest_trees(text, file)]
     return found
 
 

@@ -98,7 +98,8 @@ def faults(text: str, folder: Path) -> list[Fault]:
         (GRAPH.replace("dynamo.vllm", "dynamo.sglang").replace("tensor-parallel-size", "tp-size"),
          {"tp": 2, "replicas": 4, "like": "sglang", "lost": set()}),
         (STACK, {"model": "meta-llama/Llama-3.1-8B-Instruct", "tp": 2, "replicas": 2, "sequences": 64,
-                 "prefix_cache": False, "context": 16384, "lost": {"lmcache-config"}}),
+                 "prefix_cache": False, "context": 16384,
+                 "lost": {"servingEngineSpec.modelSpec.lmcacheConfig"}}),
         (VALUES, {"model": "Qwen/Qwen3-32B", "tp": 2, "replicas": 8, "share": "95 %", "lost": set()}),
     ],
 )  # fmt: skip
@@ -117,6 +118,13 @@ def test_keys_of_a_deployment_are_options_of_its_engine(text: str, expected: dic
         (PREDICTOR.replace("name: huggingface", "name: sklearn"), "X003", "a model of the format sklearn"),
         (PREDICTOR.replace('gpu: "2"', 'gpu: "1"'), "X004", "a command for 2 accelerators, of which nvidia.com/gpu"),
         (STACK.replace("requestGPU: 2", "requestGPU: 1"), "X004", "of which requestGPU names 1"),
+        (STACK.replace("--max-num-seqs=64", "--tensor_parallel_size=4"), "X004",
+         "--tensor-parallel-size is '4' here and '2' in"),
+        (VALUES.replace("--gpu-memory-utilization=0.95", "-tp=4"), "X004", "is '4' here and '2' in"),
+        (SERVICE.replace('--max-model-len, "16384"', '--tensor-parallel-size, "2"'), "X004", "is '2' here and '4' in"),
+        (PREDICTOR + "    workerSpec: {tensorParallelSize: 4}\n", "X004", "is '2' here and '4' in"),
+        (GRAPH.replace("replicas: 4", "replicas: 4\n      resources: {limits: {gpu: 1}}"), "X004",
+         "of which gpu names 1"),
     ],
 )  # fmt: skip
 def test_what_is_not_read_or_contradicts_itself_is_refused(text: str, code: str, words: str, tmp_path: Path) -> None:

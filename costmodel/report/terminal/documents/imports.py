@@ -63,13 +63,13 @@ def _plain(value: Any) -> str:
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)
 
 
-def _read(found: Imported) -> list[Line]:
+def _read(found: Imported | ImportedResults) -> list[Line]:
     """Keys that were read, in few lines."""
     names = [key.name for key in found.keys if key.verdict == "read"]
     return [styled("  read: in the document", HEAD), styled(f"    {', '.join(names)}", DIM)] if names else []
 
 
-def _losses(found: Imported, kind: LossKind) -> list[Line]:
+def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
     """Losses of one class; those without cost in few lines, and all keys that are not known."""
     losses = [loss for loss in found.losses if loss.kind == kind]
     sentences = [loss.sentence for loss in losses]
@@ -109,13 +109,16 @@ def as_json(read: ImportedFile, document_tree: Any) -> dict[str, Any]:
             {"kind": loss.kind, "sentence": loss.sentence, "line": loss.place.line if loss.place else None}
             for loss in found.losses
         ],
-        "keys": [
-            {"key": key.name, "verdict": key.verdict, "line": key.place.line if key.place else None}
-            for key in found.keys
-        ],
+        "keys": _keys(found),
         "warnings": [{"code": fault.code, "sentence": fault.sentence} for fault in found.warnings],
         "missing": [{"code": fault.code, "sentence": fault.sentence, "help": fault.hint} for fault in found.missing],
     }
+
+
+def _keys(found: Imported | ImportedResults) -> list[dict[str, Any]]:
+    return [
+        {"key": key.name, "verdict": key.verdict, "line": key.place.line if key.place else None} for key in found.keys
+    ]
 
 
 def run_summary(found: ImportedRun) -> list[Line]:
@@ -150,6 +153,8 @@ def results_summary(found: ImportedResults) -> list[Line]:
         *map(drawn, found.remarks),
         Text(),
         CellTable(tuple(names), cells, "l" * len(names)),
+        *_read(found),
+        *(line for kind in _KINDS for line in _losses(found, kind)),
     ]
     if found.open:
         sentence = (
@@ -167,6 +172,7 @@ def results_json(found: ImportedResults) -> dict[str, Any]:
         "format": found.program,
         "runs": list(found.rows),
         "remarks": list(found.remarks),
+        "keys": _keys(found),
         "open": list(found.open),
     }
 

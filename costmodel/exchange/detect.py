@@ -73,6 +73,7 @@ _OF_SWIFT = (
     "plan.tp=… --set plan.ep=… --set plan.micro_batch=… --set workload.global_batch=… --set workload.sequence=… for "
     "--tensor_model_parallel_size, --expert_model_parallel_size, --micro_batch_size, --global_batch_size, --max_length"
 )
+_AS_RUNS = "add --as runs, and --config with the launch file beside it"
 _ENGINES = {
     "LMDeploy": r"\blmdeploy[ \t]+(?:serve|chat)\b|\bopenmmlab/lmdeploy\b",
     "Text Generation Inference": r"\btext-generation-(?:launcher|inference)\b",
@@ -88,6 +89,13 @@ _ENGINES = {
 OTHER_PROGRAMS = (
     *(OtherProgram(pattern, name, _NO_ENGINE, _AS_ENGINE) for name, pattern in _ENGINES.items()),
     OtherProgram(r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
+    OtherProgram(r'"log_history":', "trainer_state.json as a scenario", "it is a measured run", _AS_RUNS),
+    OtherProgram(
+        r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result',
+        "a benchmark's result as a scenario",
+        "it is measured runs",
+        _AS_RUNS,
+    ),
     OtherProgram(r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
 )
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!|SBATCH).*$")

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, get_args
 from costmodel.documents.text.files import file_head, is_text, may_look
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.imported import Loss, StatedKey, Verdict
+from costmodel.exchange.logs.trainer_log import is_trainer_state
 from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
 from costmodel.ground.errors import Place, fail
 
-_MARKS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
+RESULTS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
 _PRINTED = re.compile(r"=+ Serving Benchmark Result =+\n(.*?)(?:\n=+\s*(?:\n|\Z)|\Z)", re.S)
 _LINE = re.compile(r"(?m)^[#\s]*([A-Za-z][\w ()/.]{2,60}?):[ \t]+(-?[\w./-]+)[ \t]*$")
 # What is printed, by the names of the JSON.
@@ -69,7 +70,7 @@ class BenchmarkResults(NamedTuple):
 
 def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
     """The rows of a text; none where it is no result of a benchmark, and a fault where no row of it can be read."""
-    if not _MARKS.search(text):
+    if not RESULTS.search(text):
         return None
     program, stated, found = _found(text)
     if not program:
@@ -83,11 +84,12 @@ def benchmark_results(text: str, file: str) -> BenchmarkResults | None:
 
 
 def is_result_file(name: str) -> bool:
-    """Whether a file is JSON with results of a benchmark, by its first letters."""
+    """Whether a file is JSON with results of a benchmark, or the state of a trainer, by its first letters."""
     there = is_text(name) or (may_look(name) and Path(name).is_file())
     if not name.lower().endswith((".json", ".jsonl")) or not there:
         return False
-    return _MARKS.search(file_head(name, _HEAD)[0]) is not None
+    head = file_head(name, _HEAD)[0]
+    return is_trainer_state(head) or RESULTS.search(head) is not None
 
 
 def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[str, Any]]]:

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
 
-from costmodel.exchange.logs.step_lines import MOST_LINES, Log, RunSummary, StepLine, unread
-from costmodel.ground.errors import Place
+from costmodel.exchange.logs.step_lines import GIB_OVER_GB, MOST_LINES, Log, RunSummary, StepLine, unread
+from costmodel.exchange.rows import figure
+from costmodel.ground.errors import Place, fail
 
 NAME = "Trainer of transformers"
 _STATE = re.compile(r"""['"]train_runtime['"]:|['"]loss['"]:\s*['"]?[\d.]|"log_history":""")
 # A progress bar without a name in front is that of steps, or of an evaluation, whose own is shorter.
 _BAR = re.compile(r"(?m)^[ \t]*\d{1,3}%\|[^|\n]{0,200}\|[ \t]*(\d{1,9})/(\d{1,9})[ \t]*\[([\d:]{4,12})<")
+_HISTORY = '"log_history":'
+STATE = "trainer_state.json of transformers"
+# Figures of an entry of log_history: of axolotl, of TRL, and of include_num_input_tokens_seen.
+_FIGURES = {
+    "rate": ("tokens/train_per_sec_per_gpu", 1.0),
+    "seconds": ("step_time", 1.0),
+    "memory": ("memory/max_allocated (GiB)", GIB_OVER_GB),
+    "tokens": ("num_input_tokens_seen", 1.0),
+}
+_UNTIMED = (
+    "import the file that the end of the run writes, or the printed log, whose progress bar has times; "
+    "include_num_input_tokens_seen states train_runtime at each entry"
+)
 _SHORTEST = 20.0  # seconds that a clock of whole seconds may time
 _LONGEST = 366 * 86_400.0
+_MOST_STEPS = 1e9
 
 
 def trainer_log(text: str, file: str) -> Log | None:
@@ -21,6 +39,8 @@ def trainer_log(text: str, file: str) -> Log | None:
     if not _STATE.search(text):
         return None
     whole = _whole(text, file)
+    if is_trainer_state(text):
+        return _of_state(text, file, whole)
     marks = list(islice(_BAR.finditer(text), MOST_LINES + 1))
     steps = _bars(text, file, marks[:MOST_LINES], whole)
     if not steps and whole is None:
@@ -30,6 +50,53 @@ def trainer_log(text: str, file: str) -> Log | None:
         return Log(NAME, file, (), None, whole, "mean of the whole run: start-up, evaluation and saving count too")
     remark = "timed by a progress bar in whole seconds; evaluation and saving between its steps count too"
     return Log(NAME, file, tuple(steps), None, None, remark, unread(marks))
+
+
+def is_trainer_state(text: str) -> bool:
+    """Whether a text is the state of the Trainer as JSON.
+
+    >>> is_trainer_state('{"global_step": 2, "log_history": []}'), is_trainer_state("{'loss': 1.0}")
+    (True, False)
+    """
+    return text.lstrip().startswith("{") and _HISTORY in text
+
+
+def _of_state(text: str, file: str, whole: RunSummary | None) -> Log:
+    """The steps of trainer_state.json where its entries state times, or its summary; a fault where neither does."""
+    place = Place(file, text.count("\n", 0, text.index(_HISTORY)) + 1, 1)
+    try:
+        history = json.loads(text).get("log_history")
+    except (ValueError, RecursionError):
+        raise fail("X001", f"{STATE} is no whole JSON", place, "give the file as the Trainer wrote it") from None
+    batch = None if whole is None else whole.batch
+    entries = history if isinstance(history, list) else []
+    found = {step.number: step for each in entries[:MOST_LINES] if (step := _entry(each, place, batch)) is not None}
+    steps = tuple(found[number] for number in sorted(found))
+    if any("seconds" in step.figures or "rate" in step.figures for step in steps):
+        own = tuple(step for step in steps if "seconds" in step.figures or "rate" in step.figures)
+        remark = "step_time of TRL is without the update; the rate of axolotl counts tokens with a loss alone"
+        return Log(STATE, file, own, None, None, remark)
+    walls = [step for step in steps if step.wall is not None]
+    if len(walls) > 1:
+        remark = "timed between the entries of log_history; evaluation and saving between them count too"
+        return Log(STATE, file, tuple(walls), None, None, remark)
+    if whole is None:
+        raise fail("X002", f"{STATE} states no time of its steps, only their losses", place, _UNTIMED)
+    return Log(STATE, file, (), None, whole, "mean of the whole run: start-up, evaluation and saving count too")
+
+
+def _entry(entry: Any, place: Place, batch: float | None) -> StepLine | None:
+    """One entry of log_history about training; none for an evaluation, and for the summary at the end."""
+    stated = entry if isinstance(entry, Mapping) else {}
+    number = figure(stated.get("step"))
+    if not number or not 0 < number < _MOST_STEPS or any(str(key).startswith("eval_") for key in stated):
+        return None
+    values = {name: (figure(stated.get(key)), factor) for name, (key, factor) in _FIGURES.items()}
+    figures = {name: value * factor for name, (value, factor) in values.items() if value is not None and value > 0}
+    if batch is not None:
+        figures |= {"batch": batch, "samples": batch * number}
+    clock = None if "train_loss" in stated else figure(stated.get("train_runtime"))
+    return StepLine(int(number), figures, place, clock if clock is None or 0 < clock < _LONGEST else None)
 
 
 def _number(text: str, name: str) -> tuple[float | None, int]:

@@ -80,7 +80,7 @@ def log_hint(place: Place, otherwise: str) -> str:
     >>> log_hint(Place("run.log", text=" iteration 10/ 100 | elapsed time"), "")
     'of a log, costmodel import run.log --as runs -o runs.csv makes a table'
     """
-    is_log = re.search(r"\b(?:iteration|step)\b", place.text) is not None
+    is_log = place.text.startswith("{") or re.search(r"\b(?:iteration|step)\b", place.text) is not None
     return f"of a log, costmodel import {place.file} --as runs -o runs.csv makes a table" if is_log else otherwise
 
 

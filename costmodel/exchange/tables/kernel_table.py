@@ -14,6 +14,7 @@ from costmodel.documents.keys.suggestions import nearest
 from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text
 from costmodel.exchange.logs.benchmark_result import is_result_file
 from costmodel.exchange.logs.engine_start import is_engine_start
+from costmodel.exchange.logs.trainer_log import is_trainer_state
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, cell_at, log_hint, repeated, row_of, sheet
 from costmodel.exchange.tables.nccl_tests import is_nccl_text, nccl_remarks, nccl_rows
 from costmodel.exchange.tables.run_table import ALIASES, Table, read_table
@@ -186,7 +187,7 @@ def of_serving(path: str) -> bool:
     text = file_text(path, largest=LARGEST_TABLE)
     return (
         is_engine_start(text)
-        or is_result_file(path)
+        or (is_result_file(path) and not is_trainer_state(text))
         or (not is_nccl_text(text) and is_serving(sheet(path, text, SERVING_COLUMNS).names))
     )
 

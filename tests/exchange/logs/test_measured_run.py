@@ -90,6 +90,18 @@ STATE = json.dumps(
 )  # fmt: skip
 
 
+def state(*entries: dict[str, Any]) -> str:
+    """trainer_state.json with entries of so many tens of steps."""
+    history = [{"step": 10 * number, "loss": 2.0, "epoch": 0.1, **each} for number, each in enumerate(entries, 1)]
+    return json.dumps({"global_step": 100, "train_batch_size": 8, "log_history": history}, indent=2)
+
+
+TIMED_STATE = state(*({"train_runtime": 20.0 * n + 5, "num_input_tokens_seen": 655_360 * n} for n in range(1, 4)))
+AXOLOTL_STATE = state(*[{"tokens/train_per_sec_per_gpu": "3049", "memory/max_allocated (GiB)": "3.17"}] * 3)
+TRL_STATE = state(*[{"step_time": 4.5, "num_tokens": 1e6}] * 3, {"eval_loss": 1.0, "step_time": 90.0})
+UNTIMED_STATE = state({}, {})
+
+
 def run_of(text: str, warm_up: int = 5) -> MeasuredRun:
     log = trainer_log(text.replace("\r", "\n"), "run.log") or read_log(text, "run.log")
     return measured_run(log, warm_up)
@@ -113,6 +125,9 @@ def run_of(text: str, warm_up: int = 5) -> MeasuredRun:
         ),  # without what comes before
         (TOTAL, {"step_time_s": 310 / 100.13, "global_batch": 64}),
         (STATE, {"step_time_s": 3.1, "global_batch": 64}),
+        (TIMED_STATE, {"step_time_s": 2.0}),
+        (AXOLOTL_STATE, {"tokens_per_s_per_gpu": 3049, "peak_mem_gb": 3.40}),
+        (TRL_STATE, {"step_time_s": 4.5}),
     ],
 )
 def test_what_a_log_says_of_a_run(text: str, expected: dict[str, float]) -> None:
@@ -149,6 +164,21 @@ def test_too_few_steps_behind_the_warm_up_are_no_run(text: str) -> None:
     assert [fault.code for fault in caught.value.faults] == ["X002"]
     if "step: 9" in text:
         assert caught.value.faults[0].hint == "--warmup 4 would leave 5"
+
+
+def test_a_state_without_times_is_refused_by_its_name(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "trainer_state.json").write_text(UNTIMED_STATE, "utf-8")
+    for given, code, words in (
+        (("--as", "runs"), "X002", "trainer_state.json of transformers states no time of its steps"),
+        ((), "X003", "add --as runs"),
+    ):
+        ran = run("import", "trainer_state.json", *given, cwd=tmp_path)
+        assert (ran.code, code in ran.err, words in ran.err) == (2, True, True), ran.err
+    for command in ("validate", "calibrate"):
+        ran = run(command, "trainer_state.json", cwd=tmp_path)
+        assert (ran.code, "costmodel import trainer_state.json --as runs" in ran.err) == (2, True), ran.err
+    with pytest.raises(CostModelError):
+        trainer_log('{"log_history": [', "a")
 
 
 def test_a_text_without_steps_is_no_log() -> None:

@@ -116,6 +116,7 @@ def import_file(
       costmodel import grpo.sh --gpu h100 --prompt 300 --answer 4k > mine.yaml
       costmodel import topo.txt --gpu h100 --node dgx-h100 > cluster.yaml
       costmodel import run.log --as runs --config train.sh --node dgx-h100 --nodes 4 -o runs.csv > what-was-read.txt
+      costmodel import result-*.json --as runs --config serve.sh --gpu h100 -o runs.csv > what-was-read.txt
 
     Several files describe one training job; a contradiction between them is an error. Nothing is run or downloaded.
     With -o the document goes to a file, and the answer lists what was read and what was omitted. Exit code 2, and
@@ -165,9 +166,9 @@ def _runs(files: list[str], config: list[str], beside: GivenBesideFile, warm_up:
     from costmodel.explore.import_runs import import_results, import_run
     from costmodel.report.terminal.documents import imports as report
 
-    if len(files) != 1:
+    results = import_results(files, config, beside)
+    if results is None and len(files) != 1:
         raise fail("C001", "one log is one run", None, "its layout goes behind --config; import each log by itself")
-    results = import_results(files[0], config, beside)
     if results is not None:
         if warm_up is not None:
             raise fail("C001", "--warmup is of the log of a training", None, "leave it out")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from costmodel.documents.keys.suggestions import nearest
 from costmodel.exchange.huggingface.families import FAMILIES
 from costmodel.exchange.huggingface.family import ForeignOption
+from costmodel.exchange.logs.benchmark_result import RESULTS
 from costmodel.exchange.megatron.options import READ
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
@@ -90,12 +91,7 @@ OTHER_PROGRAMS = (
     *(OtherProgram(pattern, name, _NO_ENGINE, _AS_ENGINE) for name, pattern in _ENGINES.items()),
     OtherProgram(r"\bmegatron[ \t]+(?:sft|pt|rlhf)\b", "megatron sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
     OtherProgram(r'"log_history":', "trainer_state.json as a scenario", "it is a measured run", _AS_RUNS),
-    OtherProgram(
-        r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result',
-        "a benchmark's result as a scenario",
-        "it is measured runs",
-        _AS_RUNS,
-    ),
+    OtherProgram(RESULTS.pattern, "a benchmark's result as a scenario", "it has measured runs", _AS_RUNS),
     OtherProgram(r"\bswift[ \t]+(?:sft|pt|rlhf)\b", "swift sft of ms-swift", _NO_SHAPE, _OF_SWIFT),
 )
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!|SBATCH).*$")

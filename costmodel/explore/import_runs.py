@@ -19,7 +19,7 @@ from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.row_settings import BETWEEN
 from costmodel.evidence.validate.skip_reasons import CannotModel
 from costmodel.exchange.imported import Loss, StatedKey
-from costmodel.exchange.logs.benchmark_result import benchmark_results
+from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_results
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
@@ -98,28 +98,44 @@ class ImportedResults:
     losses: tuple[Loss, ...] = ()
 
 
-def import_results(name: str, configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
-    """The rows of a benchmark's results, with engine, plan and machine of the files beside; none for another log."""
-    text, _ = file_head(name, MOST_BYTES)
-    found = benchmark_results(text.replace("\r\n", "\n"), name)
-    if found is None:
-        return None
-    rows = []
-    for number, each in enumerate(found.rows, 1):
-        row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
-        beside_row, replicas = _engine_cells(configs, beside, each.cells)
-        row |= beside_row
-        for column in ("concurrency", "requests_per_s"):
-            if column in row and replicas > 1:
-                row[column] = row[column] / replicas
-        if "concurrency" in row:
-            row["concurrency"] = max(1, round(row["concurrency"]))
-        if each.tokens_per_s and row.get("gpus"):
-            row["tokens_per_s_per_gpu"] = each.tokens_per_s / (row["gpus"] * replicas)
-        rows.append({column: row[column] for column in SERVING_COLUMNS if row.get(column) is not None})
+def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
+    """The rows of results of benchmarks, with engine, plan and machine of the files beside; none for other logs."""
+    found = []
+    for name in names:
+        results = benchmark_results(file_head(name, MOST_BYTES)[0].replace("\r\n", "\n"), name)
+        if results is None:
+            return None
+        found.append(results)
+    rows = [
+        _row(name, number, each, configs, beside)
+        for name, results in zip(names, found, strict=True)
+        for number, each in enumerate(results.rows, 1)
+    ]
     left = tuple(column for column in OF_RUNS if any(column not in row for row in rows))
-    remarks = tuple(dict.fromkeys(each.remark for each in found.rows if each.remark))
-    return ImportedResults(name, found.program, tuple(rows), left, remarks, found.keys, found.losses)
+    return ImportedResults(
+        " and ".join(names),
+        " and ".join(dict.fromkeys(results.program for results in found)),
+        tuple(rows),
+        left,
+        tuple(dict.fromkeys(row.remark for results in found for row in results.rows if row.remark)),
+        tuple({(key.name, key.verdict): key for results in found for key in results.keys}.values()),
+        tuple(dict.fromkeys(loss for results in found for loss in results.losses)),
+    )
+
+
+def _row(name: str, number: int, each: BenchmarkRow, configs: Sequence[str], beside: GivenBesideFile) -> dict[str, Any]:
+    """One result as a row, of one replica."""
+    row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
+    beside_row, replicas = _engine_cells(configs, beside, each.cells)
+    row |= beside_row
+    for column in ("concurrency", "requests_per_s"):
+        if column in row and replicas > 1:
+            row[column] = row[column] / replicas
+    if "concurrency" in row:
+        row["concurrency"] = max(1, round(row["concurrency"]))
+    if each.tokens_per_s and row.get("gpus"):
+        row["tokens_per_s_per_gpu"] = each.tokens_per_s / (row["gpus"] * replicas)
+    return {column: row[column] for column in SERVING_COLUMNS if row.get(column) is not None}
 
 
 def _engine_cells(

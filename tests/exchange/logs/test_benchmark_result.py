@@ -105,3 +105,58 @@ def test_validate_takes_what_import_makes_of_a_result(run: Any, tmp_path: Path) 
     ran = run("validate", str(tmp_path / "result.json"))
     assert ran.code == 2
     assert "costmodel import" in ran.err
+
+
+SERVED = "vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2\n"
+OF_SGLANG = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B --tp 2\n"
+LEVELS = {8: (0.08, 0.0075), 32: (0.31, 0.0102), 64: (0.62, 0.0135)}  # requests in flight: times of a slow host, s
+
+
+def of_client(client: str, most: int, ttft: float, tpot: float) -> str:
+    """A result of a client for requests in flight and their times, with prompts of 2,048 and answers of 512."""
+    ttft, tpot, rate = 1e3 * ttft, 1e3 * tpot, most / (ttft + 511 * tpot)
+    flat = {**VLLM, "max_concurrency": most, "mean_ttft_ms": ttft, "mean_tpot_ms": tpot, "request_throughput": rate,
+            "output_throughput": 512 * rate}  # fmt: skip
+    if client == "sglang.bench_serving":
+        return json.dumps({**flat, "backend": "sglang"})
+    if client == "GuideLLM":
+        metrics = successful(
+            time_to_first_token_ms=ttft, inter_token_latency_ms=tpot, prompt_token_count=2048, output_token_count=512,
+            requests_per_second=rate, output_tokens_per_second=512 * rate,
+        )  # fmt: skip
+        return json.dumps({"benchmarks": [{"config": {"strategy": {"streams": most}}, "metrics": metrics}]})
+    if client == "aiperf":
+        figures = averages(
+            time_to_first_token=ttft, inter_token_latency=tpot, input_sequence_length=2048, output_sequence_length=512,
+            request_throughput=rate, output_token_throughput=512 * rate,
+        )  # fmt: skip
+        return json.dumps({**figures, "input_config": {"loadgen": {"concurrency": most}}})
+    return json.dumps(flat)
+
+
+@pytest.mark.parametrize("client", ["vllm bench serve", "sglang.bench_serving", "GuideLLM", "aiperf"])
+def test_calibrate_takes_what_import_makes_of_results(client: str, run: Any, tmp_path: Path) -> None:
+    names = [f"result-{most}.json" for most in LEVELS]
+    slower = 1.4 if "sglang" in client else 1.0  # so that both hosts are slower than the shipped ones
+    for name, (most, (ttft, tpot)) in zip(names, LEVELS.items(), strict=True):
+        (tmp_path / name).write_text(of_client(client, most, ttft, slower * tpot), "utf-8")
+    (tmp_path / "serve.sh").write_text(OF_SGLANG if "sglang" in client else SERVED, "utf-8")
+    given = ("--as", "runs", "--config", "serve.sh", "--gpu", "h100", "-o", "runs.csv")
+    ran = run("import", *names, *given, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    ran = run("calibrate", "runs.csv", "--json", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert (found["rows"], found["modelled"]) == (3, 3)
+    assert any(constant["resolved"] for constant in found["constants"])
+    before, behind = (found["errors"][name]["tpot"]["median"] for name in ("shipped", "in_sample"))
+    assert behind < before
+    ran = run("calibrate", "result-8.json", cwd=tmp_path)
+    assert (ran.code, "costmodel import result-8.json --as runs" in ran.err) == (2, True)
+
+
+def test_results_of_one_run_and_the_log_of_another_are_imported_apart(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps(VLLM), "utf-8")
+    (tmp_path / "run.log").write_text("iteration 1/2 | elapsed time per iteration (ms): 5.0\n", "utf-8")
+    ran = run("import", "result.json", "run.log", "--as", "runs", cwd=tmp_path)
+    assert (ran.code, "import each log by itself" in ran.err) == (2, True)

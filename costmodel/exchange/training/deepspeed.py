@@ -211,8 +211,15 @@ def write_deepspeed(job: Job, remarks: TrainingRemarks) -> str:
     return json.dumps(nested(written(TABLE, job, remarks.refuse, beside)), indent=2) + "\n"
 
 
-_STAGES = "the model is a PipelineModule with its stages"
-_CALL = "a call in the model, such as gradient_checkpointing_enable(), decides it"
+_CALLS = {
+    **because(
+        "a call in the model, gradient_checkpointing_enable() for full",
+        "recompute recompute_method recompute_layers recompute_modules",
+    ),
+    **because("PipelineModule with num_stages", "pp split first_stage_layers last_stage_layers"),
+    **because("MoE layers with ep_size", "ep etp"),
+    **because("deepspeed.tp_model_init, or a model that cuts itself", "tp sequence_parallel"),
+}
 
 FORMAT = TrainingFormat(
     name="deepspeed",
@@ -225,16 +232,14 @@ FORMAT = TrainingFormat(
         "workload.kind": "a training program",
         "workload.sequence": f"the data {_OF_PROGRAM}",
         "workload.tokens": f"the steps {_OF_PROGRAM}",
+        **_CALLS,
     },
+    fixed={"plan.schedule": "1F1B"},
+    calls=_CALLS,
     cannot={
         **NOWHERE,
-        **because(_STAGES, "pp split first_stage_layers last_stage_layers"),
-        **because(_CALL, "recompute recompute_modules recompute_layers recompute_method"),
-        **because("layers of experts state it themselves", "ep etp"),
-        **because("the model cuts itself", "tp sequence_parallel"),
         "plan.dp_replicate": "MiCS, its replicas of shards, was removed",
         "plan.vpp": "its pipeline has one chunk a rank",
-        "plan.schedule": "its pipeline has one schedule",
         "plan.offload_layers": "it offloads no activations",
         "plan.order": "the program lays out its groups",
         "workload.tuning": "adapters are a matter of the model",

@@ -15,7 +15,13 @@ from costmodel.exchange.training.formats import LAYERED, read_layer
 from costmodel.exchange.training.job import Job, TrainingRemarks, effective
 from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.settle import UNDER_TRANSFORMERS, settled
-from costmodel.exchange.training.training_format import TrainingFormat, check_plan, check_stack, check_workload
+from costmodel.exchange.training.training_format import (
+    TrainingFormat,
+    called,
+    check_plan,
+    check_stack,
+    check_workload,
+)
 from costmodel.exchange.writing.equal_model import shape
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
@@ -38,13 +44,14 @@ class Exported:
 def exported(target: TrainingFormat, job: Job) -> Exported:
     """The job in a format, read back and compared where the format can express it."""
     remarks = TrainingRemarks(job)
-    check_stack(target, remarks)
+    check_stack(target, remarks, TARGETS.values())
     check_plan(target, remarks)
     check_workload(target, remarks)
     text = target.write(job, remarks) if target.write is not None else ""
     if not remarks.faults:
         check_read_back(target, text, remarks)
-    notes = [*_beside(target, job), *remarks.notes]
+    calls = [f"the program has to state {', '.join(keys)}: {call}" for call, keys in called(target, job).items()]
+    notes = [*calls, *_beside(target, job), *remarks.notes]
     return Exported(target, text, tuple(remarks.faults), tuple(notes))
 
 
@@ -117,6 +124,11 @@ def _read(target: TrainingFormat, text: str, job: Job) -> Imported:
         "accelerators": OriginValue(job.accelerators, known),
         "workload.sequence": OriginValue(round(job.workload.sequence), known),
         "model": OriginValue(job.model.name, known),
+    }
+    given |= {
+        f"plan.{key}": OriginValue(value, known)
+        for key, value in job.effective.items()
+        if f"plan.{key}" in target.calls
     }
     found = settled([*layers, Layer("", given)], _FILE, round(sum(kind.count for kind in job.model.layers)))
     del found.document["model"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 
 from costmodel.exchange.format import Format, because
 from costmodel.exchange.training.job import Job, TrainingRemarks
@@ -29,18 +30,33 @@ ON_HOST_ALONE = because("the host is the only place, for all of a part", "offloa
 
 @record
 class TrainingFormat(Format):
-    """A format that starts a training. stacks: the software that files of it start, where it is written."""
+    """A format that starts a training.
+
+    stacks: the software that files of it start, where it is written. calls: keys that the program states, with the call
+    that does it, which an export names; `elsewhere` has them too.
+    """
 
     suffix: str = ""
     stacks: tuple[str, ...] = ()
     write: Callable[[Job, TrainingRemarks], str] | None = None
+    calls: Mapping[str, str] = field(default_factory=dict)
 
 
-def check_stack(target: TrainingFormat, remarks: TrainingRemarks) -> None:
-    """A fault where the scenario's software is not started by files of the format."""
+def called(target: TrainingFormat, job: Job) -> dict[str, list[str]]:
+    """What the program of a job states by each of its calls, with the keys that it states."""
+    found: dict[str, list[str]] = {}
+    for key, value in job.effective.items():
+        if getattr(job.plan, key) is not None and (call := target.calls.get(f"plan.{key}")):
+            found.setdefault(call, []).append(f"plan.{key}={_worded(value)}")
+    return found
+
+
+def check_stack(target: TrainingFormat, remarks: TrainingRemarks, others: Iterable[TrainingFormat]) -> None:
+    """A fault where the scenario's software is not started by files of the format, with another that does it."""
     stack = remarks.job.stack
     if stack not in target.stacks:
-        hint = f"--set stack={target.stacks[0]} makes it the scenario's, with its costs"
+        other = next((f"--to {entry.name} writes it; " for entry in others if stack in entry.stacks), "")
+        hint = f"{other}--set stack={target.stacks[0]} makes it the scenario's, with its costs"
         remarks.refuse("stack", f"{target.version.split()[0]} runs {' or '.join(target.stacks)}, not {stack}", hint)
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costmodel.exchange.remarks import comment_lines
 from costmodel.exchange.serving.serving_job import ServingJob
+from costmodel.exchange.training.training_format import called
 from costmodel.explore.export_plan import ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
 from costmodel.ground.counts import number_of
@@ -77,6 +78,9 @@ def _given(found: Found) -> str:
     elif found.file.target.name in _WITHOUT_MODEL:
         given += [f"--nodes {found.job.nodes}"] if given else []
         given += [f"--set model={found.job.model.name}", f"--set workload.sequence={found.job.workload.sequence:g}"]
+        given += [f"--set {stated}" for keys in called(found.file.target, found.job).values() for stated in keys]
+        if found.file.target.name == "deepspeed" and found.job.stack != "deepspeed":
+            given.append(f"--set stack={found.job.stack}")
     return "".join(f" {text}" for text in given)
 
 

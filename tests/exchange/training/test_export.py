@@ -6,7 +6,9 @@ The suite takes the best plans of each search; `pytest tests/exchange/training -
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,10 +37,11 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "experts": {"shape": mixed(count=8), "nodes": 2, "search": {"ep": [1, 2, 4, 8], "etp": [1, 2], "zero": [1]}},
     "sharded": {"shape": model(gated=True), "nodes": 2, "stack": "fsdp2", "search": EVERY | {"dp_replicate": [1, 2]}},
     "host": {"shape": model(), "stack": "deepspeed", "search": {"zero": [1, 2, 3], "offload": [[], ["optimizer"]]}},
+    "staged": {"shape": model(), "nodes": 2, "stack": "deepspeed", "search": EVERY | {"vpp": [1]}},
 }
 STACKS = {
     "megatron": ("dense", "uneven", "experts"), "bridge": ("dense", "experts"), "torchtitan": ("sharded",),
-    "accelerate": ("sharded",), "hf": ("sharded",), "deepspeed": ("host",),
+    "accelerate": ("sharded",), "hf": ("sharded",), "deepspeed": ("host", "staged"),
 }  # fmt: skip
 
 
@@ -123,3 +126,22 @@ def test_a_shipped_scenario_is_exported() -> None:
     text = exported(TARGETS["megatron"], job_of(predict(found))).text
     assert "--nproc-per-node 8 --nnodes 64" in text
     assert "--tensor-model-parallel-size 8" in text
+
+
+OF_SEARCH = ("--gpu", "h100", "--gpus", "32", "--sequence", "4096", "--batch", "4Mi-tokens", "--rank", "1")
+
+
+@pytest.mark.parametrize("stack", ["deepspeed", "transformers-deepspeed"])
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen-3-32b", "llama-3.1-70b", "gpt-oss-20b"])
+def test_the_best_plan_of_a_search_over_deepspeed_is_written_and_comes_back(
+    name: str, stack: str, run: Any, tmp_path: Path
+) -> None:
+    asked = ("--model", name, "--stack", stack, *OF_SEARCH)
+    done = run("export", *asked, "--to", "deepspeed", "-o", "ds.json", cwd=tmp_path)
+    assert done.code == 0, done.out
+    [again] = [line.split() for line in done.out.splitlines() if line.startswith("Next: costmodel import")]
+    back = run(*again[2:], "-o", "back.yaml", cwd=tmp_path)
+    assert back.code == 0, back.err
+    [expected] = re.findall(r"32 accelerators; (.+?) a step expected", done.out)
+    estimated = run("estimate", "back.yaml", cwd=tmp_path)
+    assert re.search(rf"step time +{re.escape(expected)}(?: |$)", estimated.out, re.MULTILINE), estimated.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,10 @@ def _given(found: Found) -> str:
             if value is not None
         ]
     elif found.file.target.name in _WITHOUT_MODEL:
-        given += [f"--nodes {found.job.nodes}"] if given else []
-        given += [f"--set model={found.job.model.name}", f"--set workload.sequence={found.job.workload.sequence:g}"]
-        given += [f"--set {stated}" for keys in called(found.file.target, found.job).values() for stated in keys]
-        if found.file.target.name == "deepspeed" and found.job.stack != "deepspeed":
-            given.append(f"--set stack={found.job.stack}")
+        job, calls = found.job, called(found.file.target, found.job).values()
+        given += [f"--nodes {job.nodes}"] if given else []
+        stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}", *itertools.chain(*calls)]
+        given += [f"--set {each}" for each in (*stated, *([f"stack={job.stack}"] if found.file.target.calls else []))]
     return "".join(f" {text}" for text in given)
 
 

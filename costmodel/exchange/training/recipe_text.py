@@ -36,7 +36,16 @@ def recipe_tree(text: str, file: str) -> Mapping:
         raise fail("X004", f"several recipes stand here: {names}", _place(lines, text, found[1][1]), hint)
     function, call = found[0]
     assigned = {**_assigned(module.body), **_assigned(function.body)}
-    return _Recipe(lines, text, file, assigned, _COSTLY).tree(function, call)
+    recipe = _Recipe(lines, text, file, assigned, _COSTLY)
+    recipe.family = _family(module)
+    return recipe.tree(function, call)
+
+
+def _family(module: ast.Module) -> str:
+    """The family of models whose registry a recipe imports; empty where it stands beside that registry."""
+    imported = [node.module or "" for node in module.body if isinstance(node, ast.ImportFrom)
+                and any(name.name == "model_registry" for name in node.names)]  # fmt: skip
+    return next((name.rpartition(".")[2] for name in imported if name.startswith("torchtitan.models.")), "")
 
 
 def call_tree(text: str, file: str, called: str, costly: Set[str]) -> tuple[Mapping, list[tuple[str, Mapping]]]:
@@ -101,6 +110,7 @@ class _Recipe:
     def __init__(self, lines: Lines, text: str, file: str, names: dict[str, ast.expr], costly: Set[str]) -> None:
         self.lines, self.text, self.file, self.names, self.costly = lines, text, file, names, costly
         self.faults: list[Fault] = []
+        self.family = ""  # of the model, where the recipe imports its registry
 
     def tree(self, function: ast.FunctionDef, call: ast.Call) -> Mapping:
         """The tree, with the model that the function's name and its registry state."""
@@ -115,11 +125,8 @@ class _Recipe:
                 put_at(found, ".".join(target), self.value(target[-1], value, target[0], 0), here)
         if isinstance(spec, ast.Call) and spec.args and isinstance(spec.args[0], ast.Constant):
             flavor, place = str(spec.args[0].value), _place(self.lines, self.text, spec)
-            family = (
-                function.name.lower()
-                .removeprefix("sft_")
-                .partition(f"_{flavor.lower().replace('.', '_').replace('-', '_')}")[0]
-            )
+            named = function.name.lower().removeprefix("sft_")
+            family = self.family or named.partition(f"_{re.sub('[.-]', '_', flavor.lower())}")[0]
             model = Mapping({key_at("name", place, place): family, key_at("flavor", place, place): flavor})
             model.place = place
             found[key_at("model", place, place)] = model
@@ -167,6 +174,8 @@ class _Recipe:
                 return self.keywords(node, section, depth + 1)
         if isinstance(node, ast.Dict | ast.List):
             return self.held(name, node, section, depth)
+        if name == "activation_checkpoint" and isinstance(node, ast.Constant) and node.value is None:
+            return "none"
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bool | int | float | None):
             return node.value
         try:

@@ -1,4 +1,4 @@
-"""torchtitan in its three generations: TOML, flags, and a recipe in Python, which is read as text; TOML is written."""
+"""torchtitan in its three generations: TOML, flags, and a recipe in Python, which is read as text, and written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from costmodel.exchange.rows import KindName, choice, known, lost, one_of, optio
 from costmodel.exchange.training.job import Job, TrainingRemarks
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import NOWHERE, TrainingFormat, check_offload, check_whole_layers
-from costmodel.exchange.writing.equal_model import twins_of
+from costmodel.exchange.writing.equal_model import CHECKPOINTS, twins_of
 
 TITLE, VERSION, _VERSION_OF_TOML = "configuration of torchtitan", "torchtitan 0.3.0", "torchtitan 0.2.0"
-_WRITTEN = "torchtitan until 2026-02-23 (9810191bb)"
 _GENERATIONS = {
     "toml": "TOML of torchtitan, until 2026-02-23 (9810191bb)",
     "flags": "flags of torchtitan 0.3.0",
@@ -33,7 +32,12 @@ _SCHEDULES = {
 _ONE_STAGE = ("1f1b", "gpipe")
 _SPLITS = {(1, 1): "lighter-ends", (0, 0): "even", (1, 0): "lighter-first", (0, 1): "lighter-last"}
 _NARROW = {"": "fp8-cs", "tensorwise": "fp8-cs", "rowwise": "fp8-row", "rowwise_with_gw_hp": "fp8-row"}
-_RECIPES = {"fp8-cs": "tensorwise", "fp8-row": "rowwise"}
+# Converters of torchtitan 0.3.0, by the type that they compute in.
+_CONVERTERS = {
+    "fp8-row": 'Float8LinearConverter.Config(recipe_name="rowwise", model_compile_enabled=True)',
+    "mxfp8": "MXFP8LinearConverter.Config(model_compile_enabled=True)",
+    "nvfp4": "NVFP4LinearConverter.Config(model_compile_enabled=True)",
+}
 _IN_TOKENS = (
     f"{_T}.num_tokens_per_microbatch_per_dp_rank", f"{_T}.num_tokens_per_train_step", f"{_T}.max_context_length",
     f"{_P}.num_pp_microbatches",
@@ -44,19 +48,21 @@ _IN_SEQUENCES = (
 )  # fmt: skip
 _MODES = choice({"none": "none", "full": "full", "selective": "selective"}, "no plan has it", fold=True)
 _FLAG = re.compile(r"--((?:[a-z_-]+(?:\.[a-z_0-9-]+)+)|config)(?:[ =]+(-?[^\s\\-][^\s\\]*))?(?=\s|\\|$)")
-# Flavors of torchtitan 0.2.0, which an export writes, and those that came or went around it.
+# Flavors of torchtitan 0.3.0, which an export writes, and older ones.
 MODELS = {
-    ("llama3", "8B"): "llama-3.1-8b", ("llama3", "70B"): "llama-3.1-70b", ("llama3", "405B"): "llama-3.1-405b",
+    ("llama3", "1B"): "llama-3.2-1b", ("llama3", "3B"): "llama-3.2-3b", ("llama3", "8B"): "llama-3.1-8b",
+    ("llama3", "70B"): "llama-3.1-70b", ("llama3", "405B"): "llama-3.1-405b",
+    ("deepseek_v3", "16B"): "deepseek-v2-lite", ("deepseek_v3", "236B"): "deepseek-v2",
     ("deepseek_v3", "671B"): "deepseek-v3", ("qwen3", "0.6B"): "qwen-3-0.6b", ("qwen3", "1.7B"): "qwen-3-1.7b",
     ("qwen3", "4B"): "qwen-3-4b", ("qwen3", "8B"): "qwen-3-8b", ("qwen3", "14B"): "qwen-3-14b",
     ("qwen3", "32B"): "qwen-3-32b", ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+    ("gpt_oss", "20b"): "gpt-oss-20b", ("gpt_oss", "120b"): "gpt-oss-120b",
 }  # fmt: skip
 EVERY_MODEL = MODELS | {
     ("llama2", "7B"): "llama-2-7b", ("llama2", "13B"): "llama-2-13b", ("llama2", "70B"): "llama-2-70b",
-    ("llama3", "1B"): "llama-3.2-1b", ("llama3", "3B"): "llama-3.2-3b",
-    ("gpt_oss", "20b"): "gpt-oss-20b", ("gpt_oss", "120b"): "gpt-oss-120b",
     ("llama4", "17bx16e_irope"): "llama-4-scout", ("llama4", "17bx128e_irope"): "llama-4-maverick",
 }  # fmt: skip
+_BACKEND = "transformers_modeling_backend"  # which trains models of the hub that have no flavor
 
 # Degrees before 2025-02, when they moved to a section of their own.
 _OLDER: dict[str, dict[str, KindName]] = {
@@ -72,6 +78,7 @@ _OLDER: dict[str, dict[str, KindName]] = {
 
 TABLE = known(
     part("config", "model", "word"),
+    part("hf_model", "model", "word"),
     part("model.name", "model", "word"),
     part("model.flavor", "model", "word"),
     part("model.converters", "workload.precision", "text"),
@@ -215,7 +222,10 @@ def _of_recipe(keys: ForeignKeys, layer: Layer) -> None:
 
 
 def _model(keys: ForeignKeys, layer: Layer) -> None:
-    name, flavor = keys["model.name"], keys["model.flavor"]
+    name, flavor, hub = keys["model.name"], keys["model.flavor"], keys["hf_model"]
+    if hub.value:
+        layer.facts["model"] = hub
+        return
     recipe = str(keys["config"].value or "")
     if recipe:
         sizes = {re.sub("[.-]", "_", "_".join(pair).lower()): pair for pair in EVERY_MODEL}
@@ -286,9 +296,13 @@ def _batch(keys: ForeignKeys, layer: Layer, *, recipe: bool) -> None:
         layer.fill("plan.micro_batch", local)
         return
     old = keys[f"{_P}.pipeline_parallel_microbatches"]
-    if recipe or old.value:
-        often = old if old.value else keys[f"{_P}.num_pp_microbatches"]
-        micro = often._replace(value=max(1, local.value // max(1, often.value)))
+    if recipe:
+        layer.fill("plan.micro_batch", local)
+        if total.value == -1:
+            layer.fill("accumulation", keys[f"{_P}.num_pp_microbatches"])
+        return
+    if old.value:
+        micro = old._replace(value=max(1, local.value // max(1, old.value)))
     else:
         micro = keys[f"{_P}.pipeline_parallel_microbatch_size"]
     if not micro.value or local.value % micro.value:
@@ -371,12 +385,17 @@ def flags_tree(text: str) -> dict[str, Any]:
     return tree
 
 
+# Options of other generations than 0.3.0.
+_OF_OTHERS = ("optimizer.name", f"{_P}.context_parallel_rotate_method", "activation_checkpoint.mode")
+_CLASSES = {"training": "TrainingConfig", "parallelism": "ParallelismConfig", "compile": "CompileConfig"}
+_POLICIES = {"none": "None", "full": "FullAC.Config()", "selective": "SelectiveAC.Config()"}
+
+
 def write_torchtitan(job: Job, remarks: TrainingRemarks) -> str:
-    """The TOML, the last generation that a file of its own states; what it cannot express is refused."""
+    """A recipe in Python, which --module and --config name; what it cannot express is refused."""
     check_whole_layers(remarks)
     plan, workload = job.plan, job.workload
     beside: dict[str, Any] = {
-        **_written_model(job, remarks),
         "compile.enable": True,
         f"{_T}.local_batch_size": job.count("micro_batch") * (job.accumulation if plan.pp > 1 else 1),
         f"{_T}.global_batch_size": round(workload.global_batch),
@@ -385,42 +404,75 @@ def write_torchtitan(job: Job, remarks: TrainingRemarks) -> str:
         f"{_P}.data_parallel_shard_degree": job.shards,
         f"{_P}.fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
         "activation_checkpoint.mode": plan.recompute or "none",
-        "activation_checkpoint.selective_ac_option": "op",
     }
-    if workload.precision in _RECIPES:
-        beside |= {"model.converters": ["float8"], "quantize.linear.float8.recipe_name": _RECIPES[workload.precision]}
-    elif workload.precision != "bf16":
-        remarks.refuse("workload.precision", f"{workload.precision} is no converter of torchtitan's")
+    if workload.precision not in ("bf16", *_CONVERTERS):
+        hint = "--set workload.precision=fp8-row"
+        remarks.refuse("workload.precision", f"{workload.precision} is no converter of torchtitan's", hint)
     if job.gradients != "fp32":
         remarks.refuse("workload.gradients", f"{job.gradients}: torchtitan reduces gradients in fp32")
+    if plan.cp > 1 and plan.cp_type not in (None, "all-gather"):
+        remarks.refuse("plan.cp_type", f"{plan.cp_type}: torchtitan 0.3.0 has all-gather alone")
     if job.model.has_experts and (plan.ep > 1 or (plan.etp or 1) > 1):
         beside[f"{_P}.expert_parallel_degree"] = job.count("ep")
-        beside[f"{_P}.expert_tensor_parallel_degree"] = round(plan.etp or 1)
+        if (plan.etp or 1) > 1:
+            remarks.refuse("plan.etp", f"{plan.etp:g}: torchtitan 0.3.0 cuts no expert")
     _check_shards(job, remarks)
     if plan.pp > 1:
         beside |= _written_pipeline(job, remarks)
-    remarks.note("yours to add: learning rate, data and the tokenizer")
-    sections: dict[str, list[str]] = {}
-    for name, value in written(TABLE, job, remarks.refuse, beside).items():
+    remarks.note("yours to add: learning rate, loss, data and the tokenizer")
+    return _recipe_text(job, remarks, written(TABLE, job, remarks.refuse, beside))
+
+
+def _recipe_text(job: Job, remarks: TrainingRemarks, options: dict[str, Any]) -> str:
+    """The module with the recipe, with what it imports."""
+    family, flavor, hub = _written_model(job, remarks)
+    policy = _POLICIES[job.plan.recompute or "none"]
+    converter = _CONVERTERS.get(job.workload.precision, "")
+    config = "TransformersBackendConfig" if hub else "Trainer.Config"
+    imported = ["torchtitan.config import CompileConfig, ParallelismConfig, TrainingConfig"]
+    if converter:
+        imported.append(f"torchtitan.components.quantization import {converter.partition('.')[0]}")
+    if policy != "None":
+        imported.append(f"torchtitan.distributed.activation_checkpoint import {policy.partition('.')[0]}")
+    if hub:
+        imported += [f"torchtitan.experiments.{_BACKEND} import model_registry",
+                     f"torchtitan.experiments.{_BACKEND}.configs import {config}"]  # fmt: skip
+    else:
+        imported += [
+            f"torchtitan.models.{family or 'llama3'} import model_registry",
+            "torchtitan.trainer import Trainer",
+        ]
+    sections: dict[str, list[str]] = {name: [] for name in _CLASSES}
+    for name, value in options.items():
         section, _, key = name.rpartition(".")
-        sections.setdefault(section, []).append(f"{key} = {_toml(value)}\n")
-    return "\n".join(f"[{name}]\n{''.join(lines)}" for name, lines in sections.items())
+        if name not in _OF_OTHERS:
+            sections[section].append(f"            {key}={_python(value)},\n")
+    spec = ", ".join([f'"{flavor}"', *([f"converters=[{converter}]"] if converter else [])])
+    words = [f'        hf_model="{hub}",\n'] if hub else []
+    words += [f"        model_spec=model_registry({spec}),\n"] if flavor else []
+    words += [f"        {name}={_CLASSES[name]}(\n{''.join(lines)}        ),\n" for name, lines in sections.items()]
+    head = "".join(f"from {each}\n" for each in sorted(imported))
+    named = re.sub(r"\W", "_", f"{family}_{flavor}".lower()).strip("_") or "exported"
+    body = f"    return {config}(\n{''.join(words)}        activation_checkpoint={policy},\n    )\n"
+    return f"{head}\n\ndef {named}() -> {config}:\n{body}"
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+def _python(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _written_model(job: Job, remarks: TrainingRemarks) -> dict[str, str]:
-    """The flavor that has the model's shape."""
+def _written_model(job: Job, remarks: TrainingRemarks) -> tuple[str, str, str]:
+    """Family and flavor of the model's shape; without one its name on the hub, for the backend of transformers."""
     twins = twins_of(job.model)
     for (name, flavor), ours in MODELS.items():
         if ours in twins:
-            return {"model.name": name, "model.flavor": flavor}
-    remarks.note("model.name and model.flavor are yours to add: no flavor of torchtitan has this shape")
-    return {}
+            return name, flavor, ""
+    hub = next((CHECKPOINTS[twin] for twin in twins if twin in CHECKPOINTS), "")
+    if hub:
+        remarks.note(f"no flavor of torchtitan has this shape: {_BACKEND}, an experiment of it, trains it from the hub")
+        return _BACKEND, "full_moe" if job.model.has_experts else "full", hub
+    remarks.note("model_spec is yours to add: no flavor of torchtitan has this shape")
+    return "", "", ""
 
 
 def _check_shards(job: Job, remarks: TrainingRemarks) -> None:
@@ -458,7 +510,7 @@ def _written_pipeline(job: Job, remarks: TrainingRemarks) -> dict[str, Any]:
 FORMAT = TrainingFormat(
     name="torchtitan",
     title=TITLE,
-    version=_WRITTEN,
+    version=VERSION,
     table=TABLE,
     elsewhere={"workload.kind": "a training program"},
     fixed={
@@ -473,8 +525,8 @@ FORMAT = TrainingFormat(
         "plan.order": "its mesh is tp, cp, dp and pp, innermost first",
         "workload.tuning": "adapters are no matter of this generation",
     },
-    kind="TOML",
-    suffix=".toml",
+    kind="recipe",
+    suffix=".py",
     stacks=("fsdp2",),
     write=write_torchtitan,
 )

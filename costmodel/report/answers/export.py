@@ -81,6 +81,8 @@ def _given(found: Found) -> str:
         given += [f"--nodes {job.nodes}"] if given else []
         stated = [f"model={job.model.name}", f"workload.sequence={job.workload.sequence:g}", *itertools.chain(*calls)]
         given += [f"--set {each}" for each in (*stated, *([f"stack={job.stack}"] if found.file.target.calls else []))]
+    elif found.file.target.name == "torchtitan" and "model_spec" not in found.file.text:
+        given.append(f"--set model={found.job.model.name}")
     return "".join(f" {text}" for text in given)
 
 

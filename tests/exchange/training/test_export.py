@@ -6,6 +6,7 @@ The suite takes the best plans of each search; `pytest tests/exchange/training -
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from costmodel.estimate.evaluate.predict import answer, predict
 from costmodel.exchange.megatron.scenario import read_options
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
+from costmodel.exchange.writing.equal_model import shape
 from costmodel.explore.compare.select_plan import plan_of
 from costmodel.explore.export_plan import job_of
 from costmodel.explore.search.search import search
@@ -117,7 +119,7 @@ def test_a_flavor_of_torchtitan_is_a_shape_whatever_its_longest_sequence(shape: 
     asked = case(shape, nodes=64, sequence=2048, plan={"zero": 3}, global_batch=512, stack="fsdp2")
     job = job_of(answer(predict(asked).inputs, Plan(zero=3, recompute="full", micro_batch=1)))
     found = exported(TARGETS["torchtitan"], job)
-    assert (f'flavor = "{flavor}"' in found.text) == bool(flavor)
+    assert (f'model_registry("{flavor}")' in found.text) == bool(flavor)
     assert any("no flavor of torchtitan" in note for note in found.notes) != bool(flavor)
 
 
@@ -129,6 +131,28 @@ def test_a_shipped_scenario_is_exported() -> None:
 
 
 OF_SEARCH = ("--gpu", "h100", "--gpus", "32", "--sequence", "4096", "--batch", "4Mi-tokens", "--rank", "1")
+
+
+OF_TORCHTITAN = (
+    *("llama-3.2-1b", "llama-3.1-8b", "llama-3-70b", "llama-3.1-405b", "qwen-3-0.6b", "qwen-3-8b", "qwen-3-32b"),
+    *("qwen-3-30b-a3b", "qwen-3-235b-a22b", "deepseek-v2-lite", "gpt-oss-20b", "gpt-oss-120b"),
+    *("mixtral-8x7b", "mistral-7b", "gemma-2-27b", "qwen-2.5-72b"),  # by the backend of transformers
+)
+
+
+@pytest.mark.parametrize("name", OF_TORCHTITAN)
+def test_a_recipe_of_torchtitan_comes_back_with_its_model(name: str, run: Any, tmp_path: Path) -> None:
+    wide = ("--gpus", "512") if name in ("llama-3.1-405b", "qwen-3-235b-a22b") else ()
+    asked = ("--model", name, "--stack", "fsdp2", *OF_SEARCH, *wide)
+    done = run("export", *asked, "--to", "torchtitan", "-o", "recipe.py", cwd=tmp_path)
+    assert done.code == 0, done.out
+    [again] = [line.split() for line in done.out.splitlines() if line.startswith("Next: costmodel import")]
+    assert not any(word.startswith("model=") for word in again)
+    back = run(*again[2:], "--json", cwd=tmp_path)
+    assert back.code == 0, back.err
+    found = json.loads(back.out)["document"]
+    assert shape(read("model", found["model"])) == shape(read("model", name))
+    assert (found["workload"]["sequence"], found["workload"]["global_batch"]) == (4096, 1024)
 
 
 @pytest.mark.parametrize("stack", ["deepspeed", "transformers-deepspeed"])

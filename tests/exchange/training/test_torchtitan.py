@@ -110,6 +110,26 @@ def test_a_recipe_of_0_3_counts_in_sequences(tmp_path: Path) -> None:
     assert faults(open_value, tmp_path, "recipe.py")[0].startswith("X008 tensor_parallel_degree hangs on int(")
 
 
+def test_a_recipe_in_tokens_counts_those_of_one_forward(tmp_path: Path) -> None:
+    """As configs.py of torchtitan: a pipeline runs num_pp_microbatches of them in each accumulation."""
+    piped = RECIPE.replace("local_batch_size=1, seq_len=2 * SEQUENCE", "max_context_length=SEQUENCE, "
+                           "num_tokens_per_microbatch_per_dp_rank=2 * SEQUENCE")  # fmt: skip
+    piped = piped.replace("shard_degree=8", "shard_degree=8, pipeline_parallel_degree=2, num_pp_microbatches=4")
+    found = read(piped, tmp_path, name="recipe.py", nodes=None)
+    has(found, "plan", micro_batch=2, pp=2, tp=4, dp=8)
+    has(found, "workload", sequence=4096, global_batch=2 * 4 * 8)
+
+
+def test_a_recipe_names_its_model_by_what_it_imports(tmp_path: Path) -> None:
+    imported = f"from torchtitan.models.qwen3 import model_registry\n{RECIPE}".replace("def llama3_8b", "def mine")
+    assert read(imported, tmp_path, name="recipe.py", nodes=None).document["model"] == "qwen-3-8b"
+    hub = RECIPE.replace("model_spec=model_spec,", 'hf_model="Qwen/Qwen3-32B", model_spec=model_registry("full"),')
+    assert read(hub, tmp_path, name="recipe.py", nodes=None).document["model"] == "Qwen/Qwen3-32B"
+    for policy, kept in (("None", "none"), ("FullAC.Config()", "full"), ("SelectiveAC.Config()", "selective")):
+        recipe = RECIPE.replace("model_spec=model_spec,", f"model_spec=model_spec, activation_checkpoint={policy},")
+        has(read(recipe, tmp_path, name="recipe.py", nodes=None), "plan", recompute=kept)
+
+
 def test_flags_change_a_recipe_whose_other_values_are_asked_for(tmp_path: Path) -> None:
     found = read(FLAGS, tmp_path, name="run.sh")
     has(found, "plan", tp=4, dp=16, micro_batch=4, sequence_parallel=False)

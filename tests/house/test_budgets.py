@@ -23,12 +23,12 @@ BUDGETS = {
     "estimate/serving": 8_600,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
     "estimate/training": 7_750,
     "evidence": 7_350,
-    "exchange": 5_700,  # with results of benchmark clients and of the Trainer, and what becomes of each of their keys
+    "exchange": 5_750,  # with results of benchmark clients and of the Trainer, and what becomes of each of their keys
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/rl": 2_100,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options
     "exchange/serving": 3_250,  # with every key of KServe, Dynamo, llm-d and the production stack, written too
-    "exchange/training": 3_650,
+    "exchange/training": 3_700,  # with recipes of torchtitan, written
     "explore": 16_350,  # one search for every workload; what to buy: machines, sizes, rents; what to measure next
     "explore/serving": 3_550,
     "ground": 2_000,

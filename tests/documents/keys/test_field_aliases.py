@@ -493,3 +493,19 @@ def test_the_readable_name_is_used_in_faults_of_a_library() -> None:
 
 def test_another_name_of_a_stack_is_taken_and_said(run: Any) -> None:
     assert "what torchtitan is taken for" in run("estimate", "quickstart", "--set", "stack=torchtitan", "-v").out
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ("plan.n_cpu_moe=8", "in memory of the host are not modelled: write a type of GGUF that fits"),
+        ("stack.cpu_offload_gb=8", "workload.weights: q4_k, or more GPUs"),
+        ("workload.gguf=q4_k", "did you mean 'weights'?"),
+    ],
+)
+def test_weights_on_the_host_are_refused_with_the_road_that_there_is(stated: str, words: str, run: Any) -> None:
+    served = ("--model", "qwen-3-30b-a3b", "--gpu", "h100", "--gpus", "1", "--concurrency", "8", "--prompt", "512")
+    ran = run("estimate", *served, "--answer", "64", "--set", stated)
+    assert (ran.code, words in ran.err) == (2, True), ran.err
+    for kind in ("q2_k", "q4_k", "q8_0"):
+        assert run("estimate", *served, "--answer", "64", "--set", f"workload.weights={kind}").code == 0

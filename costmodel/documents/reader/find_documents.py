@@ -89,6 +89,12 @@ def _of_hub(name: str, place: Place | None) -> str:
     raise fail("D009", sentence, place or Place(COMMAND_LINE), hint)
 
 
+_OF_DATASHEET = {
+    kind: f"; of another, state its datasheet: costmodel show {like} > hardware/{folder}/mine.yaml is one to change"
+    for kind, like, folder in (("accelerator", "h100-sxm", "accelerators"), ("node", "dgx-h100", "nodes"))
+}
+
+
 def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     """A fault for a name that no document has, with the document or the file that may be meant."""
     known = names(kind)
@@ -96,7 +102,7 @@ def _unknown(kind: str, name: str, place: Place | None) -> CostModelError:
     hint = (
         f"did you mean {close}?"
         if close
-        else _shape_meant(kind, name) or f"costmodel list {plural(kind)} shows them all"
+        else _shape_meant(kind, name) or f"costmodel list {plural(kind)} shows them all{_OF_DATASHEET.get(kind, '')}"
     )
     other = next((other for other in FOLDER_OF if other != kind and name in names(other)), None)
     model = name if other == "model" else shape_of(name, names("model")) if is_hub_name(name) else ""

@@ -17,4 +17,9 @@ def check_hardware(case: ServingCase, engine: Engine) -> None:
     sentence = f"{engine.name} runs on accelerators of {', '.join(engine.runs_on)} alone, not on {chip.vendor}'s"
     documents = (read("stack", name) for name in names("stack"))
     others = [each.name for each in documents if isinstance(each, Engine) and chip.vendor in each.runs_on]
-    raise fail("D016", sentence, case.place("stack", *ACCELERATOR), f"engines that do: {', '.join(others)}")
+    hint = (
+        f"engines that do: {', '.join(others)}"
+        if others
+        else f"--set 'stack.runs_on=[{chip.vendor}]' states that it does"
+    )
+    raise fail("D016", sentence, case.place("stack", *ACCELERATOR), hint)

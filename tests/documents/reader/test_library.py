@@ -215,7 +215,9 @@ def test_an_unknown_name_of_every_kind(kind: str, run: Any) -> None:
     with pytest.raises(CostModelError) as caught:
         read(kind, "no-such-thing-at-all")
     (found,) = caught.value.faults
-    assert (found.code, found.hint) == ("D009", f"costmodel list {plural(kind)} shows them all")
+    like = {"accelerator": "h100-sxm > hardware/accelerators", "node": "dgx-h100 > hardware/nodes"}.get(kind, "")
+    own = f"; of another, state its datasheet: costmodel show {like}/mine.yaml is one to change" if like else ""
+    assert (found.code, found.hint) == ("D009", f"costmodel list {plural(kind)} shows them all{own}")
     assert run("list", plural(kind)).code == 0
     assert names(kind)
 

@@ -210,8 +210,8 @@ class _Run:
         more = len(self.outputs) - len(self.arrivals)
         if more:
             sent = sorted(clock + LATER * self.late[request] for request in ended)[:more]
-            planned = self.planned[len(self.arrivals) :]
-            self.arrivals += [max(each, begin) for each, begin in zip(sent, planned, strict=False)]
+            planned = self.planned[len(self.arrivals) : len(self.arrivals) + len(sent)]
+            self.arrivals += map(max, sent, planned)
 
     def _decode_steps(self) -> None:
         """All steps alike up to the next arrival or the next end."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer.main
+from each import EVERY_CASE
 from hypothesis import HealthCheck, settings
 from replies import REPLIES
 
@@ -64,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The marks of large products and of slow cases."""
+    EVERY_CASE[:] = [config.getoption("--whole")]
     config.addinivalue_line("markers", "share(n): of these cases one in n is tried, unless --whole asks for all")
     config.addinivalue_line("markers", "whole: a slow case like others, which only --whole asks for")
 

@@ -1,13 +1,30 @@
-"""One test for many cheap cases: parametrising costs more than such a case does."""
+"""One test for many cheap cases, since parametrising costs more than such a case, and a share of cases in a loop."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import zlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+Case = TypeVar("Case")
+EVERY_CASE: list[bool] = []  # whether --whole was given, once pytest has its options
+
+
+def share_of(cases: Iterable[Case], share: int) -> list[Case]:
+    """One in so many of the cases that a test loops over, always the same ones, or all with --whole.
+
+    >>> len(share_of(range(100), 4))
+    25
+    """
+    rows = list(cases)
+    if any(EVERY_CASE):
+        return rows
+    places = sorted(range(len(rows)), key=lambda place: zlib.crc32(str(place).encode()))
+    return [rows[place] for place in sorted(places[: -(-len(rows) // share)])]
 
 
 def each(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from costmodel.commands import rl, serving, shared, training
 from costmodel.commands.short_form import Question
+from costmodel.evidence.calibrate import default_efficiency, engine_documents, refine_from_runs
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
 from costmodel.explore.serving import search_remedies, smallest_cluster
@@ -84,6 +85,18 @@ class Replies:
 
         return asked
 
+    def of_texts(self, function: Callable[..., str]) -> Callable[..., str]:
+        """The text that a function makes of texts and plain values alone, wherever it is called again."""
+
+        @functools.wraps(function)
+        def asked(*given: Any, **named: Any) -> str:
+            key = function.__qualname__, repr(given), repr(named)
+            if key not in self.kept:
+                self.keep(key, function(*given, **named))
+            return str(self.found(key))
+
+        return asked
+
     def of_question(self, loaded: Callable[..., Any]) -> Callable[..., Any]:
         """A scenario that is loaded as another command did is the same object."""
 
@@ -145,6 +158,8 @@ compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
 for workload in (training, serving, rl):
     workload.view = REPLIES.of_objects(workload.view)  # type: ignore[attr-defined]
+for editor in (default_efficiency, engine_documents, refine_from_runs):
+    editor.rewritten = REPLIES.of_texts(editor.rewritten)  # type: ignore[attr-defined]
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
 smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)
 turned = REPLIES.of_objects(sensitivity.sensitivity, lambda asked: asked.case)

@@ -51,7 +51,7 @@ FLAGS: dict[str, dict[str, Any]] = {
     SERVING: {"model": "llama-3.1-70b", "gpu": "h100", "gpus": 16, "rate": "4"},
     RL: {"model": "qwen-2.5-7b", "gpu": "h100", "gpus": 64, "rl": "grpo"},
 }
-LONG = ("report", "search", "scale", "export")  # their pages, spaces and files have tests of their own
+LONG = ("report", "search", "buy", "scale", "export")  # their pages, spaces and files have tests of their own
 
 
 @pytest.mark.share(3)

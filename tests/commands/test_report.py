@@ -169,6 +169,7 @@ SECTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("few_knobs")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.whole if name.startswith("grpo") else ()) for name in SECTIONS]
 )

@@ -318,7 +318,7 @@ def test_options_of_the_other_wing_are_refused(run: Any, faults: Faults, args: t
         ("search", NAME, "--pareto", "tokens_per_s_per_user,tokens_per_s_per_gpu"),
         ("sweep", NAME, "--over", "stack.budget=512,2048,8192"),
         ("scale", NAME, "--rate", "2..16"),
-        ("solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms"),
+        ("solve", NAME, "--vary", "workload.rate", "--for", "ttft_p99<=500 ms", "--safe", "off"),
         ("explain", NAME, "tpot"),
         ("export", NAME, "--to", "vllm"),
         ("diff", NAME, "--set", "stack=sglang"),
@@ -567,6 +567,7 @@ def test_what_is_about_a_baseline_needs_one(more: tuple[str, ...], run: Any, fau
     assert [found.code for found in faults(run("check", NAME, *more))] == ["C008"]
 
 
+@pytest.mark.usefixtures("few_knobs")
 def test_the_shell_commands_of_the_guide_work_in_their_order(run: Any, tmp_path: Path) -> None:
     """What a page prints is checked by the transcripts; these print nothing there."""
     for page in ("serving", "report"):

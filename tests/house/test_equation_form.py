@@ -310,6 +310,8 @@ def test_what_no_estimate_calls_says_so() -> None:
     """An equation that stands there for the reader is not taken for part of the model."""
     called = set[str]()
     for path in python_files(PACKAGE):
+        if "equations" not in path.parts and "costmodel.equations" not in path.read_text("utf-8"):
+            continue
         for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costmodel.equations."):
                 called.update(item.name for item in node.names)

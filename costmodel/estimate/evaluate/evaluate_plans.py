@@ -127,6 +127,15 @@ def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
     return ledger(inputs, block, layers, stage_parameters(inputs, block, layers), micro_batches(inputs, block))
 
 
+def step_of(inputs: TrainingInputs, block: Block) -> TrainingStep:
+    """The time of every row of a block, without its costs, and without its memory where no state is paged."""
+    if inputs.groups or inputs.optimizer.paged:
+        return evaluate(inputs, block).step
+    layers = stage_layers(inputs.model, block)
+    parameters = stage_parameters(inputs, block, layers)
+    return with_sites(inputs, block, training_step(inputs, block, layers, parameters, micro_batches(inputs, block)))
+
+
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
     """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)

@@ -14,7 +14,7 @@ from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.prior import Prior
 from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_percentile
 from costmodel.estimate.evaluate.error_band import kind_spread, time_spread
-from costmodel.estimate.evaluate.evaluate_plans import evaluate
+from costmodel.estimate.evaluate.evaluate_plans import step_of
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
@@ -153,7 +153,7 @@ class Problem:
         for run in self.runs if which is None else [self.runs[index] for index in which]:
             inputs = training_inputs(with_values(run.case, self.priors, values, self.shelf))
             block, _ = plan_block(inputs, own_plan(inputs))
-            yield run, inputs, evaluate(inputs, block).step
+            yield run, inputs, step_of(inputs, block)
 
     def slopes(self, scaled: Array, errors: Array) -> Array:
         """Change of each log error with each constant, by a small step."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import share_of
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -48,13 +49,14 @@ def with_faults(text: str, node: Any) -> Any:
 
 
 def test_shipped_documents_are_read_alike() -> None:
-    quickly = 0
-    for path in SHIPPED:
+    """A share of the files, unless --whole asks for all."""
+    quickly, looked_at = 0, share_of(SHIPPED, 4)
+    for path in looked_at:
         text = path.read_text(encoding="utf-8")
         if len(text) < 15_000 and (node := plain_yaml.composed(text)) is not None:
             assert with_faults(text, node) == by_ruamel(text), path
             quickly += 1
-    assert quickly > 0.8 * len(SHIPPED)
+    assert quickly > 0.8 * len(looked_at)
 
 
 @pytest.mark.parametrize("path", BESIDE_EQUATIONS, ids=lambda path: path.stem)

@@ -50,6 +50,7 @@ def test_equal_prompts_at_random(prompt: int, output: int, budget: int, part: fl
     assert float(found.ttft_p99) == pytest.approx(seen.ttft_p99, rel=0.23)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("prompt", "output", "budget", "variation"),
     [(2048, 512, 4096, 0.3), (1024, 1024, 8192, 1.0), (4000, 400, 8192, 0.3), (1024, 512, 8192, 0.6)],
@@ -59,6 +60,8 @@ def test_long_prompts_wait_until_answers_end(prompt: int, output: int, budget: i
 
     Without the wait those of 25 loads are 20 % too early in the median and 83 % at worst, their p99 69 and 97 %. Few
     prompts wait so long that a run of 100,000 requests is itself uncertain by a quarter.
+
+    A share of the loads, unless --whole asks for all.
     """
     engine = loaded(prompt, output, budget, variation, 0.8)
     seen = [serve(engine, 100_000, seed) for seed in range(2)]

@@ -60,10 +60,14 @@ def alone_and_together(folder: Path, rows: list[dict[str, Any]], quantity: Any) 
     return alone, validated([table(folder, *named)], quantity=quantity)[0].figures
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("measured", MEASURED)
 @pytest.mark.parametrize("base", [LLAMA, LLAMA | {"vp": "", "micro_batch": ""}, MIXTRAL], ids=["dense", "open", "moe"])
 def test_a_row_is_predicted_as_if_it_were_alone(base: dict[str, Any], measured: str, tmp_path: Path) -> None:
-    """Of sizes, columns of the inputs, and rows that break a rule or cannot be read between them."""
+    """Of sizes, columns of the inputs, and rows that break a rule or cannot be read between them.
+
+    A share of models with figures, unless --whole asks for all.
+    """
     varied = [*sizes("global_batch", 128, 256, 512), *sizes("seq_len", 2048, 8192), *sizes("gpus", 128, 32)]
     varied += [
         {"tp": 4},

@@ -279,6 +279,7 @@ def test_traces_open_equation_inputs_and_source(run: Any, pages: dict[str, str])
     assert any("hardware/accelerators/h100-sxm.yaml" in text for text in written)
 
 
+@pytest.mark.usefixtures("few_knobs")
 def test_what_a_stranger_wrote_stays_text(run: Any, tmp_path: Path, inline: str) -> None:
     title = json.dumps(HOSTILE)
     text = re.sub(r"(?m)^title: .*$", lambda _: f"title: {title}", inline)

@@ -31,6 +31,7 @@ settings.load_profile("patient")  # on a busy machine a slow example is no fault
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands took it; pytest wants it back
 
 ROOT = Path(__file__).resolve().parents[1]
+HOUSE = "tests/house/"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # programs that tests start would each compile every module anew
@@ -99,10 +100,18 @@ def some_of(cases: list[pytest.Function], share: int) -> list[pytest.Function]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests of a file look at the same answers, so one worker runs them all, unless --dist says otherwise."""
+    """Tests of a file look at the same answers, so one worker runs them all, unless --dist says otherwise.
+
+    So do those of the house, which parse every module of the package.
+    """
     from xdist.scheduler import LoadFileScheduling
 
-    return LoadFileScheduling(config, log) if config.getoption("dist") == "load" else None
+    class LoadFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return HOUSE if file.startswith(HOUSE) else file
+
+    return LoadFiles(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -234,10 +243,15 @@ def run() -> Run:
 @pytest.fixture
 def few_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """`sensitivity` turns a few of the hundred figures that a result rests on, for tests of what stands around them."""
+    turn_few_knobs(monkeypatch)
+
+
+def turn_few_knobs(patch: pytest.MonkeyPatch) -> None:
+    """The same for a fixture of a module."""
     from costmodel.explore.vary import sensitivity
 
     every, REPLIES.unpatched = sensitivity.leaves, False
-    monkeypatch.setattr(
+    patch.setattr(
         sensitivity,
         "leaves",
         lambda case: {

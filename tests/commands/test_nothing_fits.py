@@ -19,9 +19,13 @@ def remedies(out: str) -> list[list[str]]:
     return [shlex.split(line[1]) for line in re.finditer(r"^ {4}(?:try|   )  (--.*?)(?: \(or .*)?$", out, re.M)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("asked", "code"), [(L40S, "M001"), (LONG, "M001"), (BIG, "M001"), (STEPS, "L062")])
 def test_estimate_shows_the_plan_nearest_to_fit_with_remedies_that_hold(run: Any, asked: Any, code: str) -> None:
-    """Exit code 1, as its help has it; followed to the letter no remedy needs machines by the thousand."""
+    """Exit code 1, as its help has it; followed to the letter no remedy needs machines by the thousand.
+
+    A share of the loads, unless --whole asks for all.
+    """
     answer = run("estimate", *asked)
     assert answer.code == 1
     assert f"✗ {code} " in answer.out

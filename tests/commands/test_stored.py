@@ -155,14 +155,23 @@ def test_two_runs_that_find_the_same_have_one_digest(run: Any) -> None:
 # ── Names and versions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which costmodel is installed with its documents inside the package; the folder above all of it."""
-    shipped = tmp_path / "env" / "lib" / "site-packages" / "costmodel" / "_shipped"
+PACKAGE = Path("env", "lib", "site-packages", "costmodel", "_shipped")
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder above costmodel with its documents inside the package."""
+    above = tmp_path_factory.mktemp("machine")
     for top in ("hardware", "scenarios"):
-        shutil.copytree(ROOT / top, shipped / top)
-    monkeypatch.setattr(folders, "_SHIPPED", shipped)
-    return tmp_path
+        shutil.copytree(ROOT / top, above / PACKAGE / top)
+    return above
+
+
+@pytest.fixture
+def installed(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which costmodel is installed so; the folder above all of it."""
+    monkeypatch.setattr(folders, "_SHIPPED", machine / PACKAGE)
+    return machine
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "explain quickstart step_time --json",
     ],
 )
+@pytest.mark.usefixtures("few_knobs")
 def test_an_answer_names_no_folder_of_the_machine(line: str, installed: Path, run: Any) -> None:
     """It is the same text in every working folder, wherever costmodel is installed."""
     here, *others = (run(*line.split(), cwd=folder).out for folder in (ROOT, installed, installed / "env", Path("/")))

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
-ENOUGH = 150  # cases in all when --fuzz does not say
+ENOUGH = 80  # cases in all when --fuzz does not say
 PATIENCE, ASLEEP = 2.0, 20.0  # seconds a case may work, and may take where others share the machine
 # The documents broken leaf by leaf, and where each stands in a scenario when it is written out in place.
 PLACES: dict[str, tuple[str, ...]] = {

@@ -26,7 +26,7 @@ from costmodel.ground.errors import CostModelError
 
 from .serving.test_every_key import CASES as SERVED
 
-SAMPLE = 12  # keys of a workload that are asked about unless --whole asks for all
+SAMPLE = 8  # keys of a workload that are asked about unless --whole asks for all
 SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks about the others of serving
     "training": ("cluster", "workload", "assume", "run", "plan", "stack", "limits"),
     "serving": ("cluster", "limits"),

@@ -21,7 +21,7 @@ from costmodel.ground.errors import CostModelError
 from exchange.hostile import outcome
 from exchange.published import FILE, configs, model, read
 
-ENOUGH = 150  # cases when --fuzz does not say
+ENOUGH = 60  # cases when --fuzz does not say
 CONFIGS = [*configs().values(), *({**named(family), **small(family)} for family in families())]
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2, 7, 0.5, 4096.5, 1e18, 1e300, 10**400, math.nan, math.inf, -math.inf, "", "8",

@@ -47,7 +47,7 @@ from exchange.training.test_other_trainers import TORCHTUNE as YAML_OF_TORCHTUNE
 from exchange.training.test_torchtitan import FIRST as FIRST_OF_TITAN
 from exchange.training.test_torchtitan import RECIPE as RECIPE_OF_TITAN
 
-ENOUGH = 150  # cases when --fuzz does not say
+ENOUGH = 60  # cases when --fuzz does not say
 ARGS = (
     "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\noptim: adamw_torch\nmax_steps: 100\n"
 )

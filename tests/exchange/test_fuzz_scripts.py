@@ -17,7 +17,7 @@ from exchange.megatron.test_megatron_arguments import REAL, printed
 
 from .scripts import DEEPSEEK, FILE, LINE_70B, LLAMA_8B, MIXTRAL, PLAIN, read
 
-ENOUGH = 150  # cases when --fuzz does not say
+ENOUGH = 60  # cases when --fuzz does not say
 YAML = "MODEL_ARGS:\n" + "".join(
     f"  --{part.split()[0]}: {' '.join(part.split()[1:]) or 'true'}\n" for part in PLAIN.split("--") if part.strip()
 )

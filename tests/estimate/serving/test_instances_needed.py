@@ -36,11 +36,11 @@ def needed(*settings: str, tp: int = 8) -> Figures:
 @pytest.mark.parametrize(
     ("rate", "limits"),
     [
-        (20, USUAL),
-        (20, "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 13 ms}}"),
-        (16, "limits={latency: {at_most: 7 s}}"),  # of both kinds together
-        (16, "limits={limits_chance: {at_least: 90 %}, ttft_p99: {at_most: 1 s}}"),
-        (40, "limits={}"),
+        (12, USUAL),
+        (12, "limits={ttft_p99: {at_most: 1 s}, tpot: {at_most: 13 ms}}"),
+        (8, "limits={latency: {at_most: 7 s}}"),  # of both kinds together
+        (8, "limits={limits_chance: {at_least: 90 %}, ttft_p99: {at_most: 1 s}}"),
+        (20, "limits={}"),
     ],
 )
 def test_no_fleet_of_fewer_gpus_keeps_the_limits(rate: int, limits: str) -> None:

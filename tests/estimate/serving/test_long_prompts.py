@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from each import each
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.estimate.serving.predict_serving import ServingAnswer
@@ -28,6 +28,7 @@ def test_one_long_prompt_is_no_faster_on_one_part_than_on_eight(model: str) -> N
         assert apart > 3 * whole
 
 
+@settings(max_examples=30)  # each is two estimates
 @given(
     st.sampled_from(MODELS),
     st.sampled_from([WHOLE, GROUPS]),

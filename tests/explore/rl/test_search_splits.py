@@ -20,7 +20,7 @@ from costmodel.explore.search.ranges import axes
 from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
 NAME = "grpo-qwen-2.5-7b-64"
-SMALL = ("search={tp: [1, 2], cp: [2], rollout_tp: [2, 4]}",)
+SMALL = ("search={tp: [1], cp: [2], rollout_tp: [2, 4]}",)
 
 
 def case_of(*settings: str) -> RlCase:

@@ -549,9 +549,13 @@ def test_layers_that_fit_few_pipelines_are_spread_unasked(layers: int, spread: b
     assert splits == ({"fitting", "spread"} if spread else {"fitting"})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("more", "space"), REPEATING.values(), ids=REPEATING)
 def test_what_is_left_out_as_a_repeat_is_there_under_another_name(more: dict[str, Any], space: dict[str, Any]) -> None:
-    """Every plan that nothing else is wrong with costs what a valid one costs, to the last figure; and none is lost."""
+    """Every plan that nothing else is wrong with costs what a valid one costs, to the last figure; and none is lost.
+
+    A share of the spaces, unless --whole asks for all.
+    """
     axes = {"tp": [1, 8], "pp": [1, 4], "micro_batch": [1], "recompute": ["none"], **space}
     asked = inputs(**{"shape": model(layers=12), "nodes": 4, **more, "search": axes})
     valid, repeated = set(), set()

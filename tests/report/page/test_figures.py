@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from conftest import turn_few_knobs
 
 PAGES = {
     "plan": ("report", "llama-3-70b-512"),
@@ -74,7 +75,10 @@ def unit_of(titles: list[ElementTree.Element]) -> str:
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=MARKS.get(name, ())) for name in PAGES])
 def drawn(request: pytest.FixtureRequest, run: Any) -> tuple[str, list[Drawing]]:
-    page = run(*PAGES[request.param], "--format", "html").out
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param != "sensitivity":
+            turn_few_knobs(patch)
+        page = run(*PAGES[request.param], "--format", "html").out
     found = list(drawings(page))
     assert found, request.param
     return page, found

@@ -265,9 +265,10 @@ def test_expert_groups_take_the_ranks_of_a_stage(tp: int, ep: int, etp: int) -> 
 STRUCTURES = [(zero, order) for zero in range(4) for order in ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp")]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("zero", "order"), STRUCTURES)
 def test_a_plan_alone_is_its_row_of_a_table(zero: Any, order: Any) -> None:
-    """Each structure with other rows, so that together they have all."""
+    """Each structure with other rows, so that together they have all; a share of them, unless --whole asks for all."""
     asked = inputs("deepseek-v2", nodes=16, global_batch=256)
     structure = Structure(zero=zero, order=order, recompute="full" if zero == 2 else "none")
     rows = [

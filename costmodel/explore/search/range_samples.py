@@ -10,7 +10,7 @@ from costmodel.explore.search.ranges import Span
 
 SAMPLES = 33
 EVERY_WHOLE = 512  # whole numbers, of which none is left out
-_HALVINGS, _NARROWINGS = 40, 12
+_HALVINGS, _NARROWINGS, _LOOKS = 40, 12, 60
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SAME = 1e-6  # of a number, between which nothing is looked for
 _DOUBLINGS = 12  # at most, of either end of a range that was not stated
@@ -67,6 +67,70 @@ def _last_working(inside: float, outside: float, excess: Callable[[float], float
             return middle
         inside, outside = (inside, middle) if math.isnan(value) else (middle, outside)
     return inside
+
+
+def last_reaching(
+    reaching: tuple[float, float],
+    missing: tuple[float, float],
+    excess: Callable[[float], float],
+    digits: int,
+    *,
+    whole: bool,
+) -> float:
+    """The last number with so many digits that reaches a target, between one that does and one that does not; the first
+    where none does.
+
+    It is looked for where a straight line through the excess of both reaches the target; in the middle between whole
+    numbers, where a number does not work, and where the last look left more than half of the range.
+
+    reaching, missing: both numbers with their excess
+    excess: what a number has too much, 0 or less where it reaches the target; not a number where it does not work
+
+    >>> last_reaching((1.0, -6.12345), (10.0, 2.87655), lambda number: number - 7.12345, 4, whole=False)
+    7.123
+    """
+    (inside, under), (outside, over), halve = reaching, missing, False
+
+    def beside(number: float, other: float) -> float:
+        step = math.copysign(1.0, other - number)
+        return number + step if whole else next_number(number, digits, upward=step > 0)
+
+    for _ in range(_LOOKS):
+        width, halve = abs(outside - inside), whole or halve or not math.isfinite(under - over)
+        number = inside + (0.5 if halve else under / (under - over)) * (outside - inside)
+        number = float(math.floor(number)) if whole else rounded(number, digits)
+        if abs(number - outside) >= width:
+            number = beside(inside, outside)
+        elif abs(number - inside) >= width:
+            number = beside(outside, inside)
+        if not min(inside, outside) < number < max(inside, outside):
+            break
+        value = excess(number)
+        if value <= 0:
+            inside, under = number, value
+        else:
+            outside, over = number, value
+        halve = not halve and abs(outside - inside) > width / 2
+    return inside
+
+
+def rounded(number: float, digits: int) -> float:
+    """The nearest number of so many digits."""
+    return float(f"{number:.{digits}g}")
+
+
+def next_number(number: float, digits: int, *, upward: bool) -> float:
+    """The next number of so many digits to one side.
+
+    >>> next_number(1.23456, 4, upward=True), next_number(1000.0, 4, upward=False)
+    (1.235, 999.9)
+    """
+    nearest = rounded(number, digits)
+    if not number or (nearest != number and (nearest > number) is upward):
+        return nearest
+    beyond = abs(number) * (1 + 1e-12 if (number > 0) is upward else 1 - 1e-12)
+    last = 10.0 ** (math.floor(math.log10(beyond)) + 1 - digits)
+    return rounded(nearest + (last if upward else -last), digits)
 
 
 def _least(low: float, middle: float, high: float, excess: Callable[[float], float], *, whole: bool) -> float:

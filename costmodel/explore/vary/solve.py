@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -25,7 +25,16 @@ from costmodel.explore.compare.input_paths import InputValue, leaves
 from costmodel.explore.safety import EXPECTED, Safety
 from costmodel.explore.search.engine import SearchStopped
 from costmodel.explore.search.progress import UNWATCHED, Watcher
-from costmodel.explore.search.range_samples import SAMPLES, end_to_pass, samples, samples_between, samples_beyond
+from costmodel.explore.search.range_samples import (
+    SAMPLES,
+    end_to_pass,
+    last_reaching,
+    next_number,
+    rounded,
+    samples,
+    samples_between,
+    samples_beyond,
+)
 from costmodel.explore.search.ranges import Span, at_option, axis, span
 from costmodel.explore.search.target import Target, target_of
 from costmodel.explore.trial import trial_of, tried
@@ -35,7 +44,7 @@ from costmodel.ground.parsing import in_ones
 from costmodel.ground.record import record
 
 _QUANTITY = re.compile(r"([-+0-9.,_eE]+?)\s*([^-+0-9.,_].*)?\Z")
-_HALVINGS, _CLOSE = 60, 1e-6
+_FEWEST_DIGITS, _MOST_DIGITS = 4, 12  # of an answer
 _EXAMPLE = "mfu>=45 %' or 'tpot<=25 ms"
 _MOST_AGAINST = 4  # codes that are stated in figures
 _WIDE = 64.0
@@ -334,20 +343,20 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
         return
     found.how = "bisection" if changes == 1 else "scan"
 
+    def over(number: float, digits: int) -> float:
+        return found.target.excess(beside(searched.text(number, digits)))
+
     def edge(inside: float, outside: float) -> str:
-        """The last value on the inner side that reaches the target."""
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            middle = float(math.floor(middle)) if whole else middle
-            if middle in (inside, outside):
-                break
-            if found.target.reached(beside(searched.text(middle))):
-                inside = middle
-            else:
-                outside = middle
-            if not whole and abs(inside - outside) < _CLOSE * abs(inside):
-                break
-        return _short(searched, inside, outside, found.target, beside)
+        """The last value on the inner side that reaches the target, in the fewest digits that do."""
+        ends = (inside, excess(inside)), (outside, excess(outside))
+        for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+            looked_at = _MOST_DIGITS if whole else digits
+            number = last_reaching(*ends, partial(over, digits=looked_at), looked_at, whole=whole)
+            nearest = rounded(number, digits)
+            for each in (nearest, next_number(nearest, digits, upward=inside > outside)):
+                if over(each, digits) <= 0:
+                    return searched.text(each, digits)
+        return searched.text(inside)
 
     for flag, group in itertools.groupby(range(len(texts)), key=lambda place: reached[place]):
         places = list(group)
@@ -368,18 +377,6 @@ def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
     except CostModelError as error:
         return "whole number" in error.faults[0].sentence
     return False
-
-
-def _short(searched: Span, inside: float, outside: float, wanted: Target, at: Callable[[str], Trial]) -> str:
-    """The fewest digits that still reach the target: of the nearest number, or of the next one further inside."""
-    for digits in range(4, 12):
-        nearest = float(f"{inside:.{digits}g}")
-        last = 10.0 ** (math.floor(math.log10(abs(inside))) + 1 - digits) if inside else 0.0
-        for number in (nearest, nearest + math.copysign(last, inside - outside)):
-            text = searched.text(number, digits)
-            if wanted.reached(at(text)):
-                return text
-    return searched.text(inside)
 
 
 def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:

@@ -41,7 +41,7 @@ class Fitted(Document):
 
     points: Measurements | None = optional("Measurements")
     median: Share | None = optional("Median absolute error")
-    p90: Share | None = optional("90th percentile of the absolute error")
+    p90: NonNegative | None = optional("90th percentile of the absolute error")
     out_of: Literal["sample", "fit", "prior"] | None = optional(
         "sample: on what was held out; fit: on its own; prior: judged, not fitted"
     )

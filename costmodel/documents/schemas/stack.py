@@ -231,7 +231,13 @@ class Offloading(Sourced):
     parameters_alone: bool = Field(
         default=False, description="Whether parameters can be on the host while the optimizer stays on the device"
     )
+    returned: ParameterBytes | None = Field(
+        default=None, description="Bytes of an updated parameter that the device holds for a moment under zero 1 and 2"
+    )
     overlap: Share = Field(description="Share of the traffic over the host link that can hide behind compute")
+    early: bool = Field(
+        default=False, description="Whether the host updates what has been reduced while backward continues"
+    )
 
 
 class Layouts(Sourced):

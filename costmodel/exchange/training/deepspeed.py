@@ -32,6 +32,12 @@ TABLE = known(
     option(f"{_Z}.cpu_offload_params", "plan.offload", "flag", old="zero_optimization.offload_param"),
     part(f"{_Z}.offload_optimizer.device", "plan.offload plan.offload_to", _PLACES, "none"),
     part(f"{_Z}.offload_param.device", "plan.offload plan.offload_to", _PLACES, "none"),
+    part(f"{_Z}.offload_optimizer.super_offload", "stack.offload.early", "flag", False, when="never"),
+    part(f"{_Z}.zenflow.overlap_step", "stack.offload.early", "flag", False, when="never"),
+    lost("approximated", "ZenFlow updates most parameters every few steps: here all in every step",
+         f"{_Z}.zenflow.topk_ratio {_Z}.zenflow.select_strategy {_Z}.zenflow.select_interval "
+         f"{_Z}.zenflow.update_interval {_Z}.zenflow.offload {_Z}.zenflow.auto_ratio "
+         f"{_Z}.zenflow.full_warm_up_rounds {_Z}.zenflow.pt_reserved_cores_perc"),
     option(f"{_Z}.mics_shard_size", "plan.dp_replicate", "whole", -1, old="nothing, as MiCS was removed,"),
     part("bf16.enabled", "workload.precision", "flag", False),
     gone({"bfloat16.enabled": "bf16.enabled", _Z: f"{_Z}.stage"}),
@@ -88,7 +94,7 @@ TABLE = known(
           "mics_hierarchical_params_gather log_trace_cache_warnings zero_allow_untested_optimizer "
           "save_muon_momentum_buffer_in_memory cpu_offload_use_pin_memory offload_optimizer.pin_memory "
           "offload_optimizer.nvme_path offload_optimizer.buffer_count offload_optimizer.pipeline_read "
-          "offload_optimizer.pipeline_write offload_optimizer.fast_init offload_optimizer.super_offload "
+          "offload_optimizer.pipeline_write offload_optimizer.fast_init "
           "offload_optimizer.cpuadam_cores_perc offload_param.pin_memory offload_param.nvme_path "
           "offload_param.buffer_count offload_param.buffer_size offload_param.max_in_cpu", f"{_Z}."),
 )  # fmt: skip
@@ -152,6 +158,8 @@ def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     layer.facts["plan.offload"] = first._replace(value=list(on))
     if "nvme" in places:
         layer.facts["plan.offload_to"] = first._replace(value="nvme")
+    early = [keys[f"{_Z}.{name}"] for name in ("offload_optimizer.super_offload", "zenflow.overlap_step")]
+    layer.facts |= {"stack.offload.early": stated for stated in early if stated.value and "optimizer" in on}
 
 
 def _pieces(keys: ForeignKeys, layer: Layer) -> None:

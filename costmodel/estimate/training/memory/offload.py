@@ -176,6 +176,9 @@ def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, 
             down = _link(inputs, gradient_traffic(updated, inputs.widths.gradient))
         update = _update(inputs, block, updated)
         tail = _tail(inputs, block, updated, update)
+        if offloading.early:
+            with term("update beside backward"):
+                update = exposed_time(update, passing.backward, hideable, 0.0)
         late = _leaving_late(inputs, block)
         tail, down = tail + np.where(late, down, 0.0), np.where(late, 0.0, down)
     elif "parameters" in structure.offload:

@@ -82,7 +82,12 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
     states = inputs.stack.states
     stated = (states.step_gradient, states.step_roots, inputs.optimizer.root)
     gradient, roots, root = (0.0 if each is None else each for each in stated)
-    if "optimizer" in block.structure.offload or not (np.any(gradient) or (np.any(roots) and np.any(root))):
+    if "optimizer" in block.structure.offload:
+        returned = None if inputs.stack.offload is None else inputs.stack.offload.returned
+        if returned is None or block.structure.zero > 2:
+            return 0.0
+        return update_bytes(_updated(inputs, block, held), returned, 0.0, 0.0, backward)
+    if not (np.any(gradient) or (np.any(roots) and np.any(root))):
         return 0.0
     zero, updated = block.structure.zero, _updated(inputs, block, held)
     if states.gradient_copies and zero <= 1:

@@ -314,6 +314,11 @@ STACK_ALIASES = {
     **_all("nanogpt", "nanochat"),
     **_all("jax flax t5x levanter", "maxtext"),
 }
+# Software that shards nothing on one accelerator, unless a file of DeepSpeed or of FSDP stands beside its own.
+OF_ONE = dict.fromkeys(
+    "transformers huggingface hf accelerate axolotl llama-factory llamafactory ms-swift swift trl".split(),
+    "transformers-ddp",
+)
 # Software for reinforcement learning whose trainer also trains by itself.
 TRAINERS = {
     "trl": "transformers-fsdp",
@@ -326,7 +331,19 @@ _NANOTRON = "'megatron-lm', which cuts and shards as nanotron does and fuses mor
 _OLMO = "'fsdp2' with --set stack.compile=none, or blocks where OLMo-core compiles them"
 STACKS = {
     **_all("pytorch torch", "'fsdp2' or 'ddp'"),
-    **_all("lightning pytorch-lightning litgpt trainer", "'ddp', 'fsdp2' or 'deepspeed', as its strategy is"),
+    **_all(
+        "lightning pytorch-lightning pytorch_lightning litgpt trainer",
+        "'ddp', 'fsdp2' or 'deepspeed', as its strategy is",
+    ),
+    **_all("peft llama-recipes llama-cookbook", "'transformers-ddp' on one GPU, or 'transformers-fsdp'"),
+    **_all("autotrain h2o-llmstudio ludwig", "'transformers-ddp' on one GPU, or 'transformers-deepspeed'"),
+    **_all("fsdp", "'fsdp2', or 'fsdp1' for FullyShardedDataParallel"),
+    **_all("nemo-automodel automodel veomni torchforge forge", "'fsdp2', whose fully_shard it uses"),
+    **_all("torchao", "the software that calls it, as 'torchtune' or 'fsdp2'"),
+    **_all("mindspeed paddlenlp", "'megatron-core', whose layouts it has; no accelerator of Huawei is shipped"),
+    **_all("easydel", "'maxtext', which trains in JAX too"),
+    **_all("fairseq metaseq", "'fsdp1', or 'megatron-2021' with tensor parallelism"),
+    **_all("roll", "'verl', which alternates training and generation too"),
     **_all("nanotron picotron", _NANOTRON),
     **_all("olmo-core olmo", _OLMO),
     **_all("xtuner", "'transformers-deepspeed' for its first generation, 'fsdp2' for the second"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel
 
-from costmodel.documents.keys.field_aliases import TRAINERS
+from costmodel.documents.keys.field_aliases import OF_ONE, TRAINERS
 from costmodel.documents.keys.overrides import Assignment
 from costmodel.documents.keys.paths import at, has_key, place_at
 from costmodel.documents.keys.references import LEVELS, REFERENCES, holder
@@ -179,11 +179,16 @@ def case_of(
     from costmodel.documents.schemas.stack import Stack
 
     reader, tree = reader or DocumentReader(), tree or {}
-    trainer = TRAINERS.get(scenario.stack.lower(), "") if isinstance(scenario.stack, str) else ""
+    word = scenario.stack.lower() if isinstance(scenario.stack, str) else ""
+    trainer = TRAINERS.get(word, "")
     if trainer:
         reader.stacks[str(scenario.stack)] = trainer
         scenario = scenario.model_copy(update={"stack": trainer})
     held = named_documents(scenario, reader, tree)
+    if word in OF_ONE and _of_one(scenario, held["node"]):
+        scenario = scenario.model_copy(update={"stack": OF_ONE[word]})
+        held = named_documents(scenario, reader, tree)
+        held["stacks"][word] = OF_ONE[word]
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")
         sentence = f"{held['stack'].name} {purpose_of(held['stack'])}; training takes training software"
@@ -193,6 +198,12 @@ def case_of(
         scenario, tree, lambda one: ResolvedScenario(scenario=one, **named_documents(one, reader, tree))
     )
     return ResolvedScenario(scenario=scenario, **held, groups=kinds)
+
+
+def _of_one(scenario: Scenario, node: Node) -> bool:
+    """Whether one accelerator trains and no key of the plan shards or offloads its states."""
+    plan, counted = scenario.plan, scenario.cluster.nodes == 1 and node.accelerators == 1
+    return counted and not (plan and (plan.zero or plan.offload))
 
 
 def purpose_of(stack: Any) -> str:

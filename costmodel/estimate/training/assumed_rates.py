@@ -39,7 +39,14 @@ def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, G
 
 
 def note_rates(log: AssumptionLog, case: ResolvedScenario, linear: Linear, origin: str) -> None:
-    """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step."""
+    """Record the attention kernel, the efficiency of isolated products and, if not stated, the slowdown of a step.
+
+    Also what torch compiles, where the scenario names its stack and states no more of it.
+    """
+    compiled = case.stack.compile
+    if compiled is not None and isinstance(case.scenario.stack, str):
+        other = "none" if compiled != "none" else "blocks"
+        log.note("stack.compile", compiled, f"stacks/{case.stack.name}; or --set stack.compile={other}")
     share = show(number(linear.fit.compute_share), "1")
     log.note("attention and matmul", f"{attention_in_use(case)}; {share} of peak alone", origin)
     fit = case.efficiency.sustained

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.rows import KindName, choice, known, lost, one_of, option, part, quiet
+from costmodel.exchange.rows import KindName, choice, known, lost, one_of, option, part, quiet, switch
 from costmodel.exchange.training.accelerate import STRATEGIES
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.exchange.training.training_format import FLAT, NOWHERE, ON_HOST_ALONE, WHOLE_LAYERS, TrainingFormat
@@ -71,7 +71,8 @@ TABLE = known(
     lost("not expressible", "an optimizer in a subspace or by layers",
          "optim_target_modules relora lisa_step_interval"),
     lost("approximated", "a part of the layers is recomputed", "selective_checkpointing recompute_layer_types"),
-    lost("approximated", "the loss or the MLP in pieces", "chunked_cross_entropy tiled_mlp flash_attn_cross_entropy"),
+    option("chunked_cross_entropy", "stack.loss", switch("chunked"), False, when="never"),
+    lost("approximated", "the MLP in pieces, or another loss", "tiled_mlp flash_attn_cross_entropy"),
     part("eager_attention", "stack", "flag", False),
     part("attn_implementation", "stack", "word"),
     lost("approximated", "kernels are replaced or compiled", "torch_compile liger_kernel"),

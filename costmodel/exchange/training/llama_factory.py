@@ -45,7 +45,7 @@ TABLE = known(
     part("lora_rank", "workload.tuning", "count", 8),
     part("quantization_bit", "workload.tuning", "count"),
     part("stage", "workload.kind", "word", "sft"),
-    part("pure_bf16", "workload.precision", "flag", False),
+    part("pure_bf16", "workload.precision stack.weights", "flag", False),
     part("fp8", "workload.precision", "flag", False),
     part("use_galore", "workload.optimizer", "flag", False),
     part("recompute_method", "plan.recompute_method", one_of("uniform", "block")),
@@ -61,7 +61,8 @@ TABLE = known(
     part("moe_token_dispatcher_type", "assume.experts.deduplicated", _DISPATCHERS),
     lost("approximated", "adapters stand beside these modules alone: here all", "lora_target", "all"),
     lost("not expressible", "a part of the layers is trained", "freeze_trainable_layers freeze_trainable_modules"),
-    lost("approximated", "kernels are replaced", "enable_liger_kernel use_unsloth"),
+    option("enable_liger_kernel", "stack.loss", switch("fused"), False, when="never"),
+    lost("approximated", "kernels are replaced", "use_unsloth"),
     lost("not expressible", "an optimizer of its own", "use_apollo use_badam use_adam_mini use_muon"),
     lost("approximated", "adapters of another kind: here LoRA", "use_dora pissa_init loraplus_lr_ratio"),
     lost("approximated", "sequences are padded: fewer of their tokens are real", "packing", True),
@@ -95,7 +96,7 @@ def _types(keys: ForeignKeys, layer: Layer) -> None:
     if on is not None:
         layer.facts["workload.precision"] = keys[on]._replace(value=on.removeprefix("pure_"))
     if on == "pure_bf16":
-        keys.lose("not expressible", "weights, gradients and moments in bf16: here the states of the stack", on)
+        layer.facts["stack.weights"] = keys[on]._replace(value="bf16")
     if keys["fp8"].value:
         layer.facts["workload.precision"] = keys["fp8"]._replace(value="fp8-cs")
     if keys["use_galore"].value:

@@ -62,7 +62,8 @@ TABLE = known(
     part("fsdp_config", "plan.zero", "text"),
     lost("not expressible", "the batch is found by trying", "auto_find_batch_size"),
     lost("not expressible", "an optimizer's states are projected or layers trained in turn", "optim_target_modules"),
-    lost("approximated", "kernels are compiled or replaced", "torch_compile use_liger_kernel"),
+    option("use_liger_kernel", "stack.loss", switch("fused"), False, when="never"),
+    lost("approximated", "kernels are compiled", "torch_compile"),
     lost("approximated", "recompute with settings of its own", "gradient_checkpointing_kwargs "
          "activation_checkpointing_kwargs", {}),
     lost("not expressible", "weights of the base in 8 bits", "load_in_8bit"),

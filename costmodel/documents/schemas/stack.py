@@ -162,6 +162,14 @@ class HostLaunch(Sourced):
     operations: Operations = Field(
         description="Operations a layer issues forward; backward issues twice as many, recompute again"
     )
+    graphs: bool = Field(
+        default=False, description="Whether CUDA graphs issue them all, so that the host takes no time: P90 is without"
+    )
+
+    @property
+    def each(self) -> float:
+        """Host time of an operation: none where a graph issues it."""
+        return Figure(0.0, Place("CUDA graphs", path="stack.launch.graphs")) if self.graphs else self.operation
 
 
 class Runtime(Sourced):

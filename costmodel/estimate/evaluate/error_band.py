@@ -64,7 +64,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
     columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
     with term("spread of the step"):
         spread = time_spread(inputs, step)
-        late = slower_step_spread(inputs, step, spread)
+        late = slower_step_spread(inputs, evaluation.block, step, spread)
     slow, fast = ninetieth_percentile(step.total, late), tenth_percentile(step.total, spread)
     for end, opposite, time in (("low", "high", fast), ("high", "low", slow)):
         columns[f"step_time_{end}"] = time

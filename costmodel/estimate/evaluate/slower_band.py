@@ -1,6 +1,7 @@
-"""What can only make a step slower than predicted: mixers of layers that no measured run had, and uneven routing.
+"""What can only make a step slower than predicted: mixers of layers that no measured run had, uneven routing, and
+work that graphs were said to issue and that the host issues.
 
-Both widen the band upwards alone.
+All widen the band upwards alone.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from collections.abc import Iterator
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
+from costmodel.equations.kernels.roofline import host_bound_time
+from costmodel.equations.parallelism.counts import layers_per_stage
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.uncertainty import combined_error, slower_spread
+from costmodel.equations.run.uncertainty import combined_error, range_spread, slower_spread
 from costmodel.estimate.model.mixers.table import mixer_kinds, mixer_matmuls
-from costmodel.estimate.model.shards import shard
+from costmodel.estimate.model.shards import layer_count, shard
 from costmodel.estimate.shared.fit_ranges import NOTICEABLE
+from costmodel.estimate.shared.plan_batch import Block
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.shared.time_breakdown import summed
+from costmodel.estimate.shared.time_breakdown import added, summed
+from costmodel.estimate.training.constraints.plan_constraints import micro_batches
 from costmodel.estimate.training.flop_count import cores, flop_of_shapes
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs
@@ -36,8 +41,11 @@ def unmeasured(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
     return tuple(name for name in mixer_kinds(kind) if maker not in fit.runs.get(name, {}))
 
 
-def slower_step_spread(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
+def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep, spread: Number) -> Number:
     """The spread of a step towards a longer time, from that towards a shorter one."""
+    if inputs.stack.launch.graphs:
+        with term("without graphs"):
+            spread = combined_error(spread, range_spread(step.total, step.total + _waiting(inputs, block, step)))
     routing, fit = inputs.case.common.routing, inputs.case.common.mixers
     unknown = inputs.experts is not None and not inputs.experts.balance_known
     if unknown and routes(inputs) and routing is not None:
@@ -61,6 +69,16 @@ def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterat
         if part >= NOTICEABLE:
             maker = inputs.case.accelerator.vendor
             yield Assumption(name, f"never measured on {maker}", f"{percent(part, 2)} of the step; wider band upwards")
+
+
+def _waiting(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number:
+    """Seconds that layers would wait for a host that issues forward and, twice as many, backward operations."""
+    launch = inputs.stack.launch
+    layers = layers_per_stage(layer_count(inputs.model), block.pp)
+    with term("issued by the host"):
+        host = 3.0 * launch.operations * launch.operation * layers * micro_batches(inputs, block)
+    busy = added(step.terms, ("matmul", "attention", "memory_bound", "tp", "cp", "ep"))
+    return host_bound_time(busy, host) - busy
 
 
 def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:

@@ -41,7 +41,7 @@ def expert_inputs(case: ResolvedScenario, log: AssumptionLog) -> ExpertInputs | 
     load = said.capacity or choose(
         "assume.experts.imbalance", said.imbalance, 1.0, "routed evenly; P90 is of uneven routing"
     )
-    issuing = case.stack.launch.operation if kernels.looped else 0.0
+    issuing = case.stack.launch.each if kernels.looped else 0.0
     return ExpertInputs(
         kernels=kernels,
         load=load,

@@ -113,7 +113,7 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
         if words in said:
             stack = _set(stack, group, leaf, value)
     if filling.graphed:
-        stack = _set(stack, "launch", "operation", Figure(0.0))
+        stack = _set(stack, "launch", "graphs", True)
     if stack.name in COMPILED:
         stack = stack.compiled_as(COMPILED[stack.name] if _compiled(filling, stack) else "none")
     attention = _attention(filling, stack)

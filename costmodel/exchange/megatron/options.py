@@ -203,7 +203,7 @@ _ALL = {**OF_MODEL, **OF_LAYOUT, **OF_WORKLOAD, **OF_SOFTWARE}
 READ = {name: row for name, row in _ALL.items() if not row.costs_nothing}
 
 _FUSED = "kernels that others fuse run apart"
-_GRAPHS = "CUDA graphs spare the host's time: launch of a stack"
+_GRAPHS = "CUDA graphs spare the host's time: --set stack.launch.graphs=true if they hold all layers"
 _BUCKETS = "the size of buckets is a matter of the stack: buckets"
 _DTYPES = "the type of a copy of the weights, or of their gradients on the network: states of a stack"
 _LAYERWISE = "the precision of single layers"

@@ -111,7 +111,7 @@ def _issued(
     apart: device and host time of a part that the host issues only after all before it ended
     """
     busy = summed(work.device, work.tp, work.cp, work.ep)
-    host = summed(operations * inputs.stack.launch.operation, experts)
+    host = summed(operations * inputs.stack.launch.each, experts)
     if apart is None:
         return work + TimeByCategory(launch=host_bound_time(busy, host) - busy)
     inside, issued = apart

@@ -115,7 +115,7 @@ def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, d
             kind.count * kind.experts.count * (3.0 if kind.experts.gated else 2.0) for kind in kinds if kind.experts
         )
         matrices = whole / layer_count(inputs.model) / block.ep
-        issued = fetch_operations(matrices, kernels.fetched) * inputs.stack.launch.operation
+        issued = fetch_operations(matrices, kernels.fetched) * inputs.stack.launch.each
         piece = gradient_traffic(held / matrices, inputs.stack.states.compute)
         sent = matrices * collective_time(inputs, piece, edp, "all_gather")
         time = np.where(block.shards > 1, issued + sent, 0.0)

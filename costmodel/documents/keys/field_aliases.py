@@ -315,9 +315,8 @@ STACK_ALIASES = {
     **_all("jax flax t5x levanter", "maxtext"),
 }
 # Software that shards nothing on one accelerator, unless a file of DeepSpeed or of FSDP stands beside its own.
-OF_ONE = dict.fromkeys(
-    "transformers huggingface hf accelerate axolotl llama-factory llamafactory ms-swift swift trl".split(),
-    "transformers-ddp",
+OF_ONE = _all(
+    "transformers huggingface hf accelerate axolotl llama-factory llamafactory ms-swift swift trl", "transformers-ddp"
 )
 # Software for reinforcement learning whose trainer also trains by itself.
 TRAINERS = {

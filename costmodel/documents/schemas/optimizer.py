@@ -24,6 +24,12 @@ class Projection(Document):
     rank: Count = Field(description="Rank of the subspace")
 
 
+class Orthogonalisation(Document):
+    """Updates of matrices with equal singular values, by Newton-Schulz steps (Muon)."""
+
+    steps: Count = Field(description="Newton-Schulz steps")
+
+
 class Optimizer(Sourced):
     """One optimizer: its states, not its arithmetic, decide memory and the time of its step."""
 
@@ -41,6 +47,9 @@ class Optimizer(Sourced):
     paged: bool = Field(default=False, description="Whether its states move to the host where the device is full")
     projection: Projection | None = optional(
         "The subspace in which the states of a layer's matrices live; left out, all of it"
+    )
+    orthogonal: Orthogonalisation | None = Field(
+        default=None, description="How updates of the layers' matrices are orthogonalised; left out, they are not"
     )
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")
 

@@ -94,6 +94,23 @@ def projection_flop(rank: Number, n: Number, k: Number) -> Number:
 
 
 @equation
+def orthogonalisation_flop(steps: Number, n: Number, k: Number) -> Number:
+    """Work of Newton-Schulz steps that make the singular values of a gradient equal.
+
+    T (4 m² M + 2 m³), m the shorter side and M the longer: X Xᵀ, its square, and their sum times X
+
+    steps T · n: outputs of the matrix · k: inputs of it → work [FLOP]
+    Source: jordan-2024
+    Holds: plain products; kernels that use the symmetry of the first two do fewer
+    Monotone: increasing in steps, n, k
+    >>> f"{26 * 256 * (orthogonalisation_flop(3.0, 2560, 2560) + orthogonalisation_flop(3.0, 1280, 2560)):.3g}"
+    '2.43e+15'
+    """
+    short, long = np.minimum(n, k), np.maximum(n, k)
+    return steps * FLOP_PER_MAC * (2 * short**2 * long + short**3)
+
+
+@equation
 def six_n_flop(parameters: Number, tokens: Number) -> Number:
     """The rule of six FLOP per parameter and token; attention is not counted.
 

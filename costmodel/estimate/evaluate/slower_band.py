@@ -1,5 +1,5 @@
-"""What can only make a step slower than predicted: mixers of layers that no measured run had, uneven routing, and
-work that graphs were said to issue and that the host issues.
+"""What can only make a step slower than predicted: mixers of layers that no measured run had, uneven routing,
+work that the host issues in place of graphs, and matrices that every rank orthogonalises for itself.
 
 All widen the band upwards alone.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.model import Layers
 from costmodel.equations.kernels.flop import matmul_flop
-from costmodel.equations.kernels.roofline import host_bound_time
+from costmodel.equations.kernels.roofline import host_bound_time, issuing_time
 from costmodel.equations.parallelism.counts import layers_per_stage
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import combined_error, range_spread, slower_spread
@@ -46,6 +46,9 @@ def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep,
     if inputs.stack.launch.graphs:
         with term("without graphs"):
             spread = combined_error(spread, range_spread(step.total, step.total + _waiting(inputs, block, step)))
+    if inputs.optimizer.orthogonal is not None:
+        with term("matrices that every rank orthogonalises"):
+            spread = combined_error(spread, range_spread(step.total, step.total + step.divided))
     routing, fit = inputs.case.common.routing, inputs.case.common.mixers
     unknown = inputs.experts is not None and not inputs.experts.balance_known
     if unknown and routes(inputs) and routing is not None:
@@ -75,8 +78,7 @@ def _waiting(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number
     """Seconds that layers would wait for a host that issues forward and, twice as many, backward operations."""
     launch = inputs.stack.launch
     layers = layers_per_stage(layer_count(inputs.model), block.pp)
-    with term("issued by the host"):
-        host = 3.0 * launch.operations * launch.operation * layers * micro_batches(inputs, block)
+    host = issuing_time(launch.operations, launch.operation, layers, micro_batches(inputs, block))
     busy = added(step.terms, ("matmul", "attention", "memory_bound", "tp", "cp", "ep"))
     return host_bound_time(busy, host) - busy
 

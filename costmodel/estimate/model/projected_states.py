@@ -1,4 +1,4 @@
-"""States of an optimizer that keeps the states of layer matrices in a low-rank subspace."""
+"""Optimizers that work on whole matrices: states in a subspace of low rank, updates that are orthogonalised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.optimizer import Optimizer
-from costmodel.equations.kernels.flop import projection_flop
+from costmodel.equations.kernels.flop import orthogonalisation_flop, projection_flop
 from costmodel.equations.memory.states import mean_state_bytes, projected_state_bytes
 from costmodel.estimate.model.routed_experts import expert_matmuls
 from costmodel.estimate.model.shards import counted_kinds, matmuls, model_parameters, shard
@@ -29,11 +29,14 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
 
 
 def step_flop(model: Model, optimizer: Optimizer) -> Number:
-    """Operations of all projections of a step and back; none without them."""
+    """Operations of a step on the matrices of all layers: projections and back, Newton-Schulz steps; else none."""
     found: Number = 0.0
-    if optimizer.projection is not None:
-        for count, n, k in _matrices(model):
-            found = found + count * projection_flop(optimizer.projection.rank, n, k)
+    projection, orthogonal = optimizer.projection, optimizer.orthogonal
+    for count, n, k in _matrices(model) if projection or orthogonal else ():
+        if projection is not None:
+            found = found + count * projection_flop(projection.rank, n, k)
+        if orthogonal is not None:
+            found = found + count * orthogonalisation_flop(orthogonal.steps, n, k)
     return found
 
 

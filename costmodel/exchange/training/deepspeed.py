@@ -158,8 +158,9 @@ def _offload(keys: ForeignKeys, layer: Layer, stage: int) -> None:
     layer.facts["plan.offload"] = first._replace(value=list(on))
     if "nvme" in places:
         layer.facts["plan.offload_to"] = first._replace(value="nvme")
-    early = [keys[f"{_Z}.{name}"] for name in ("offload_optimizer.super_offload", "zenflow.overlap_step")]
-    layer.facts |= {"stack.offload.early": stated for stated in early if stated.value and "optimizer" in on}
+    for name in ("offload_optimizer.super_offload", "zenflow.overlap_step"):
+        if keys[f"{_Z}.{name}"].value and "optimizer" in on:
+            layer.facts["stack.offload.early"] = keys[f"{_Z}.{name}"]
 
 
 def _pieces(keys: ForeignKeys, layer: Layer) -> None:

@@ -64,6 +64,7 @@ class TrainingStep:
     ranks: PerStage[Rank]
     on_host: bool  # whether the host makes the update
     stream: Number  # bytes of a memory-bound kernel of a layer: an addition to the residual stream
+    divided: Number = 0.0  # seconds of the update that ranks spare each other, as each has matrices of its own
 
 
 def training_step(
@@ -84,8 +85,11 @@ def training_step(
     beside: dict[str, Number] = {
         "pp": sends.exposed,
         "dp": sum((transfer.total_time for transfer in tied), start=data.exposed),
-        "optimizer": _optimizer(inputs, block, own) if update is None else update,
+        "optimizer": 0.0 if update is None else update,
     }
+    divided: Number = 0.0
+    if update is None:
+        beside["optimizer"], divided = _optimizer(inputs, block, own)
     if inputs.recipe.narrow:
         beside["memory_bound"] = _converted_weights(inputs, block, parameters, micro_batches)
     terms = {name: summed(piped.terms.get(name, 0.0), beside.get(name, 0.0)) for name in TERMS}
@@ -95,7 +99,7 @@ def training_step(
     compute = added(terms, ("matmul", "attention", "memory_bound"))
     transfers = (*_within(inputs, seen, work, micro_batches), *data.transfers, *tied, *sends.transfers)
     total, on_host = known_as("step_time", added(terms, TERMS)), update is not None
-    return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen))
+    return TrainingStep(terms, total, compute, transfers, piped.ranks, on_host, _addition(inputs, seen), divided)
 
 
 @memoized("sequence_parallel")
@@ -178,8 +182,8 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
 
 
 @memoized("zero", "schedule")
-def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> Number:
-    """The update of a rank's states, and the clearing and norm of all its gradients."""
+def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
+    """The update of a rank's states, and the clearing and norm of all its gradients; also what others spare it."""
     zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
@@ -192,14 +196,20 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
             kept = kept + (routed / edp if zero >= 2 else routed)
         nbytes = optimizer_traffic(updated, kept, inputs.moments, ELEMENT_BYTES["fp32"])
         update = stream_time(nbytes, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
-        return update if inputs.optimizer.projection is None else update + _projections(inputs, updated)
+        if inputs.optimizer.orthogonal is not None:
+            mine = _whole_matrices(inputs, updated / block.dp if zero == 0 else updated)
+            return update + mine, (block.dp if zero == 0 else block.shards) * mine - mine
+        return update if inputs.optimizer.projection is None else update + _whole_matrices(inputs, updated), 0.0
 
 
-def _projections(inputs: TrainingInputs, updated: Number) -> Number:
-    """Products that bring a rank's gradients into the optimizer's subspace, and updates back."""
+def _whole_matrices(inputs: TrainingInputs, updated: Number) -> Number:
+    """Products of a rank's gradients with the optimizer's subspace and back, or those that orthogonalise updates.
+
+    Ranks of data parallelism divide among them the matrices that are orthogonalised, as DistMuon and Megatron core do.
+    """
     rates = inputs.rates
     flop = step_flop(inputs.case.model, inputs.optimizer) * (updated / model_parameters(inputs.case.model))
-    with term("projections"):
+    with term("products of the optimizer"):
         fit, nbytes = rates.matmul, gradient_traffic(updated, 2.0 * inputs.widths.gradient)
         shares = (fit.compute_share, fit.memory_share, 0.0, fit.exponent)
         return matmul_time(flop, nbytes, rates.peak, rates.memory_bandwidth, *shares, inputs.sustained)

@@ -36,8 +36,8 @@ def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
             return Launches(eager, eager)
         mixed = sum(kind.count for kind in kinds if kind.experts is not None)
         latent = sum(kind.count for kind in kinds if kind.latent is not None)
-        prompts = times * prompt_launch_time(layers, each.layer, mixed, each.experts, latent, each.latent)
-        return Launches(None, prompts) if engine.graphs else Launches(eager, np.maximum(prompts, eager))
+        python = times * prompt_launch_time(layers, each.layer, mixed, each.experts, latent, each.latent)
+        return Launches(None, python) if engine.graphs else Launches(*(np.maximum(python, eager),) * 2)
 
 
 def launch_wait(device: Number, launches: Number) -> Number:

@@ -10,7 +10,7 @@ from costmodel.estimate.serving.operating_point import ExactSteps
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.step_table import step_table
 
-from .cases import costs, inputs, one
+from .cases import UNLAUNCHED, costs, inputs, one
 
 ALONE = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 1, precision: bf16}"
 EAGER = "stack.graphs=false"
@@ -27,26 +27,30 @@ def layout(request: pytest.FixtureRequest) -> PlanColumns:
     return PlanColumns(*(np.array([size]) for size in (request.param, 1.0, 1.0, 1.0, 1.0, 8192.0)))
 
 
-def test_the_published_gain_of_graphs() -> None:
-    """1.26 times for a 7B, one sequence, on an H100 (chen-2026), which the launch time is set by."""
-    replayed, eager = (on_one("qwen-2.5-7b", *more) for more in ((), (EAGER,)))
-    assert eager["tpot"] / replayed["tpot"] == pytest.approx(1.26, abs=0.01)
+def test_published_steps_without_graphs() -> None:
+    """20.6 ms a token of a 14B in 4 bits on an A100 with vLLM (its issue 20469), in the band; 16.8 ms a step of a 7B in
+    plain PyTorch on an H100, 27 % of its memory's rate (chen-2026).
+    """
+    lengths = "workload={kind: serving, prompt: 16000, output: 200, concurrency: 1, weights: int4-g128}"
+    one_a100 = ("cluster={node: dgx-a100, nodes: 1}", "plan={tp: 1}", "stack=vllm")
+    found = costs("model=qwen-3-14b", *one_a100, lengths, EAGER)
+    assert found["tpot"] == pytest.approx(20.6e-3, rel=0.1)
+    assert on_one("qwen-2.5-7b", EAGER)["tpot"] == pytest.approx(16.8e-3, rel=0.25)
 
 
-def test_an_8b_waits_for_its_launches_where_the_device_has_less_to_do() -> None:
+def test_an_8b_waits_for_the_launches_of_python() -> None:
     replayed, eager = (on_one("llama-3.1-8b", *more) for more in ((), (EAGER,)))
-    device = replayed["tpot"] - replayed["host_time"]
-    launches = 32 * 14 * 15.7e-6
-    assert device < launches < eager["tpot"] - replayed["host_time"]
+    device, launches = replayed["tpot"] - replayed["host_time"], 32 * 0.45e-3
+    assert device < launches < eager["tpot"] - replayed["host_time"] < 1.1 * launches
     waited = eager["host_time"] - replayed["host_time"]
     assert 0.99 * waited < eager["tpot"] - replayed["tpot"] < 1.05 * waited  # tokens wait for the steps of prompts too
 
 
-def test_launches_of_16_layers_at_6_us_take_1_34_ms() -> None:
-    found = inputs("model=llama-3.2-1b", EAGER, "stack.launch.operation=6 us")
+def test_launches_of_16_layers_at_6_us_take_1_34_ms_without_python() -> None:
+    found = inputs("model=llama-3.2-1b", EAGER, *UNLAUNCHED, "stack.launch.operation=6 us")
     assert launches_of(found, PlanColumns(*(np.ones(1) for _ in range(6)))).decode == pytest.approx(1.344e-3)
-    free = on_one("llama-3.2-1b", EAGER, "stack.launch.operation=0 us")
-    assert free["tpot"] == on_one("llama-3.2-1b")["tpot"]
+    free = on_one("llama-3.2-1b", EAGER, *UNLAUNCHED, "stack.launch.operation=0 us")
+    assert free["tpot"] == on_one("llama-3.2-1b", *UNLAUNCHED)["tpot"]
 
 
 def test_eager_steps_are_never_faster_and_the_table_gives_them(layout: PlanColumns) -> None:

@@ -84,7 +84,7 @@ class EngineHost(Sourced):
 
 
 class EnginePromptLaunch(Sourced):
-    """Host time of a step with prompts, for whose number of rows no graph is captured."""
+    """Host time of a step that Python launches: with prompts, for whose number of rows no graph is captured."""
 
     layer: Seconds = Field(description="Host time to launch the kernels of a layer")
     experts: Seconds = Field(description="The same of what a layer with experts has beyond these")
@@ -92,12 +92,12 @@ class EnginePromptLaunch(Sourced):
 
 
 class EngineLaunch(Sourced):
-    """Host time of a step that replays no captured graph."""
+    """Host time of a step that replays no captured graph: the longer of its kernels and of Python."""
 
-    operation: Seconds = Field(description="Host time to launch one kernel")
+    operation: Seconds = Field(description="Host time to launch one kernel, at least")
     operations: Positive = Field(description="Kernels of a layer")
     prompts: EnginePromptLaunch | None = optional(
-        "Steps with prompts; left out, the host keeps ahead of the device in these"
+        "Steps that Python launches: with prompts, and all without graphs; left out, none"
     )
 
 

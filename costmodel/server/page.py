@@ -5,76 +5,94 @@ The answer is the page of `--format html`; the page around it only asks and show
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from costmodel import library
-from costmodel.commands.command_table import CHOOSE, LOOK, QUESTIONS
+from costmodel.commands.command_table import QUESTIONS
 from costmodel.commands.short_form import flag_options
-from costmodel.documents.reader.find_documents import by_maker, title_of
+from costmodel.documents.reader.find_documents import by_maker, find, title_of
 from costmodel.documents.reader.folders import names
-from costmodel.documents.text.files import only_texts
+from costmodel.documents.schemas.precision import Precision
+from costmodel.documents.schemas.rl.rl_workload import Algorithm
+from costmodel.documents.text.files import file_text, only_texts
 from costmodel.exchange.writing.scenario_text import scenario_text
 from costmodel.explore.workload_flags import FLAGS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.page.trace import without_traces
 from costmodel.report.terminal.style.head import title
 from costmodel.server.reply import Answered
-from costmodel.server.request import SCENARIO_FILE, guarded, options_of, parsed, questions
+from costmodel.server.request import SCENARIO_FILE, Asked, guarded, options_of, parsed
 
-_NO_PAGE = ("explain", "collective", "scale")  # of a figure, of no scenario, and of sizes that are missing
+_SHOWN = ("buy", "search", "estimate", "scale", "run", "sensitivity")  # memory, comm and pipeline have estimate's page
+_OWN = {"scale": dict.fromkeys(("training", "rl"), ("ranks", "weak"))}  # keys of a question, beside flags of a job
+_WITHOUT = {"scale": ("gpus",)}  # flags that a question does not need
+_CHOICES = {"rl": get_args(Algorithm), "dtype": get_args(Precision)}
+_KIND = re.compile(r"^workload:.*?^ +kind: *(\w+)", re.MULTILINE | re.DOTALL)
 
 
 def shown(question: str, body: bytes, whole: bool) -> Answered:
     """An answer as JSON: its page, the command line, and the YAML of the scenario; works: whether it is yes.
 
-    whole: with the equations that figures open, and the YAML; without them it is sooner there
+    whole: with the equations that figures open, and figures of other plans; without them it is sooner there
     """
 
     def answer() -> Answered:
         asked = parsed(question, body)
-        with only_texts(asked.texts):
+        with only_texts(asked.texts), contextlib.nullcontext() if whole else without_traces():
             result = asked.answer()
-            if whole:
-                page = result.form("html")
-            else:
-                with without_traces():
-                    page = result.form("html")
-            found = {"html": page, "command": asked.command, "works": result.works}
-            if whole:
-                found["yaml"] = _yaml(question, asked.options)
+            found = {"html": result.form("html"), "command": asked.command, "works": result.works,
+                     "yaml": _yaml(asked, result)}  # fmt: skip
         return Answered(200, "application/json", json.dumps(found, ensure_ascii=False).encode(), result.works)
 
     return guarded(answer)
 
 
-def _yaml(question: str, options: Any) -> str:
-    """The scenario that the question is about, with the plan where the answer is of one."""
-    planned = QUESTIONS[question].panel == LOOK
+def _yaml(asked: Asked, result: library.Result) -> str:
+    """The scenario that the question is about, with the plan that was found where the answer is of one."""
+    inputs = getattr(result.reply.found, "inputs", None)
     try:
-        case = library.scenario_asked(question, options, planned=planned)
+        case = library.scenario_asked(asked.name, asked.options, planned=False) if inputs is None else inputs.case
     except CostModelError as error:
         return "".join(f"# {fault.sentence}\n" for fault in error.faults)
     return scenario_text(case, Path(SCENARIO_FILE), title(case))
 
 
 def offered() -> Answered:
-    """What the pickers offer: models, accelerators, software, scenarios, and the flags of each workload."""
+    """What the pickers offer: questions, models, accelerators, software, scenarios, and the flags of each workload."""
     options = options_of("search")
     found = {
-        "questions": [name for name in questions() if _is_shown(name)],
+        "questions": {name: _question(name) for name in _SHOWN},
         "models": names("model"),
         "gpus": by_maker("accelerator"),
-        "scenarios": {name: title_of("scenario", name) for name in names("scenario")},
+        "scenarios": {name: {"title": title_of("scenario", name), "kind": _kind_of(name)}
+                      for name in names("scenario")},
         "flags": {kind: [name for name in flag_options() if name in {*flags.keys, "gpu", "gpus"}]
                   for kind, flags in FLAGS.items()},
         "help": {name: options[name].help for name in flag_options()},
+        "choices": {"node": by_maker("node"), "stack": names("stack"), **_CHOICES},
     }  # fmt: skip
     return Answered(200, "application/json", json.dumps(found, ensure_ascii=False).encode())
 
 
-def _is_shown(name: str) -> bool:
-    """Whether a question has a page and needs nothing beside a scenario."""
-    needs = [option for option in options_of(name).values() if option.required]
-    return QUESTIONS[name].panel in (LOOK, CHOOSE) and name not in _NO_PAGE and not needs
+def _kind_of(scenario: str) -> str:
+    """The kind of job of a scenario, found without checking the rest of it."""
+    found = _KIND.search(file_text(str(find("scenario", scenario))))
+    return found[1] if found else "training"
+
+
+def _question(name: str) -> dict[str, Any]:
+    """A question of the pickers: its words, its own keys, which are yes or no, and flags of another meaning."""
+    options, usual, own = options_of(name), options_of("search"), _OWN.get(name, {})
+    words = inspect.getdoc(QUESTIONS[name].load()) or ""
+    return {
+        "title": re.split(r"[,:;.]", words, maxsplit=1)[0],
+        "own": {kind: {each: options[each].help for each in keys} for kind, keys in own.items()},
+        "yes": [key for key, option in options.items() if option.kind is bool],
+        "help": {each: options[each].help for each in flag_options() if options[each].help != usual[each].help},
+        "without": _WITHOUT.get(name, ()),
+    }

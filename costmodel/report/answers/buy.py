@@ -26,7 +26,7 @@ from costmodel.report.document import (
 )
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import hourly, origin_lines, price_fields, price_source, prices, title
+from costmodel.report.terminal.style.head import hourly, origin_lines, price_fields, price_source, prices, subject_words
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, styled
@@ -63,7 +63,7 @@ def buy(found: Bought, top: int) -> AnswerDocument:
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
     return AnswerDocument(
         asked.case,
-        title(asked.case),
+        subject_words(asked.facts, _VARIED),
         about,
         _conclusion(found),
         verdict,

@@ -17,7 +17,7 @@ from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Sectio
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined
-from costmodel.report.terminal.style.head import title
+from costmodel.report.terminal.style.head import subject_words
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_of_all
@@ -56,7 +56,7 @@ def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
     verdict = best_chance(asked, points)
     return AnswerDocument(
         asked.case,
-        title(asked.case),
+        subject_words(asked.facts, scaling.varied),
         about,
         _conclusion(found),
         "warn" if verdict != "bad" and found.bend else verdict,

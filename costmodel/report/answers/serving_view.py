@@ -124,9 +124,11 @@ class ServingView:
 
     def ledger(self) -> MemoryLedger:
         """What the fullest accelerator holds."""
+        from costmodel.report.page.trace import is_light
         from costmodel.report.terminal.serving.serving_memory import serving_ledger
 
-        return serving_ledger(self.answer, self.facts.levers if self.tried is None else self.tried)
+        tried = self.facts.levers if self.tried is None and not is_light() else self.tried
+        return serving_ledger(self.answer, tried or ())
 
     def traffic(self) -> PlanTraffic:
         """What a step and a prompt send."""

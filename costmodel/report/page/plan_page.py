@@ -22,7 +22,7 @@ from costmodel.report.document import Draw, Headline, Section, Verdict
 from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.document_page import plain_words, section_data, section_part
 from costmodel.report.page.shared_parts import SIGNS, inputs_part, remark_findings, scenario_part
-from costmodel.report.page.trace import Traces, opened, traced_roots
+from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
 from costmodel.report.terminal.style.document_lines import document_lines, section_lines
 from costmodel.report.terminal.style.head import title
 from costmodel.report.terminal.style.layout import Line
@@ -67,7 +67,7 @@ def plan_sections(view: PlanView, run: PlanRun | None = None) -> Iterator[Sectio
     yield from (each for each in view.time() if each.face != "terminal")
     yield memory_section(view.ledger())
     yield from traffic_sections(view.traffic())
-    yield from view.further()
+    yield from () if is_light() else view.further()
 
 
 def traces_of(view: PlanView) -> Traces:

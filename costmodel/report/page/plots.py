@@ -141,17 +141,37 @@ class Plot:
         return [*marks, Words(x.end, bottom + 36, self.x.words, "end", TITLE)]
 
     def _points(self, x: Scale, y: Scale, width: float) -> list[Mark]:
+        """Points, and labels where these cover nothing: beside, above or beneath; the tip has what finds no room."""
         marks: list[Mark] = []
-        for point in self.points:
-            values = (point.x, point.y)
-            at = x(point.x), y(point.y)
-            marks.append(Dot(*at, point.radius, point.role, point.tip, point.name, values, point.hollow))
-            if point.label:
-                room = width - at[0] - point.radius - 4
-                right = room > length(point.label)
-                side = at[0] + (point.radius + 4) * (1 if right else -1)
-                marks.append(Words(side, at[1] + 4, point.label, "start" if right else "end"))
+        places = [(x(point.x), y(point.y)) for point in self.points]
+        covered = [(at - point.radius, to - point.radius, at + point.radius, to + point.radius)
+                   for point, (at, to) in zip(self.points, places, strict=True)]  # fmt: skip
+        for point, (at, to) in zip(self.points, places, strict=True):
+            values, off = (point.x, point.y), point.radius + 4
+            marks.append(Dot(at, to, point.radius, point.role, point.tip, point.name, values, point.hollow))
+            wide, middle = length(point.label), at - length(point.label) / 2
+            sides = [(at + off, to - 6, "start"), (at - off - wide, to - 6, "end")]
+            sides += [(middle, to - off - 12, "middle"), (middle, to + off, "middle")]
+            for left, top, anchor in sides if point.label else ():
+                box = left, top, left + wide, top + 12
+                inside = left >= 0 and box[2] <= width and box[3] <= y.start
+                if inside and not any(_overlap(box, other) for other in covered):
+                    marks.append(Words(*_anchored(box, anchor), point.label, anchor))
+                    covered.append(box)
+                    break
         return marks
+
+
+_Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def _overlap(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _anchored(box: _Box, anchor: str) -> tuple[float, float]:
+    """Where text with an anchor starts to fill a box."""
+    return {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor], box[1] + 10
 
 
 def _line(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:

@@ -40,7 +40,7 @@ def plans_plot(
     points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     across, up = (
         PlotAxis(
-            f"{name}, {columns[name].better} is better",
+            f"{name.replace('_', ' ')}, {columns[name].better} is better",
             partial(result, name),
             unit=round_unit(name, columns[name].unit, max(values, default=1.0)),
         )

@@ -17,12 +17,17 @@ _light: list[bool] = []  # whether pages that are drawn now are without traces
 
 @contextmanager
 def without_traces() -> Iterator[None]:
-    """Pages that are drawn within this have no traces, which take most of their time."""
+    """Pages that are drawn within this have no traces, and no figure of other plans: these take most of their time."""
     _light.append(True)
     try:
         yield
     finally:
         _light.pop()
+
+
+def is_light() -> bool:
+    """Whether pages that are drawn now are without traces."""
+    return bool(_light)
 
 
 def traced_roots(roots: Callable[[], Mapping[str, ExplainedFigure]]) -> Mapping[str, ExplainedFigure]:

@@ -112,7 +112,7 @@ def test_all_text_is_in_the_accessibility_tree(name: str, shared: Shared) -> Non
     with shared(name) as page:
         page.wait_for_function("!document.querySelector('#chosen') || document.querySelector('#chosen p')")
         if name == "large":  # a tree of a thousand rows takes long, and they are all alike
-            page.locator("input[type=search]").fill("tp=8 zero=1")
+            page.locator("#plans-0-filter").fill("tp=8 zero=1")
         client = page.context.new_cdp_session(page)
         nodes = client.send("Accessibility.getFullAXTree")["nodes"]
         read = folded("".join(str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]))
@@ -169,7 +169,7 @@ def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: Files) -> N
         assert page.locator("th[aria-sort=ascending]").inner_text().startswith("GiB")
         page.keyboard.press("Enter")
         assert page.locator("th[aria-sort=descending]").count() == 1
-        page.locator("input[type=search]").focus()
+        page.locator("#plans-0-filter").focus()
         page.keyboard.type("tp=8 zero=1")
         shown = page.locator("#plans-0 tbody tr:visible")
         assert 0 < shown.count() < count
@@ -185,7 +185,7 @@ def test_plans_sort_filter_and_open_by_keyboard(browser: Any, files: Files) -> N
         page.wait_for_function("document.querySelector('dialog pre').textContent.includes(' explain ')")
         assert page.evaluate("document.activeElement.id") == "drawer-h"
         page.keyboard.press("Escape")
-        page.locator("input[type=search]").fill("")
+        page.locator("#plans-0-filter").fill("")
         for place, opened in (("1", "dialog[open] summary"), ("900", "dialog[open] pre")):
             row = page.locator("#plans-0 tbody tr", has=page.locator("button.row", has_text=re.compile(f"^{place}$")))
             row.locator("button[data-figure=mfu]").focus()

@@ -15,7 +15,7 @@ from costmodel.documents.keys.workload_keys import LABELLED, SCENARIOS
 
 from .catalogue import PACKAGE, ROOT, relative
 
-README_LINES = 150
+README_LINES = 130
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _FENCE = re.compile(r"(?ms)^ *```.*?^ *```$")

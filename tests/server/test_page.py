@@ -215,3 +215,15 @@ def test_the_page_fits_every_window_in_light_and_dark(question: str, page: Any) 
         " && !item.getAttribute('aria-label')).length"
     )
     assert unnamed == 0
+
+
+def test_the_docs_show_the_page(page: Any, door: Door, pytestconfig: pytest.Config) -> None:
+    """With --update-transcripts the picture is drawn anew."""
+    picture = ROOT / "docs/guide/page.png"
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.goto("about:blank")
+    page.goto(f"http://127.0.0.1:{door.port}/")
+    answer(page, "costmodel search").locator("button.how").first.wait_for()
+    if pytestconfig.getoption("--update-transcripts"):
+        page.screenshot(path=picture)
+    assert 10_000 < picture.stat().st_size <= 150_000  # bytes

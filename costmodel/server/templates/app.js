@@ -143,6 +143,7 @@
     }
     asking = true;
     byId("answer").setAttribute("aria-busy", String(!whole));
+    const slow = setTimeout(() => whole || tell("Working …"), 600);
     share();
     let wait = 0;
     try {
@@ -160,6 +161,7 @@
     } catch {
       tell("costmodel open does not answer; start it again.", true);
     }
+    clearTimeout(slow);
     asking = false;
     byId("answer").setAttribute("aria-busy", "false");
     if (next !== null) {

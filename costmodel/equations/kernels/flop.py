@@ -107,7 +107,8 @@ def orthogonalisation_flop(steps: Number, n: Number, k: Number) -> Number:
     '2.43e+15'
     """
     short, long = np.minimum(n, k), np.maximum(n, k)
-    return steps * FLOP_PER_MAC * (2 * short**2 * long + short**3)
+    work: Number = steps * FLOP_PER_MAC * (2 * short**2 * long + short**3)
+    return work
 
 
 @equation

@@ -74,17 +74,17 @@ def key_at(name: Any, place: Place, at: Place | None = None) -> Text:
     return key
 
 
-def put_at(tree: Mapping, path: str, value: Any, place: Place) -> None:
+def put_at(tree: Mapping, path: str, value: Any, place: Place, at: Place | None = None) -> None:
     """Sets the value of a path such as a.b, in mappings that are made where they are missing."""
     *above, last = path.split(".")
     for section in above:
         inner = tree.get(section)
         if not isinstance(inner, Mapping):
-            inner = tree[key_at(section, place, place)] = Mapping()
+            inner = tree[key_at(section, place, at)] = Mapping()
             inner.place = place
         tree = inner
     tree.pop(last, None)
-    tree[key_at(last, place, place)] = value
+    tree[key_at(last, place, at)] = value
 
 
 def copied(tree: Any) -> Any:

@@ -15,8 +15,7 @@ from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.model import Model
 from costmodel.documents.text.yaml_tree import Mapping
 from costmodel.exchange.huggingface.choose import FamilyChoice, choose
-from costmodel.exchange.huggingface.document import least_parameters, lone_routers, model
-from costmodel.exchange.huggingface.family import Config, Family, Refusal
+from costmodel.exchange.huggingface.family import Config, Family, Half, Refusal
 from costmodel.exchange.huggingface.ignored import (
     APPROXIMATED,
     CANNOT_BE_SAID,
@@ -25,9 +24,10 @@ from costmodel.exchange.huggingface.ignored import (
     is_token,
 )
 from costmodel.exchange.huggingface.stored_weights import KEYS, stored_weights
-from costmodel.exchange.imported import VERDICTS, Imported, Loss, StatedKey, Verdict
+from costmodel.exchange.imported import VERDICTS, Imported, Loss, Origin, OriginValue, StatedKey, Verdict
 from costmodel.exchange.values.foreign_values import LONGEST_NAME, document_name, placed, printable, shown
 from costmodel.exchange.values.json_text import parse_json
+from costmodel.exchange.values.layer_kinds import gathered
 from costmodel.ground.errors import CostModelError, Fault, Place
 
 _OF_WRAPPERS = ("architectures", "model_type", "tie_word_embeddings", "vision_config", *KEYS)
@@ -187,3 +187,73 @@ def _unknown(config: Config, choice: FamilyChoice) -> list[Fault]:
     hints = [f"did you mean {close} for {name}?" for name, close in meant.items() if close]
     sentence = f"options that {config.family.configuration} does not have: {', '.join(names)}{more}"
     return [Fault("X007", sentence, unknown[0].place, " ".join(hints) or "they are left out")]
+
+
+# --- the document of a config, and a bound from below for its parameters
+
+
+_OF_HEAD = {"head_transform": "head_transform", "head_bias": "head_has_bias"}
+_TOP = ("vocab", "hidden", "positions", "max_sequence")
+
+
+def model(config: Config, name: str, title: str) -> dict[str, Any]:
+    """The model as nested mappings whose leaves are values with origins."""
+    made = Origin("file", "the file itself", config.place)
+    tree: dict[str, Any] = {
+        "schema": OriginValue("costmodel/model/v1", made),
+        "name": OriginValue(name, made),
+        "title": OriginValue(title, made),
+        **{key: config[key] for key in _TOP},
+    }
+    if config["position_rows"].value is not None:
+        tree["position_rows"] = config["position_rows"]
+    tree |= {key: config[key] for key in ("embedding_norm", "token_types", "meta_tokens") if config[key].value}
+    if config["streams"].value is not None:
+        tree["residual_streams"] = config["streams"]
+    if config["stream_rule"].value is not None:
+        tree["stream_rule"] = config["stream_rule"]
+    if config["entry_width"].value is not None:
+        tree["layer_embedding"] = {"rows": config["entry_rows"], "width": config["entry_width"]}
+    tree |= {"tied": config["tied"], "norm": config["norm"]}
+    tree |= {key: config[name] for key, name in _OF_HEAD.items() if config.flag(name)}
+    marks = config.family.layers(config)
+    tree["layers"], losses = gathered(
+        marks, lambda mark: config.family.build(config, mark), config["layer_count"].origin
+    )
+    config.losses.extend(losses)
+    if config["prediction_depth"].value is not None and marks:
+        ahead = config.family.ahead
+        layer = config.family.build(config, marks[-1]) if ahead is None else ahead(config)
+        tree["prediction"] = {
+            "depth": config["prediction_depth"],
+            "layer": {"count": OriginValue(1, made), **layer},
+        }
+    source = {"title": OriginValue(f"config.json of {title}", made), "where": OriginValue(config.file, made)}
+    return tree | {"source": OriginValue("config", made), "sources": {"config": source}}
+
+
+def lone_routers(tree: dict[str, Any]) -> Iterator[Loss]:
+    """The routers of layers with one expert: classes build them, and costmodel has none, for there is no choice."""
+    alone = [kind for kind in tree["layers"] if "experts" in kind and kind["experts"]["count"].value == 1]
+    if alone:
+        rows = sum(kind["count"].value for kind in alone)
+        yield Loss("approximated", "a router to one expert is not counted", None, float(rows * tree["hidden"].value))
+
+
+def least_parameters(tree: dict[str, Any]) -> float:
+    """Parameters of the tables and of the feed-forward matrices alone: a bound from below for what losses weigh."""
+    hidden = tree["hidden"].value
+    found = tree["vocab"].value * hidden * (1 if tree["tied"].value else 2)
+    for kind in tree["layers"]:
+        found += kind["count"].value * _feed_matrices(hidden, kind)
+    return float(found)
+
+
+def _feed_matrices(hidden: int, kind: Half) -> float:
+    experts = kind.get("experts", {})
+    parts = [(1, kind.get("mlp")), (1, experts.get("shared")), (experts["count"].value if experts else 0, experts)]
+    found = 0.0
+    for times, part in parts:
+        if part:
+            found += times * (3 if part["gated"].value else 2) * hidden * part["ffn_hidden"].value
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from costmodel.documents.text.yaml_tree import Mapping, key_at
+from costmodel.documents.text.yaml_tree import Mapping, key_at, put_at
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
 from costmodel.exchange.rows import choice, gone, known, lost, nested, one_of, option, part, quiet, switch, written
@@ -141,14 +141,7 @@ def read_launcher(words: Sequence[Word], file: str) -> Layer:
     for key, value in found.tree.items():
         name = _LEAVES.get(str(key), "")
         if name:
-            *above, last = name.split(".")
-            here = tree
-            for part in above:
-                if part not in here:
-                    here[key_at(part, key.place, key.at)] = Mapping()
-                    here[part].place = key.place
-                here = here[part]
-            here[key_at(last, key.place, key.at)] = value
+            put_at(tree, name, value, key.place, key.at)
     if flag is not None:
         tree[key_at("distributed_type", flag.place, flag.at)] = _FLAGS[str(flag)]
     layer = read_accelerate(tree, file)

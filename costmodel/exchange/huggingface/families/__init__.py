@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from costmodel.exchange.huggingface.families import (
     compressed,
-    encoders,
     gemma,
     gpt,
     hybrids,
@@ -22,7 +21,6 @@ from costmodel.exchange.huggingface.family import Family
 
 FAMILIES: tuple[Family, ...] = (
     *llama.FAMILIES,
-    *encoders.FAMILIES,
     *gemma.FAMILIES,
     *gpt.FAMILIES,
     *mixtures.FAMILIES,

@@ -577,11 +577,23 @@ class RlWorkload(_Usual):
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
         """By accelerators."""
-        from costmodel.explore.rank_sizes import RankSizes, ranks_of
-        from costmodel.explore.rl.rl_sizes import growth_of
+        from costmodel.documents.schemas.rl.rl_results import PHASES
+        from costmodel.explore.rank_sizes import RankGrowth, RankSizes, ranks_of
 
         _without("reinforcement learning", {"--rate": bool(rate)}, "--ranks 64..512")
-        return RankSizes(self, tuple(ranks_of(ranks)), growth_of(self.case, weak=weak), weak, best)
+        growth = RankGrowth(
+            strong="the same iteration on all sizes",
+            weak="prompts grow with the accelerators",
+            grown="workload.prompts",
+            shown=("iteration_time", "answers_per_s", "generation", "tail", "update_time"),
+            figure="iteration_time",
+            work="answers_per_s",
+            time="iteration_time",
+            terms=tuple(PHASES),
+            each=lambda costs, size: costs["answers_per_s"] / size,
+            settings=lambda ranks: _iteration_on(self.case, ranks, weak=weak),
+        )
+        return RankSizes(self, tuple(ranks_of(ranks)), growth, weak, best)
 
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
         """One of all that are traced."""
@@ -631,6 +643,23 @@ def _trained(answer: PlanAnswer) -> Answer:
 
 def _missing_price(case: LoadedScenario, result: str) -> str:
     return "set assume.price, e.g. 2.50 USD/GPU/h" if is_money(result) and not price_of(case).known else ""
+
+
+def _iteration_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
+    """Settings of the same iteration on so many accelerators, of which engines keep their share; of more prompts."""
+    each, plan = float(case.node.accelerators), case.scenario.plan
+    before = float(case.cluster.nodes) * each
+    settings = [f"cluster.nodes={max(1.0, ranks / each):.0f}"]
+    if ranks < each:
+        settings.append(f"cluster.node.accelerators={ranks:.0f}")
+    if plan is not None and plan.rollout.ranks is not None:
+        grain = each if ranks > each else 1.0
+        own = max(grain, round(float(plan.rollout.ranks) / before * ranks / grain) * grain)
+        settings.append(f"plan.rollout.ranks={min(own, ranks - grain):.0f}")
+    if weak:
+        grown = case.scenario.workload.prompts / before * ranks
+        settings.append(f"workload.prompts={max(1.0, round(grown)):.0f}")
+    return settings
 
 
 def _without(kind: str, given: Mapping[str, bool], instead: str) -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP, ResultColumn
 from costmodel.estimate.evaluate.evaluate_plans import verdict
+from costmodel.estimate.evaluate.predict import Answer
+from costmodel.estimate.machine.process_groups import Transfer
+from costmodel.estimate.shared.results import number
+from costmodel.explore.communication import sent_transfers
 from costmodel.explore.explain.explained_answer import ExplainedAnswer
+from costmodel.ground.counts import number_of
+from costmodel.ground.plan_sizes import EXCHANGING
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, percent, show, show_time
 from costmodel.report.answers.plan_answer import band_words, parts_section, plan_json, result_cell
+from costmodel.report.answers.plan_parts import GroupWait, PlanTraffic, SentMessage
 from costmodel.report.document import (
     Cell,
     Column,
@@ -25,9 +34,10 @@ from costmodel.report.document import (
     made_of,
     traced,
 )
+from costmodel.report.terminal.plan.effect_lines import blank
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.theme import DIM, styled
 
 if TYPE_CHECKING:
     from costmodel.explore.explain.explain import ExplainedFigure
@@ -145,7 +155,6 @@ class TrainingView:
     def traffic(self) -> PlanTraffic:
         """What a step sends."""
         from costmodel.report.terminal.plan.effect_lines import effect_lines
-        from costmodel.report.terminal.plan.training_traffic import training_traffic
 
         return training_traffic(self.answer, effect_lines(self.answer, fully=True))
 
@@ -272,3 +281,51 @@ def _pipeline(facts: PlanFacts) -> list[Section]:
     table, figures = Table(columns, rows, caption="Time of a micro-batch"), timeline_figures(facts)
     drawn = [lambda figure=figure: figure for figure in figures]
     return [Section("pipeline", "Pipeline", lead, drawn, table=table, folded=True, zoom=True, face="page")]
+
+
+# --- collectives of a step
+
+
+def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffic:
+    """The collectives of a step, and what each axis waits for; effects of choices stand beneath."""
+    sent = [
+        SentMessage(
+            "step", item.transfer, link_name(answer, item.transfer), item.algorithms, item.busbw, item.alone_busbw
+        )
+        for item in sent_transfers(answer)
+    ]
+    groups = [_group(answer, sent, name) for name in EXCHANGING]
+    step = answer.evaluation.costs.row()["step_time"]
+    beneath = [*_rack(answer), *blank(effects)]
+    return PlanTraffic(
+        "Per GPU and step, columns as nccl-tests", sent, groups, ("step_time", step, "of the step"), beneath=beneath
+    )
+
+
+def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
+    """What an axis sends in all, and what of it is exposed."""
+    costs = answer.evaluation.costs.row()
+    own = [(place, item) for place, item in enumerate(sent) if item.transfer.axis == name]
+    exposed, total = costs[f"{name}_exposed"], sum(number(item.transfer.total_time) for _, item in own)
+    compressed = name == "dp" and answer.evaluation.block.structure.compression != "none"
+    note = "with waits for other ranks' sends" if exposed > total and not compressed else ""
+    note = "with compression" if compressed else note
+    return GroupWait(name, exposed, volume=costs[f"{name}_volume"], sent=own, note=note)
+
+
+def _rack(answer: Answer) -> Iterator[Text]:
+    """How far the links of a node reach, where they join several nodes."""
+    case, joined = answer.inputs.case, number(answer.inputs.domain)
+    if joined > case.node.accelerators:
+        nodes = joined / case.node.accelerators
+        yield styled(
+            f"  {case.scale_up.name} joins {number_of(joined, 'accelerator')} of {number_of(nodes, 'node')}", DIM
+        )
+
+
+def link_name(answer: Answer, transfer: Transfer) -> str:
+    """The technology that a transfer goes over: inside a domain or between nodes."""
+    case = answer.inputs.case
+    if transfer.group.name == "sites":
+        return "sites"
+    return case.scale_up.name if number(transfer.group.domains) == 1 else case.scale_out.name

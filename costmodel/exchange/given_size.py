@@ -46,7 +46,7 @@ class GivenSize:
             return count
         if of_node is not None and of_node.value <= self.each:
             text = f"{of_node.value} of each node, by the launcher, × --nodes"
-            return OriginValue(of_node.value * self.nodes, Origin("derived", text, count.place))
+            return count.derived(of_node.value * self.nodes, text)
         whole = self.nodes * self.each
         if -(-int(count.value) // self.each) == self.nodes or count.value % self.nodes == 0 < whole - count.value:
             return count
@@ -71,7 +71,7 @@ class GivenSize:
         if nodes is None or not self.each:
             return None
         text = f"{nodes.origin.text}: all {self.each} of each"
-        return OriginValue(nodes.value * self.each, Origin("derived", text, nodes.place))
+        return nodes.derived(nodes.value * self.each, text)
 
 
 def _differs(count: OriginValue, given: str, what: str = "accelerators") -> Fault:

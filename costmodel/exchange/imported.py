@@ -45,6 +45,10 @@ class OriginValue(NamedTuple):
         """The place in the file; None where the file does not state it."""
         return self.origin.place
 
+    def derived(self, value: Any, text: str) -> OriginValue:
+        """A value computed from this one."""
+        return OriginValue(value, Origin("derived", text, self.place))
+
 
 @record
 class Loss:

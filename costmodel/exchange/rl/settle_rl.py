@@ -75,7 +75,7 @@ def _engines(found: Settled, model: Model | None) -> None:
             found.facts.pop(path, None)
     experts, degree = found.facts.get("plan.rollout.ep"), found.number("plan.rollout.tp")
     if experts is not None and experts.value > degree and "plan.rollout.dp_attention" not in found.facts:
-        groups = OriginValue(experts.value // degree, Origin("derived", "ranks of the experts over tp", experts.place))
+        groups = experts.derived(experts.value // degree, "ranks of the experts over tp")
         found.facts["plan.rollout.dp_attention"] = groups
 
 
@@ -92,12 +92,12 @@ def _ranks(found: Settled) -> int | None:
         facts.pop("plan.rollout.memory", None)
     if trainer is not None:
         count = trainer.value + (own.value if own is not None else 0)
-        total = OriginValue(count, Origin("derived", "accelerators of the trainer and of engines", trainer.place))
+        total = trainer.derived(count, "accelerators of the trainer and of engines")
         facts["accelerators"] = world = world if world is not None and world.origin.kind == "assumed" else total
         facts.pop("nodes", None)
     if own is not None and own.value:
         facts["plan.rollout.ranks"] = own
-        facts["plan.rollout.colocated"] = OriginValue(False, Origin("derived", "separate engines", own.place))
+        facts["plan.rollout.colocated"] = own.derived(False, "separate engines")
         for path in ("plan.rollout.offload", "stack.sharing.sleeps"):
             facts.pop(path, None)
     if world is None:
@@ -118,7 +118,7 @@ def _ranks(found: Settled) -> int | None:
     shards = facts.pop("shards", None)
     dp = ranks // inner
     if shards is not None and shards.value < dp and dp % shards.value == 0:
-        copies = OriginValue(dp // shards.value, Origin("derived", f"dp {dp} over the shards", shards.place))
+        copies = shards.derived(dp // shards.value, f"dp {dp} over the shards")
         facts["plan.dp_replicate"] = copies
     return dp
 
@@ -131,30 +131,29 @@ def _batches(found: Settled, dp: int | None) -> None:
     whole = facts.pop("micro_batch_of_all", None)
     answers = facts.pop("answers", None)
     if dp is not None and of_rank is not None:
-        answers = OriginValue(of_rank.value * dp, Origin("derived", f"answers of a rank × dp {dp}", of_rank.place))
+        answers = of_rank.derived(of_rank.value * dp, f"answers of a rank × dp {dp}")
     if answers is not None and "workload.prompts" not in facts:
         if answers.value % samples or not answers.value:
             sentence = f"{answers.value:,} answers of an iteration are no multiple of {samples} samples of a prompt"
             found.faults.append(Fault("X005", sentence, answers.place or Place(found.file)))
             return
-        origin = Origin("derived", f"{answers.value:,} answers over {samples} of a prompt", answers.place)
-        facts["workload.prompts"] = OriginValue(answers.value // samples, origin)
+        facts["workload.prompts"] = answers.derived(
+            answers.value // samples, f"{answers.value:,} answers over {samples} of a prompt"
+        )
     every = found.number("workload.prompts", 0) * samples
     if by_prompt is not None:
-        origin = Origin("derived", f"{by_prompt.origin.text} × {samples} samples", by_prompt.place)
-        mini = OriginValue(by_prompt.value * samples, origin)
+        mini = by_prompt.derived(by_prompt.value * samples, f"{by_prompt.origin.text} × {samples} samples")
     elif parts is not None and parts.value > 0 and every:
-        origin = Origin("derived", f"{every:,} answers over {parts.value} parts", parts.place)
-        mini = OriginValue(-(-every // parts.value), origin)
+        mini = parts.derived(-(-every // parts.value), f"{every:,} answers over {parts.value} parts")
     elif mini is not None and dp is not None:
-        mini = OriginValue(mini.value * dp, Origin("derived", f"answers of a rank × dp {dp}", mini.place))
+        mini = mini.derived(mini.value * dp, f"answers of a rank × dp {dp}")
     if mini is not None and every and mini.value < every:
         facts["workload.mini_batch"] = mini
     elif (stated := facts.get("workload.mini_batch")) is not None and every and stated.value >= every:
         del facts["workload.mini_batch"]
     if whole is not None and dp is not None and "plan.micro_batch" not in facts:
         each = max(1, whole.value // dp)
-        facts["plan.micro_batch"] = OriginValue(each, Origin("derived", f"{whole.value} over dp {dp}", whole.place))
+        facts["plan.micro_batch"] = whole.derived(each, f"{whole.value} over dp {dp}")
 
 
 def _lengths(found: Settled) -> None:
@@ -164,8 +163,7 @@ def _lengths(found: Settled) -> None:
     if longest is not None and "workload.response.limit" not in found.facts:
         left = longest.value - (int(ahead.value) if ahead is not None else 0)
         text = f"{longest.origin.text}, less the prompt" if ahead is not None else longest.origin.text
-        origin = Origin("derived", text, longest.place)
-        found.facts["workload.response.limit"] = OriginValue(max(1, left), origin)
+        found.facts["workload.response.limit"] = longest.derived(max(1, left), text)
     if prompt is not None and "workload.prompt" not in found.facts:
         hint = f"--prompt 300, for example; at most {prompt.value:,} by {prompt.origin.text}"
         found.need("the tokens of a prompt are not stated", hint)

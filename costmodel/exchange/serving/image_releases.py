@@ -39,7 +39,7 @@ def settle_release(found: Settled) -> list[Fault]:
     if held is None:
         return []
     text = f"{image.origin.text}: {'' if held.described else 'estimated as '}{held.title}"
-    found.facts["stack"] = OriginValue(held.stack, Origin("derived", text, image.place))
+    found.facts["stack"] = image.derived(held.stack, text)
     if held.described or release is None:
         return []
     sentence = f"no stack describes release {release[1]} of {image.value}; its figures are those of {held.title}"

@@ -77,7 +77,7 @@ def _replicas(found: Settled, model: Model | None) -> None:
         return
     group = found.number("plan.tp") * found.number("plan.dp_attention")
     if together is not None and together.value and sparse:
-        facts["plan.ep"] = OriginValue(group, Origin("derived", "enable-expert-parallel: all ranks", together.place))
+        facts["plan.ep"] = together.derived(group, "enable-expert-parallel: all ranks")
     if model is not None and not sparse:
         facts.pop("plan.ep", None)
     for key in ("ep", "dp_attention", "dcp", "pp"):
@@ -96,7 +96,7 @@ def _copies(found: Settled) -> None:
         raise fail("X005", "the manifest runs no replica", copies.place, "state one or more, or --set plan.replicas=…")
     each = found.number("plan.replicas")
     text = "replicas of the manifest" if each == 1 else f"replicas of the manifest, {each} of a command in each"
-    facts["plan.replicas"] = OriginValue(copies.value * each, Origin("derived", text, copies.place))
+    facts["plan.replicas"] = copies.derived(copies.value * each, text)
 
 
 def _machine(found: Settled, ranks: int) -> None:

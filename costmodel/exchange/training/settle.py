@@ -130,8 +130,9 @@ def _engine(found: Settled, layers: Sequence[Layer]) -> None:
     if stack is None or stack.origin.kind == "assumed" or not (by_config or by_trainer):
         return
     if stack.value in UNDER_TRANSFORMERS:
-        origin = Origin("derived", f"{stack.value}, and a model of transformers", stack.place)
-        found.facts["stack"] = OriginValue(UNDER_TRANSFORMERS[stack.value], origin)
+        found.facts["stack"] = stack.derived(
+            UNDER_TRANSFORMERS[stack.value], f"{stack.value}, and a model of transformers"
+        )
 
 
 def nested_facts(facts: Mapping[str, OriginValue], tops: Sequence[str]) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def _degrees(found: Settled) -> None:
         found.refuse("X005", sentence, "accelerators")
         return
     dp = world.value // inner
-    found.facts["plan.dp"] = OriginValue(dp, Origin("derived", "accelerators over tp, pp and cp", world.place))
+    found.facts["plan.dp"] = world.derived(dp, "accelerators over tp, pp and cp")
     mics = found.facts.get("mics")
     if mics is not None and dp % mics.value == 0:
         copies = dp // mics.value
@@ -210,12 +211,12 @@ def _of_shards(found: Settled, shards: OriginValue, copies: int, inner: int) -> 
     world = found.facts.get("accelerators")
     rest = found.facts.get("open_replicas")
     if rest is not None and world is not None and world.value % total == 0 and world.value > total:
-        origin = Origin("derived", "accelerators over those of a copy", rest.place)
-        found.facts["plan.dp_replicate"] = OriginValue(copies * world.value // total, origin)
+        found.facts["plan.dp_replicate"] = rest.derived(
+            copies * world.value // total, "accelerators over those of a copy"
+        )
         return
     if world is None:
-        origin = Origin("derived", "the product of all degrees", shards.place)
-        found.facts["accelerators"] = OriginValue(total, origin)
+        found.facts["accelerators"] = shards.derived(total, "the product of all degrees")
     elif world.value != total:
         sentence = f"dp {shards.value * copies} × tp × pp × cp {inner} is {total}, not {world.value} accelerators"
         found.refuse("X005", sentence, "shards")
@@ -240,8 +241,9 @@ def _batch(found: Settled) -> None:
         _check_batch(found, batch, micro, steps, dp)
     elif micro is not None:
         often = steps.value if steps is not None else 1
-        origin = Origin("derived", f"micro-batch × {often} × dp {dp}", micro.place)
-        found.facts["workload.global_batch"] = OriginValue(micro.value * often * dp, origin)
+        found.facts["workload.global_batch"] = micro.derived(
+            micro.value * often * dp, f"micro-batch × {often} × dp {dp}"
+        )
     elif batch is not None:
         often = steps.value if steps is not None else 1
         size, left = divmod(batch.value, often * dp)
@@ -249,8 +251,7 @@ def _batch(found: Settled) -> None:
             sentence = f"the batch {batch.value} is no multiple of accumulation {often} × dp {dp}"
             found.refuse("X005", sentence, "workload.global_batch")
             return
-        origin = Origin("derived", f"batch over accumulation {often} and dp {dp}", batch.place)
-        found.facts["plan.micro_batch"] = OriginValue(size, origin)
+        found.facts["plan.micro_batch"] = batch.derived(size, f"batch over accumulation {often} and dp {dp}")
 
 
 def _check_batch(found: Settled, batch: OriginValue, micro: OriginValue, steps: OriginValue | None, dp: int) -> None:
@@ -282,8 +283,7 @@ def _chunks(found: Settled, depth: int | None) -> None:
         sentence = f"{depth} layers make {chunks} stages of {each.value}, which {stages} ranks do not share evenly"
         found.faults.append(Fault("X005", sentence, each.place or Place(found.file)))
         return
-    origin = Origin("derived", f"{chunks} stages over {stages} ranks", each.place)
-    found.facts["plan.vpp"] = OriginValue(chunks // stages, origin)
+    found.facts["plan.vpp"] = each.derived(chunks // stages, f"{chunks} stages over {stages} ranks")
 
 
 def _tokens(found: Settled) -> None:
@@ -291,6 +291,5 @@ def _tokens(found: Settled) -> None:
     batch, sequence = found.facts.get("workload.global_batch"), found.facts.get("workload.sequence")
     if steps is None or steps.value < 1 or batch is None or sequence is None:
         return
-    origin = Origin("derived", "steps × global batch × sequence", steps.place)
-    value = OriginValue(steps.value * batch.value * sequence.value, origin)
+    value = steps.derived(steps.value * batch.value * sequence.value, "steps × global batch × sequence")
     found.facts.setdefault("workload.tokens", value)

@@ -12,7 +12,6 @@ from costmodel.exchange.logs.benchmark_result import RESULTS
 from costmodel.exchange.megatron.options import READ
 from costmodel.exchange.megatron.write import TITLE as MEGATRON
 from costmodel.exchange.rl import areal, nemo_rl, openrlhf, slime, trl, verl
-from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.training import (
     accelerate,
     axolotl,
@@ -32,9 +31,7 @@ from costmodel.ground.errors import Place, fail
 _TRAINERS = (
     bridge, deepspeed, accelerate, transformers, torchtitan, axolotl, llama_factory, torchtune, nanotron, maxtext,
 )  # fmt: skip
-RL_FORMATS: dict[str, RlFormat] = {
-    module.FORMAT.title: module.FORMAT for module in (verl, nemo_rl, openrlhf, slime, areal, trl)
-}  # by their titles
+RL_FORMATS = {module.FORMAT.title: module.FORMAT for module in (verl, nemo_rl, openrlhf, slime, areal, trl)}
 OWN = 10  # what a key counts that no other format has
 _FEWEST = 15  # score of a text that is of a format
 _LONGEST = 200_000  # letters that are looked at

@@ -17,8 +17,8 @@ import pytest
 from each import each
 
 from costmodel.documents.keys.key_list import all_keys
+from costmodel.documents.reader.sources import labels as stated_labels
 from costmodel.explore.explain.pages import page
-from costmodel.explore.labels import LABELS
 from costmodel.ground.errors import CostModelError
 from costmodel.report.terminal.style.layout import CellTable
 
@@ -124,9 +124,9 @@ def test_a_label_without_a_page_is_found() -> None:
     assert ALONE.match("  cost        $0.08 per Mtoken")
 
 
-@each("label", LABELS)
+@each("label", list(stated_labels()))
 def test_what_a_label_points_to_is_a_page(label: str) -> None:
-    meaning, see = LABELS[label]
+    meaning, see = stated_labels()[label]
     assert meaning or see
     assert not meaning.endswith(".")
     if see:

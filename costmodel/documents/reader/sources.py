@@ -67,6 +67,13 @@ def phrases() -> dict[str, list[str]]:
     return _beside_the_equations("phrases.yaml")
 
 
+@functools.cache
+def labels() -> dict[str, tuple[str, str]]:
+    """What each label of an answer means, and the word whose page explains more; either may be empty."""
+    rows = ([*map(str, row), ""] for row in _beside_the_equations("labels.yaml")["labels"])
+    return {label: (meaning, see) for label, meaning, see, *_ in rows}
+
+
 def rl_words() -> dict[str, Any]:
     """Words of reinforcement learning, in the same form."""
     return _beside_the_equations("rl_words.yaml")

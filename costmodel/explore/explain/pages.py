@@ -26,6 +26,7 @@ from costmodel.documents.reader.library import (
     serving_words,
     strategies,
 )
+from costmodel.documents.reader.sources import labels
 from costmodel.documents.schemas.results import RL_RESULTS as RL_RESULTS
 from costmodel.documents.schemas.results import SERVING_RESULTS as SERVING_RESULTS
 from costmodel.documents.schemas.results import TRAINING_COLUMNS, machine_name
@@ -44,7 +45,7 @@ from costmodel.exchange.tables.kernel_table import told_kinds
 from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
-from costmodel.explore.labels import LABELS, fit_page, meaning_of
+from costmodel.explore.labels import fit_page, meaning_of
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError, fail
 from costmodel.ground.record import record
@@ -140,7 +141,7 @@ def _texts() -> dict[str, tuple[str, str]]:
         texts.setdefault(word, (f"{entry['title']} {' '.join(entry.get('also', ()))}", str(entry["text"])))
     for word, column in _RESULTS.items():
         texts.setdefault(word, (column.meaning, ""))
-    for word, (meaning, _) in LABELS.items():
+    for word, (meaning, _) in labels().items():
         texts.setdefault(word, (meaning, "")) if meaning else None
     return texts
 
@@ -265,7 +266,7 @@ def _key_elsewhere(path: str) -> Page:
         return Page(path, "a fit of measured times", words)
     if (meant := meant_by(path)) is not None:
         return Page(path, "a word of other tools", "\n".join(filter(None, (_ours(meant), meant.note))))
-    raise _unknown(path, [*all_words(), *LABELS])
+    raise _unknown(path, [*all_words(), *labels()])
 
 
 def _named_alike(word: str) -> str:

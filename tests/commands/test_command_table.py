@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from costmodel.commands.command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
+SERVES = "serve-llama-3.1-70b"
 HEAVY = {"numpy", "pydantic", "pandas"}
 _CODE = """
 import atexit, sys
@@ -39,9 +41,10 @@ print(*(kind.__name__ for kind in found), "|", *(kind.__name__ for kind in found
 """
 
 
-def _imported(*words: str, **environment: str) -> set[str]:
+@functools.cache
+def _imported(*words: str, **environment: str) -> frozenset[str]:
     """The modules that a command line leaves imported."""
-    return set(_errors_of(_CODE, *words, **environment).split())
+    return frozenset(_errors_of(_CODE, *words, **environment).split())
 
 
 def _errors_of(code: str, *words: str, **environment: str) -> str:
@@ -84,7 +87,7 @@ def test_an_estimate_imports_no_other_command_and_no_document_it_does_not_read()
     assert {name for name in found if name.split(".")[1] in ("exchange", "evidence")} == set()
 
 
-@pytest.mark.parametrize("scenario", ["llama-3-70b-512", "serve-llama-3.1-70b"])
+@pytest.mark.parametrize("scenario", ["llama-3-70b-512", SERVES])
 def test_no_class_is_built_of_which_a_document_has_nothing(scenario: str) -> None:
     """Pydantic takes a millisecond for a class, and documents may have two hundred kinds of parts."""
     built, _, unused = _errors_of(_BUILT, scenario).partition("|")
@@ -92,7 +95,25 @@ def test_no_class_is_built_of_which_a_document_has_nothing(scenario: str) -> Non
     assert unused.split() == []
 
 
-def test_a_serving_estimate_imports_nothing_of_training() -> None:
-    found = {name for name in _imported("estimate", "serve-llama-3.1-70b") if name.startswith("costmodel.")}
-    assert "costmodel.estimate.serving.predict_serving" in found
-    assert {name for name in found if name.startswith("costmodel.estimate.training")} == set()
+def test_training_imports_nothing_of_serving() -> None:
+    loaded = {name for name in _imported("estimate", "quickstart") if name.startswith("costmodel.")}
+    assert {name for name in loaded if ".serving" in name} == set()
+
+
+def test_serving_imports_no_schema_of_training() -> None:
+    """Serving starts no later than training: half of a start is the classes of schemas, most of them of training."""
+    loaded = {name.removeprefix("costmodel.") for name in _imported("estimate", SERVES)}
+    schemas = "scenario plan stack optimizer run reliability stragglers compression tuning sites release"
+    unneeded = {f"documents.schemas.{name}" for name in schemas.split()} | {"documents.keys.held_keys"}
+    unneeded |= {"explore.serving.vary_serving", "explore.serving.search_layouts"}
+    assert loaded & unneeded == set()
+    assert {name for name in loaded if name.startswith("estimate.training")} == set()
+    assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
+    assert "estimate.serving.predict_serving" in loaded
+
+
+def test_serving_starts_with_no_more_than_training() -> None:
+    """Most of a start is imports: serving loads no package that training does not, and no more modules."""
+    training, serving = (_imported("estimate", name) for name in ("llama-3-70b-512", SERVES))
+    assert {name.partition(".")[0] for name in serving} <= {name.partition(".")[0] for name in training}
+    assert len(serving) <= len(training)

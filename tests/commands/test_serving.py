@@ -7,8 +7,6 @@ import io
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -330,38 +328,6 @@ def test_answers_fit_80_columns_but_for_commands(run: Any, args: tuple[str, ...]
     lines = ran.out.splitlines()
     assert lines
     assert [line for line in lines if cell_len(line) > 80 and "costmodel " not in line] == []
-
-
-def _modules(*args: str) -> set[str]:
-    code = (
-        "import sys; from costmodel.commands.app import main\ntry: main()\nexcept SystemExit: pass\nprint(*sys.modules)"
-    )
-    command = [sys.executable, "-c", code, *args]
-    root = Path(__file__).resolve().parents[2]
-    out = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True).stdout
-    return set(out.splitlines()[-1].split())
-
-
-def test_training_imports_nothing_of_serving() -> None:
-    loaded = {name for name in _modules("estimate", "quickstart") if name.startswith("costmodel.")}
-    assert {name for name in loaded if ".serving" in name} == set()
-
-
-def test_serving_imports_no_schema_of_training() -> None:
-    """Serving starts no later than training: half of a start is the classes of schemas, most of them of training."""
-    loaded = {name.removeprefix("costmodel.") for name in _modules("estimate", NAME)}
-    schemas = "scenario plan stack optimizer run reliability stragglers compression tuning sites release"
-    unneeded = {f"documents.schemas.{name}" for name in schemas.split()} | {"documents.keys.held_keys"}
-    unneeded |= {"estimate.training", "explore.serving.vary_serving", "explore.serving.search_layouts"}
-    assert loaded & unneeded == set()
-    assert {"documents.schemas.serving.serving_schema", "documents.schemas.model"} <= loaded
-
-
-def test_serving_starts_with_no_more_than_training() -> None:
-    """Most of a start is imports: serving loads no package that training does not, and no more modules."""
-    training, serving = (_modules("estimate", name) for name in ("llama-3-70b-512", NAME))
-    assert {name.partition(".")[0] for name in serving} <= {name.partition(".")[0] for name in training}
-    assert len(serving) <= len(training)
 
 
 def test_a_front_weighs_two_results_of_every_plan_at_every_load(run: Any) -> None:

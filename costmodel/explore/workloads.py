@@ -202,12 +202,14 @@ class TrainingWorkload(_Usual):
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
         """Rows of one evaluation, unless bands are looked at."""
-        from costmodel.explore.compare.select_plan import results_in_rows
+        from costmodel.estimate.training.training_inputs import training_inputs
+        from costmodel.explore.compare.input_paths import results_in_rows
+        from costmodel.explore.compare.select_plan import row_results
 
-        bands = _with_bands(self, [result])
-        rows = [None] * len(variants) if bands else results_in_rows(self.case, variants, result)
-        for variant, found in zip(variants, rows, strict=True):
-            yield _result_of(self, variant, result) if found is None else found
+        rows: Sequence[float | None] = [None] * len(variants)
+        if not _with_bands(self, [result]):
+            rows = results_in_rows(self.case, variants, result, training_inputs, row_results)
+        return _each_result(self, variants, result, rows)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -363,18 +365,36 @@ class ServingWorkload(_Usual):
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> ServingAnswer:
         """One plan under its load; without bands, and what it answers within limits, where these are not looked at."""
         from costmodel.documents.reader.serving_scenario import serving
-        from costmodel.estimate.serving.figure_bands import is_of_bands
-        from costmodel.estimate.serving.limits_chance import OWN
         from costmodel.estimate.serving.predict_serving import predict
         from costmodel.explore.serving.best_layout import with_best_layout
 
         best = best or self.case.scenario.plan is None
         held = serving(with_best_layout(self.case)) if best else self.case
-        looked_at = (*results, *(limit.column for limit in stated_limits(held.scenario.limits) if limit.column != OWN))
-        limited = not results or any(name.removesuffix("_low").removesuffix("_high") in self.within_limits
-                                     for name in looked_at)  # fmt: skip
-        bands = not results or any(map(is_of_bands, results))
-        return predict(held, bands=bands, limited=limited)
+        return predict(held, bands=self._with_bands(results), limited=self._with_limited(results))
+
+    def _with_bands(self, results: Collection[str]) -> bool:
+        from costmodel.estimate.serving.figure_bands import is_of_bands
+
+        return not results or any(map(is_of_bands, results))
+
+    def _with_limited(self, results: Collection[str]) -> bool:
+        """Whether what it answers within limits is looked at."""
+        from costmodel.estimate.serving.limits_chance import OWN
+
+        limits = (limit.column for limit in stated_limits(self.case.scenario.limits) if limit.column != OWN)
+        names = (name.removesuffix("_low").removesuffix("_high") for name in (*results, *limits))
+        return not results or any(name in self.within_limits for name in names)
+
+    def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
+        """Rows of one evaluation, unless bands are looked at, or what it answers within limits."""
+        from costmodel.estimate.serving.predict_serving import row_results
+        from costmodel.estimate.serving.serving_inputs import inputs_without_limits
+        from costmodel.explore.compare.input_paths import results_in_rows
+
+        rows: Sequence[float | None] = [None] * len(variants)
+        if not (self._with_bands([result]) or self._with_limited([result])):
+            rows = results_in_rows(self.case, variants, result, inputs_without_limits, row_results)
+        return _each_result(self, variants, result, rows)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
         """Results, and the plan."""
@@ -624,6 +644,14 @@ def _with_bands(asked: Workload, results: Collection[str]) -> bool:
     """Whether bands are looked at, where all results are or these and limits."""
     looked_at = (*results, *(limit.column for limit in stated_limits(asked.case.scenario.limits)))
     return not results or any(name == asked.chance or name.endswith(("_low", "_high")) for name in looked_at)
+
+
+def _each_result(
+    asked: Workload, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
+) -> Iterator[float | None]:
+    """A result in each variant, alone where it is not that of a row."""
+    for variant, found in zip(variants, rows, strict=True):
+        yield _result_of(asked, variant, result) if found is None else found
 
 
 def _result_of(asked: Workload, variant: Variant, result: str) -> float | None:

@@ -142,11 +142,9 @@ class Engines:
         least, most, first = np.full(len(self.layout), np.log(LEAST)), np.log(self.bounds.least), FIRST
         if within is not None:
             least, most, first = np.log(within[0]), np.minimum(most, np.log(within[1])), 0.5
+        some = None if self.layout.variant is not None else lambda rows: excess(self.rows(rows))
         with np.errstate(all="ignore"):
-            found = last_within(
-                excess(self), least, most, some=lambda rows: excess(self.rows(rows)), near=near, first=first
-            )
-            return np.exp(found)
+            return np.exp(last_within(excess(self), least, most, some=some, near=near, first=first))
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:

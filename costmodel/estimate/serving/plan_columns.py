@@ -29,6 +29,7 @@ class PlanColumns:
 
     time_factor: on all times of the hardware and the engine, for the ends of bands; left out, 1
     straddles: 1 where domains have no room for every engine whole, so that ranks follow one another; left out, 0
+    variant: the number of each row, where inputs have columns with a number for each row; no rows are alike then
     """
 
     tp: Rows
@@ -41,6 +42,7 @@ class PlanColumns:
     dcp: Rows = field(default_factory=lambda: np.ones(1))  # left out, every rank keeps whole sequences
     time_factor: Rows | None = None
     straddles: Rows | None = None
+    variant: Rows | None = None
 
     def __post_init__(self) -> None:
         for name, none in RARE.items():
@@ -104,7 +106,7 @@ class PlanColumns:
 
 
 SIZES = ("tp", "pp", "ep", "dp_attention", "replicas", "budget", *RARE)
-_PARTS = (*SIZES, "time_factor", "straddles")
+_PARTS = (*SIZES, "time_factor", "straddles", "variant")
 
 
 def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callable[Concatenate[S, PlanColumns, P], R]:

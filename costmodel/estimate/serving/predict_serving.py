@@ -126,11 +126,11 @@ def _have_room(inputs: ServingInputs, plan: ServingPlan, counts: dict[str, float
     return halves is not None and with_straddling(inputs, *halves)[0].straddles is None
 
 
-def layout_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, tuple[Assumption, ...]]:
-    """A plan as columns of one row; without a number of replicas as many as the accelerators hold."""
+def layout_of(inputs: ServingInputs, plan: ServingPlan, rows: int = 1) -> tuple[PlanColumns, tuple[Assumption, ...]]:
+    """A plan as columns of so many rows; without a number of replicas as many as the accelerators hold."""
     rare = (plan.redundant_experts or 0.0, plan.dcp)
     values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, plan.replicas or 1.0, inputs.budget, *rare)
-    layout = PlanColumns(*(np.array([value], dtype=np.float64) for value in values))
+    layout = PlanColumns(*(np.full(rows, value, dtype=np.float64) for value in values))
     if plan.replicas is not None:
         return layout, ()
     layout, every, ranks = filled_with(inputs, layout), float(inputs.ranks), float(replica_ranks(plan))
@@ -308,6 +308,21 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
     if not refused and beyond:
         remarked.append("N054")
     return ServingAnswer(inputs, plan, evaluation, costs, stated, refused, tuple(broken), binding, tuple(remarked))
+
+
+def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
+    """A result of the scenario's own plan in so many variants, whose numbers are columns of the inputs.
+
+    Raises:
+        ValueError: what turns of a conversation find, or a plan in halves
+    """
+    plan = own_plan(inputs)
+    if np.any(inputs.load.history) or halves_of(inputs, plan) is not None:
+        raise ValueError("not in rows")
+    layout = replace(layout_of(inputs, plan, rows)[0], variant=np.arange(rows, dtype=np.float64))
+    results = evaluate(inputs, layout).results
+    known = (results.column("memory_share") <= 1) | (result in WITHOUT_ROOM)
+    return [*map(float, np.where(known, results.column(result), np.nan))]
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:

@@ -103,7 +103,7 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
     these looked at the same replicas.
     """
     kinds = replica_kinds(inputs, layout)
-    known = _known(inputs) if not tracing() and 0 < len(kinds.layout) <= KINDS else None
+    known = None if tracing() or layout.variant is not None or not 0 < len(kinds.layout) <= KINDS else _known(inputs)
     if known is None:
         return _capacity(inputs, kinds)
     keys = _keys(inputs, kinds.layout)

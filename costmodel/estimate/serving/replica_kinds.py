@@ -34,9 +34,9 @@ class ReplicaKinds:
 
 
 def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
-    """Sizes that decide how replicas cut the model, and their place on domains; dcp only where any has it."""
+    """Sizes that decide how replicas cut the model, and what else sets rows apart; dcp only where any has it."""
     cuts = CUTS if layout.shares_context else _UNSHARED
-    return cuts if layout.straddles is None else (*cuts, "straddles")
+    return (*cuts, *(name for name in ("straddles", "variant") if getattr(layout, name) is not None))
 
 
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:

@@ -30,6 +30,7 @@ from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
 from costmodel.estimate.serving.host_pool import HostPool, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
+from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
@@ -56,10 +57,10 @@ def service_power(case: ServingCase, log: AssumptionLog) -> ServicePower:
         idle = share(practice.idle.share * practice.draw.rated, practice.serving.rated)
     if stated is not None:
         return ServicePower(stated, idle)
-    if not math.isnan(float(drawn)):
+    if not math.isnan(number(drawn)):
         rating = f"{percent(practice.serving.rated)} of the node's rating"
         known = rating if case.node.power is not None else "of the accelerator's, for the node has no rating"
-        log.note("assume.power", show(float(drawn), "J/s"), f"{known}, practices/{practice.name}")
+        log.note("assume.power", show(number(drawn), "J/s"), f"{known}, practices/{practice.name}")
     return ServicePower(drawn, idle)
 
 
@@ -180,6 +181,11 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         power=service_power(case, log),
     )
     return _planned(inputs, log)
+
+
+def inputs_without_limits(case: ServingCase) -> ServingInputs:
+    """The same where it is not looked at how much a plan answers within the limits."""
+    return replace(inputs_of(case), is_limited=False)
 
 
 def _imbalance(case: ServingCase, log: AssumptionLog) -> float:

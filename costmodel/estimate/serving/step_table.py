@@ -170,10 +170,9 @@ class _Cuts:
 
     def curves(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
         """A time by rows."""
-        grid, count = Curves.points(LARGEST), len(self.cuts)
-        spread = self.cuts.at(np.repeat(np.arange(count), len(grid)))
-        found = np.broadcast_to(np.asarray(time(self.inputs, spread, np.tile(grid, count)).total), len(spread))
-        return Curves(found.reshape(count, len(grid)), self.which)
+        grid = Curves.points(LARGEST)
+        found = np.asarray(time(self.inputs, self.cuts, grid[:, np.newaxis]).total)
+        return Curves(np.ascontiguousarray(np.broadcast_to(found, (len(grid), len(self.cuts))).T), self.which)
 
     def jumping(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
         """A time by rows that jumps where NCCL reduces what is too large for the engine's own kernel."""

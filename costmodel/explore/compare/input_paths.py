@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,11 +12,13 @@ from pydantic import BaseModel
 from costmodel.documents.keys import paths
 from costmodel.documents.keys.references import REFERENCES, holder
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.ground.errors import Place
+from costmodel.ground.errors import CostModelError, Place
 from costmodel.ground.record import record
 from costmodel.ground.units import Figure
 
 C = TypeVar("C", bound=LoadedScenario)
+Inputs = TypeVar("Inputs")
+Found = TypeVar("Found")
 _TALK = frozenset({"schema_", "title", "source", "sources", "check", "note", "name", "of", "vendor", "provider"})
 _ASIDE = frozenset({"search", "limits", "fitted", "year", "family", "offer"})
 
@@ -101,6 +103,44 @@ def in_columns(case: C, variants: Sequence[Variant]) -> C:
         held, key = holding(path)
         document = getattr(case, held)
         own = paths.at(document, key)
+        if own is None:
+            raise TypeError(f"{path} is no number")
         column = np.array([each.figures.get(path, own) for each in variants], dtype=np.float64)
         case = replace(case, **{held: paths.changed(document, key, column, checked=False)})
     return case
+
+
+def results_in_rows(
+    case: C,
+    variants: Sequence[Variant],
+    result: str,
+    inputs_of: Callable[[C], Inputs],
+    results_of: Callable[[Inputs, str, int], Sequence[float]],
+) -> list[float | None]:
+    """A result in each variant, which are rows of one evaluation; None for those to be evaluated alone.
+
+    Variants have one plan and one structure. One whose number decides more than a number, such as whether a part is in
+    use, is no row.
+    """
+
+    def possible(some: Sequence[Variant]) -> list[bool]:
+        inputs_of(in_columns(case, some))
+        return [True] * len(some)
+
+    def results(some: Sequence[Variant]) -> Sequence[float]:
+        return results_of(inputs_of(in_columns(case, some)), result, len(some))
+
+    if len(variants) == 1:
+        return [None]
+    rows = [each for each, is_row in zip(variants, _found(possible, variants), strict=True) if is_row]
+    values = dict(zip(map(id, rows), _found(results, rows), strict=True))
+    return [values.get(id(each)) for each in variants]
+
+
+def _found(work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]) -> Sequence[Found | None]:
+    """What comes of variants at once; of halves of them where some are no rows, each of which has None."""
+    try:
+        return work(variants) if variants else []
+    except (TypeError, ValueError, CostModelError):
+        middle = len(variants) // 2
+        return [*_found(work, variants[:middle]), *_found(work, variants[middle:])] if middle else [None]

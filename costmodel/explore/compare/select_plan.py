@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -15,12 +14,11 @@ from costmodel.estimate.evaluate.limit_checks import unacceptable
 from costmodel.estimate.evaluate.predict import Answer, answer, own_plan, plan_block, plan_to_mapping, predict
 from costmodel.estimate.evaluate.withheld import withheld
 from costmodel.estimate.shared.results import number
-from costmodel.estimate.training.training_inputs import training_inputs
-from costmodel.explore.compare.input_paths import Variant, in_columns
+from costmodel.estimate.training.training_inputs import TrainingInputs
 from costmodel.explore.search.search import listed_by_search, search
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.search.variants import not_to_vary
-from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, Place, fail
 from costmodel.ground.plan_sizes import SIZES
 
 
@@ -77,41 +75,14 @@ def planned(case: ResolvedScenario) -> Plan:
     return Plan.model_validate({**sizes, **plan_to_mapping(block.structure)})
 
 
-Found = TypeVar("Found")
-
-
-def results_in_rows(case: ResolvedScenario, variants: Sequence[Variant], result: str) -> list[float | None]:
-    """A result of its plan in each variant, which are rows of one block; None for those to be evaluated alone.
-
-    Variants have one plan and one structure. One whose number decides more than a number, such as whether a part is in
-    use, is no row.
+def row_results(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
+    """A result of the scenario's own plan in so many variants, whose numbers are columns of the inputs; without what
+    plans that do not start or end do not have.
     """
-
-    def possible(some: Sequence[Variant]) -> list[bool]:
-        training_inputs(in_columns(case, some))
-        return [True] * len(some)
-
-    rows = [each for each, is_row in zip(variants, _found(possible, variants), strict=True) if is_row]
-    values = dict(zip(map(id, rows), _found(lambda some: _evaluated(case, some, result), rows), strict=True))
-    return [values.get(id(each)) for each in variants]
-
-
-def _evaluated(case: ResolvedScenario, variants: Sequence[Variant], result: str) -> list[float]:
-    """The result of all rows, without what plans that do not start or end do not have."""
-    inputs = training_inputs(in_columns(case, variants))
     block, _ = plan_block(inputs, own_plan(inputs))
     with np.errstate(all="ignore"):
-        costs = evaluate(inputs, block.at(np.zeros(len(variants), dtype=np.intp))).costs
+        costs = evaluate(inputs, block.at(np.zeros(rows, dtype=np.intp))).costs
         against = [*unacceptable(inputs, costs)]
-    broken = [[code for code, mask in against if mask[row]] for row in range(len(variants))]
+    broken = [[code for code, mask in against if mask[row]] for row in range(rows)]
     values = costs.column(result)
     return [float(withheld({result: value}, codes)[result]) for value, codes in zip(values, broken, strict=True)]
-
-
-def _found(work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]) -> Sequence[Found | None]:
-    """What comes of variants at once; of halves of them where some are no rows, each of which has None."""
-    try:
-        return work(variants) if variants else []
-    except (TypeError, ValueError, CostModelError):
-        middle = len(variants) // 2
-        return [*_found(work, variants[:middle]), *_found(work, variants[middle:])] if middle else [None]

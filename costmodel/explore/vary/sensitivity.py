@@ -54,30 +54,25 @@ def sensitivity(asked: Workload, result: str = "", pace: Watcher = UNWATCHED) ->
         hint = "" if base.refused else held.missing(result)
         raise fail("C004", f"there is no {result} to move: {reason}", Place(asked.case.file), hint or _SHOWS)
 
-    found = (*_figures(held, result, value, pace), *_chosen(held, result, value))
+    ask = _asking(held, result, pace)
+    found = (*_figures(held.case, ask, value), *_chosen(held, ask, value))
     moving = (knob for knob in found if knob.swing > 1e-9)
     return Sensitivity(asked, base, result, value, tuple(sorted(moving, key=lambda knob: (-knob.swing, knob.path))))
 
 
-def _chosen(held: Workload, result: str, value: float) -> Iterator[Knob]:
+def _chosen(held: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
     """Figures that users choose, turned by a step to either side."""
     for choice in held.choices():
         ends = (choice.value - choice.step, choice.value + choice.step)
-        low, high = (_change(held, choice.path, end, result, value) for end in ends)
+        found = [*ask([{choice.path: ends[0]}]), *ask([{choice.path: ends[1]}])]
+        low, high = (0.0 if each is None else each / value - 1 for each in found)
         turned = scaled(choice.text, ends[0] / choice.value), scaled(choice.text, ends[1] / choice.value)
         yield Knob(choice.path, choice.text, choice.kind, choice.step / choice.value, low, high, turned)
 
 
-def _change(held: Workload, path: str, figure: float, result: str, value: float) -> float:
-    """The share by which a result changes where a number is another; none where it may not be."""
-    turned = _possible(held.case, {path: figure})
-    found = None if turned is None else next(held.results_of([turned], result))
-    return 0.0 if found is None else found / value - 1
-
-
-def _figures(held: Workload, result: str, value: float, pace: Watcher) -> Iterator[Knob]:
+def _figures(case: LoadedScenario, ask: _Ask, value: float) -> Iterator[Knob]:
     """Figures of documents, turned down and up, but for those that do not move the result."""
-    case, groups = held.case, dict[str, dict[str, InputValue]]()
+    groups = dict[str, dict[str, InputValue]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
         asked = path.startswith(_ASIDE) and not path.startswith(_OPTIMIZER)
@@ -85,10 +80,10 @@ def _figures(held: Workload, result: str, value: float, pace: Watcher) -> Iterat
         if asked or aside or not isinstance(written, float) or not written or _whole(case, path, written):
             continue
         groups.setdefault(path.rpartition(".")[0], {})[path] = leaf
-    ask, every = _asking(held, result, pace), {path: leaf for group in groups.values() for path, leaf in group.items()}
+    every = {path: leaf for group in groups.values() for path, leaf in group.items()}
     spreads = {path: _spread(case, path) for path in every}
     units = [[_Turn(path, leaf.value, spreads[path]) for path, leaf in group.items()] for group in groups.values()]
-    still = _still(held.case, ask, units, value)
+    still = _still(case, ask, units, value)
     moving = [turn for unit in units for turn in unit if turn.path not in still]
     for turn, ends in zip(moving, _turned(ask, moving), strict=True):
         leaf, ((lower, low), (upper, high)) = every[turn.path], ends

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
-from costmodel.documents.reader.resolved_scenario import training
+from costmodel.documents.reader.override_case import vary_any
+from costmodel.explore import workloads
 from costmodel.explore.compare.input_paths import leaves, variant
-from costmodel.explore.compare.select_plan import results_in_rows
 from costmodel.explore.workloads import workload_of
 from explore.vary.json_answers import NAME, NETWORK, Faults, estimated, json_of
 
@@ -190,28 +190,46 @@ def test_a_scenario_of_learning_without_a_plan_is_asked_about_its_best(run: Any)
     assert moved["after"] == pytest.approx(best["iteration_time_s"], rel=1e-12)
 
 
+SERVICE = "serve-llama-3.1-70b"
+MIXED = ("model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 1, dp_attention: 16, ep: 16}")
+DRAFTED = ("stack=sglang", "plan={tp: 4, pp: 2, speculation: {tokens: 4, acceptance: 50 %, draft: eagle}}")
+
+
 @pytest.mark.parametrize(
-    "name", ["llama-3-70b-512", "deepseek-v3-2048", "mixed-llama-3-8b-96", "offload-llama-2-13b-8"]
+    ("name", "settings"),
+    [
+        *((name, ()) for name in ("llama-3-70b-512", "deepseek-v3-2048", "mixed-llama-3-8b-96")),
+        ("offload-llama-2-13b-8", ()),
+        *((SERVICE, settings) for settings in ((), MIXED, DRAFTED, ("stack.chunked=false",))),
+    ],
 )
-def test_a_row_of_many_variants_is_the_variant_alone(name: str) -> None:
+def test_a_row_of_many_variants_is_the_variant_alone(name: str, settings: tuple[str, ...]) -> None:
     """Figures of the part, a fit, the network, the host, the stack and the optimizer, each and two of them at once."""
-    held = workload_of(load_any(name)).planned()
+    held = workload_of(vary_any(load_any(name), settings)).planned()
     known, part = leaves(held.case), "cluster.node.accelerator"
     paths = (f"{part}.memory.bandwidth", f"{part}.efficiency.matmul.bf16.compute_share", f"{part}.power.max",
              "cluster.node.scale_out.fabric.bandwidth", "cluster.node.host.bandwidth", "stack.states.master",
-             "stack.overlap.cp", "workload.optimizer.moments", "assume.price")  # fmt: skip
+             f"{part}.efficiency.serving.decode.memory_share", f"{part}.efficiency.serving.all_reduce.bandwidth",
+             "stack.overlap.cp", "stack.step_host", "workload.optimizer.moments", "assume.price")  # fmt: skip
     turned = [{path: 0.9 * known[path].value} for path in paths if path in known]
     variants = [variant(held.case, figures) for figures in (*turned, turned[0] | turned[-1])]
-    for result in ("step_time", "memory_peak", "cost_per_mtoken"):
+    for result in (
+        held.usual,
+        *(("ttft_p99", "tpot_p99") if name == SERVICE else ()),
+        "memory_peak",
+        "cost_per_mtoken",
+    ):
         alone = [held.of(each.case).answer([result]).costs[result] for each in variants]
         assert [*held.results_of(variants, result)] == pytest.approx(alone, rel=1e-14, nan_ok=True)
 
 
-def test_most_figures_are_rows_of_one_evaluation() -> None:
+@pytest.mark.parametrize("name", WORKLOADS[:2])
+def test_most_figures_are_rows_of_one_evaluation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fall back to one after the other would go unseen: it has the same results."""
-    case = training(load_any("llama-3-70b-512"))
-    part = {path: leaf.value for path, leaf in leaves(case).items() if ".accelerator.efficiency." in path}
-    variants = [variant(case, {path: 0.9 * figure}) for path, figure in part.items() if figure and figure % 1]
-    found = results_in_rows(case, variants, "step_time")
+    held = workload_of(load_any(name))
+    part = {path: leaf.value for path, leaf in leaves(held.case).items() if ".accelerator.efficiency." in path}
+    variants = [variant(held.case, {path: 0.9 * figure}) for path, figure in part.items() if figure and figure % 1]
+    monkeypatch.setattr(workloads, "_result_of", None)
+    found = [*held.results_of(variants, held.usual)]
     assert len(found) > 20
     assert None not in found

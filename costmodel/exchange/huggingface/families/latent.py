@@ -88,7 +88,7 @@ FAMILIES = [
         "mistral4", ("Mistral4ForCausalLM",), "Mistral4Config", types=("mistral4",), vocab=131072, hidden=4096,
         ffn_hidden=12288, layer_count=36, heads=32, max_sequence=1048576, query_rank=1024, kv_rank=256, nope_dim=64,
         experts=128, top_k=4, router_bias=NO, groups=1, group_limit=1, leading_dense=0, prediction_depth=Fact(None),
-        refusals=(), quiet=(*_QUIET, "pretraining_tp"), code="modeling_mistral4.py of transformers 5.24.0",
+        refusals=(), quiet=(*_QUIET, "pretraining_tp"),
     ),
     DEEPSEEK_V3.like(
         "sarvam_mla", ("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM"), "SarvamMLAConfig", types=("sarvam_mla",),

@@ -189,7 +189,6 @@ FAMILIES = [
         quiet=("gating", "moe_routed_scaling_factor", "moe_apply_router_weight_on_input",
                "moe_router_logit_softcapping", "router_aux_loss_coef", "partial_rotary_factor",
                "swa_rope_parameters", "qk_norm_type"),
-        code="modeling_laguna.py of transformers 5.24.0",
     ),
     REMOTE.like(
         "baichuan", ("BaichuanForCausalLM", "BaiChuanForCausalLM"), "BaichuanConfig", types=("baichuan",),

@@ -401,6 +401,7 @@ def write_torchtitan(job: Job, remarks: TrainingRemarks) -> str:
         f"{_T}.global_batch_size": round(workload.global_batch),
         f"{_T}.seq_len": round(workload.sequence),
         f"{_T}.enable_cpu_offload": check_offload(remarks),
+        f"{_T}.disable_cuda_graphs": True,  # which fsdp2 does not have, nor a pipeline of torchtitan
         f"{_P}.data_parallel_shard_degree": job.shards,
         f"{_P}.fsdp_reshard_after_forward": "never" if plan.zero == 2 else "always",
         "activation_checkpoint.mode": plan.recompute or "none",

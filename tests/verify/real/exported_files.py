@@ -1,6 +1,6 @@
 """Exported files through the parsers of the software they start; no GPU is needed.
 
-accelerate, DeepSpeed, transformers, Megatron-Core and torchtitan 0.2 parse; `[exchange]` installs them.
+accelerate, DeepSpeed, transformers, Megatron-Core and torchtitan 0.3 parse; `[exchange]` installs them.
 """
 
 from __future__ import annotations
@@ -107,11 +107,14 @@ def _arguments(text: str, _: ExportedPlan) -> dict[str, Any]:
 
 
 def _torchtitan(text: str, _: ExportedPlan) -> dict[str, Any]:
-    from torchtitan.config import ConfigManager
-
-    found = ConfigManager().parse_args(["--job.config_file", _file(text, "a.toml")])
-    layout, training = found.parallelism, found.training
+    """The configuration that the recipe builds, which torchtitan itself checks."""
+    built: dict[str, Any] = {}
+    exec(compile(text, "recipe.py", "exec"), built)
+    [recipe] = [value for name, value in built.items() if f"def {name}()" in text]
+    found = recipe()
+    layout, training, policy = found.parallelism, found.training, found.activation_checkpoint
     return {
+        "model": f"{found.model_spec.name} {found.model_spec.flavor}",
         "shard": layout.data_parallel_shard_degree,
         "replicate": layout.data_parallel_replicate_degree,
         "tp": layout.tensor_parallel_degree,
@@ -120,7 +123,8 @@ def _torchtitan(text: str, _: ExportedPlan) -> dict[str, Any]:
         "local_batch": training.local_batch_size,
         "global_batch": training.global_batch_size,
         "sequence": training.seq_len,
-        "recompute": found.activation_checkpoint.mode,
+        "recompute": "none" if policy is None else type(policy).__qualname__,
+        "compiled": found.compile.enable,
     }
 
 

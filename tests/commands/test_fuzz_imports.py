@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exchange.serving.test_serve_commands import POD, SGLANG, TRT, VLLM
+from exchange.serving.test_serve_commands import SGLANG, TRT, VLLM
 from exchange.test_fuzz import broken_texts, broken_trees
-from exchange.test_fuzz_launch import TEXTS
+from exchange.test_fuzz_launch import MANIFESTS, TEXTS
 from exchange.test_fuzz_launch import broken as broken_launches
 from exchange.test_fuzz_printed import broken as broken_output
 from exchange.test_fuzz_scripts import broken as broken_scripts
@@ -29,7 +29,7 @@ MORE = [
     *(("--node", "dgx-h100", *(part for one in given.split() for part in ("--set", one))) for given in (BESIDE, ASKED)),
 ]  # fmt: skip
 PATIENCE = 2.0  # seconds a case may work
-COMMANDS = [(text, SERVING) for text in (VLLM, SGLANG, TRT, POD)]
+COMMANDS = [(text, SERVING) for text in (VLLM, SGLANG, TRT, *MANIFESTS)]
 LAUNCHES = broken_launches([*TEXTS, *COMMANDS]).map(lambda case: case[0])
 READERS = {"costmodel/model/v1": "memory", "costmodel/scenario/v1": "estimate"}
 

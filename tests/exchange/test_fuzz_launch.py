@@ -35,6 +35,7 @@ from costmodel.exchange.training.layer import Layer
 from costmodel.exchange.training.settle import settled
 from costmodel.ground.errors import Fault
 from exchange.hostile import outcome
+from exchange.serving import test_deployments as deployed
 from exchange.serving.test_serve_commands import POD, SCRIPT, SGLANG, TRT, VLLM
 from exchange.training.test_accelerate import MEGATRON as BEHIND_ACCELERATE
 from exchange.training.test_argument_texts import CALL
@@ -62,6 +63,7 @@ TEXTS = [
     (FIRST_OF_TITAN, torchtitan.TITLE), (RECIPE_OF_TITAN, torchtitan.TITLE), (BEHIND_ACCELERATE, accelerate.TITLE),
     ("--training.seq_len 8192 --parallelism.tensor_parallel_degree=2", torchtitan.TITLE),
 ]  # fmt: skip
+MANIFESTS = (POD, deployed.PREDICTOR, deployed.SERVICE, deployed.GRAPH, deployed.STACK, deployed.VALUES)
 WORDS = [
     "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "x" * 5000, "null", "true", '""', "auto", "[]", "{}", "[[[[",
     "&a", "*a", "!!python/object:os.system", "\x00", "\x1b[31m", "\ud800", "☃", "\ufeff", "\t", "\r\n", "\n", "#",
@@ -110,7 +112,7 @@ def test_hostile_commands_of_engines_end_with_a_scenario_or_faults(
     def settle(text: str, _: str) -> tuple[Fault, ...]:
         return settled_serving([*read_serve_command(text, "file"), Layer("", beside)], "file", dense).missing
 
-    _never_fails(request, monkeypatch, settle, [(text, SERVING) for text in (VLLM, SCRIPT, SGLANG, TRT, POD)])
+    _never_fails(request, monkeypatch, settle, [(text, SERVING) for text in (VLLM, SCRIPT, SGLANG, TRT, *MANIFESTS)])
 
 
 def _never_fails(

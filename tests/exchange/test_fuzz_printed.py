@@ -5,18 +5,21 @@ The suite tries a few; `pytest tests/exchange/test_fuzz_printed.py --fuzz 10000`
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from costmodel.exchange.logs.benchmark_result import benchmark_results
 from costmodel.exchange.logs.engine_start import is_engine_start, start_as_table
 from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.machine_shape import machine_format, machine_shape
 from exchange.hostile import outcome
+from exchange.logs import test_benchmark_result as results
 from exchange.logs import test_engine_start as engines
 from exchange.logs import test_measured_run as logs
 from exchange.test_machine_shape import BATCH, NODES, SCONTROL, matrix
@@ -24,9 +27,11 @@ from exchange.test_machine_shape import BATCH, NODES, SCONTROL, matrix
 ENOUGH = 60  # cases when --fuzz does not say
 LOGS = [
     logs.MEGATRON, logs.NEOX, logs.TITAN, logs.NEMO, logs.MAXTEXT, logs.ROCM, logs.BAR, logs.DLLOGGER, logs.OLD_TITAN,
-    logs.OLD_DEEPSPEED, logs.TRAINER + logs.TOTAL, logs.STATE,
+    logs.OLD_DEEPSPEED, logs.TRAINER + logs.TOTAL, logs.STATE, logs.TIMED_STATE, logs.AXOLOTL_STATE, logs.TRL_STATE,
 ]  # fmt: skip
-TEXTS = [*LOGS, engines.VLLM, engines.SGLANG, matrix(), matrix(odd="SYS", gpus=4), SCONTROL, BATCH, NODES]
+RESULTS = [json.dumps(tree, indent=1) for tree in (results.VLLM, results.PROFILE, results.GUIDED)]
+RESULTS += [results.PRINTED.format(rate="2.0")]
+TEXTS = [*LOGS, *RESULTS, engines.VLLM, engines.SGLANG, matrix(), matrix(odd="SYS", gpus=4), SCONTROL, BATCH, NODES]
 WORDS = [
     "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "9" * 5000, "1.2.3", ",,,", "None", "\x00", "\x1b[31m",
     "\x1b[",
@@ -59,6 +64,8 @@ def read_all(text: str) -> bool:
         machine_shape(text, "file", tool)
     if is_engine_start(text):
         assert start_as_table(text).count("\n") >= 2
+    if not tool and benchmark_results(text, "file") is not None:
+        return True
     run = None if tool else measured_run(trainer_log(text, "file") or read_log(text, "file"))
     return bool(tool) or run is not None
 

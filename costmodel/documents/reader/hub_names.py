@@ -50,7 +50,8 @@ STORED_WORDS = (
 # What a name ends with that leaves the shape as it is: a release, how the weights are kept, and more about that.
 _RELEASE = r"""
 instruct chat base hf it pt text original deduped thinking think reasoning exp preview speciale terminus latest qat
-sft dpo rl v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4} \d{4}-\d\d(?:-\d\d)? \d+k 1m
+sft dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4}
+\d{4}-\d\d(?:-\d\d)? \d+k 1m
 """
 _MORE = "128g block dynamic kv kv8 unsloth hybrid asym sym compressed tensors"
 _KEPT = " ".join(row.words for row in STORED_WORDS)
@@ -58,6 +59,10 @@ _ENDING = re.compile(rf"[-_.:](?:{'|'.join(f'{_RELEASE} {_KEPT} {_MORE}'.split()
 _AHEAD = re.compile(r"(?:(?:meta|nvidia|c4ai)-|[a-z-]+_)(?=.)")
 _OTHER_SHAPES = ("command-r-08-2024",)  # releases of another shape than the first one of that name
 _CACHED = "models--"  # how the cache of the hub names the folder of a model
+# What stands behind the name of a model: steps of its training, and pages of the hub.
+_INSIDE = re.compile(
+    r"checkpoint-\d+|(?:global_)?step[-_]?\d+|iter_\d+|epoch[-_]?\d+|actor|huggingface|hf|final|latest|tree|main"
+)
 # Names on the hub, without their owner, that are not those of the documents.
 _OTHERS = {
     "bloom": "bloom-176b",
@@ -67,6 +72,7 @@ _OTHERS = {
     "deepseek-prover-v2-671b": "deepseek-v3",
     "deepseek-r1": "deepseek-v3",
     "deepseek-r1-0528-qwen3-8b": "qwen-3-8b",
+    "deepseek-r1-671b": "deepseek-v3",
     "deepseek-r1-distill-llama-70b": "llama-3.1-70b",
     "deepseek-r1-distill-llama-8b": "llama-3.1-8b",
     "deepseek-r1-distill-qwen-14b": "qwen-2.5-14b",
@@ -74,7 +80,9 @@ _OTHERS = {
     "deepseek-r1-distill-qwen-7b": "qwen-2.5-7b",
     "deepseek-r1-zero": "deepseek-v3",
     "deepseek-v2.5": "deepseek-v2",
+    "deepseek-v3-671b": "deepseek-v3",
     "deepseek-v3.1": "deepseek-v3",
+    "deepseek-v3.1-671b": "deepseek-v3",
     "devstral-small": "mistral-small-24b",
     "devstral-small-2-24b": "mistral-small-24b",
     "glm-4.6": "glm-4.5",
@@ -90,6 +98,7 @@ _OTHERS = {
     "hermes-3-llama-3.1-405b": "llama-3.1-405b",
     "hermes-3-llama-3.1-70b": "llama-3.1-70b",
     "hermes-3-llama-3.1-8b": "llama-3.1-8b",
+    "hermes-4-14b": "qwen-3-14b",
     "hermes-4-405b": "llama-3.1-405b",
     "hermes-4-70b": "llama-3.1-70b",
     "kimi-k2.5": "kimi-k2",
@@ -145,6 +154,11 @@ def squeezed(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
+@functools.cache
+def _others_by_letters() -> dict[str, str]:
+    return {squeezed(name): shape for name, shape in _OTHERS.items()}
+
+
 def is_hub_name(name: str) -> bool:
     """Whether a name is written as on the hub, owner/name, and is no path of a file or folder here.
 
@@ -162,9 +176,13 @@ def last_part(name: str) -> str:
 
     >>> last_part("/models/DeepSeek-V3-0324/"), last_part("hub/models--Qwen--Qwen3-8B/snapshots/895c")
     ('DeepSeek-V3-0324', 'Qwen3-8B')
+    >>> last_part("/runs/Qwen3-8B-sft/checkpoint-1200")
+    'Qwen3-8B-sft'
     """
     parts = [part for part in re.split(r"[/\\]", name) if part]
     cached = [part.rpartition("--")[2] for part in parts if part.startswith(_CACHED)]
+    while len(parts) > 1 and _INSIDE.fullmatch(parts[-1].lower()):
+        parts.pop()
     return (cached or parts or [""])[-1].removesuffix(".gguf")
 
 
@@ -182,8 +200,8 @@ def shape_of(name: str, known: Sequence[str]) -> str:
         for word in _shortened(begin):
             if word in _OTHER_SHAPES:
                 return ""
-            if _OTHERS.get(word) in known:
-                return _OTHERS[word]
+            if (other := _others_by_letters().get(squeezed(word))) in known:
+                return str(other)
             if squeezed(word) in by_letters:
                 return by_letters[squeezed(word)]
     return ""
@@ -207,7 +225,9 @@ def _shortened(name: str) -> Iterator[str]:
 
 
 def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
-    """The shipped models whose names look most like one on the hub, three at most."""
+    """The shipped model that a name stands for, or those whose names look most like one on the hub, three at most."""
+    if shape := shape_of(name, known):
+        return [shape]
     last = list(_shortened(last_part(name).lower()))[-1]
     if any(holds(model, last) for model in known):
         return alike(last, known, _MOST_NEAR, _CUTOFF)

@@ -88,6 +88,8 @@ SHAPES = {
     "https://huggingface.co/Qwen/Qwen3-8B": "qwen-3-8b",
     "hf.co/mosaicml/mpt-7b": "mpt-7b",
     # releases: a date, a version, what it was tuned for
+    "huihui-ai/Llama-3.3-70B-Instruct-abliterated": "llama-3.1-70b",
+    "NousResearch/Hermes-4-14B-FP8": "qwen-3-14b",
     "Qwen/Qwen3-30B-A3B-Instruct-2507": "qwen-3-30b-a3b",
     "Qwen/Qwen3-4B-Thinking-2507": "qwen-3-4b",
     "Qwen/Qwen3-235B-A22B-Thinking-2507": "qwen-3-235b-a22b",
@@ -205,6 +207,22 @@ def test_names_of_the_hub(name: str) -> None:
     assert is_hub_name(name)
     assert shape_of(name, names("model")) == SHAPES[name]
     assert load("quickstart", [f"model={name}"]).hub == {name: SHAPES[name]}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("https://huggingface.co/Qwen/Qwen3-32B-FP8/tree/main", "qwen-3-32b"),
+        ("/data/qwen3-8b-sft/checkpoint-1200", "qwen-3-8b"),
+        ("/runs/qwen2.5-7b-instruct/global_step_200/actor/huggingface", "qwen-2.5-7b"),
+        ("/data/llama-3.1-8b-lora-merged", "llama-3.1-8b"),
+        ("llama3.3:70b-instruct-q4_K_M", "llama-3.1-70b"),
+        ("deepseek-r1:671b", "deepseek-v3"),
+        ("main", ""),
+    ],
+)
+def test_paths_and_names_of_other_hubs(name: str, shape: str) -> None:
+    assert shape_of(name, names("model")) == shape
 
 
 @each("name", KEPT)

@@ -44,6 +44,7 @@ from exchange.rl import configurations as rl
 from exchange.scripts import LLAMA_8B
 from exchange.scripts import read as read_script
 from exchange.serving import test_deployments
+from exchange.serving.test_serve_commands import POD
 
 PLANTED = "planted_key"
 Tree = dict[str, Any]
@@ -229,6 +230,9 @@ MANIFESTS = {
     "Dynamo": test_deployments.GRAPH,
     "production stack": test_deployments.STACK,
     "llm-d": test_deployments.VALUES,
+    "Kubernetes": POD.partition("---\n")[2],
+    "group of pods": test_deployments.GROUP,
+    "Docker Compose": test_deployments.COMPOSED,
 }
 
 

@@ -159,6 +159,9 @@ def _nodes_of(service: Mapping) -> int:
 
 
 def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
+    spec = tree.get("spec")
+    group = spec.get("leaderWorkerTemplate") if isinstance(spec, Mapping) else None
+    size = copies_of(group, "size", file) if isinstance(group, Mapping) else None  # pods that are one replica
     for container in containers(tree):
         tree, composed = container.tree, container.composed
         key = "environment" if composed else "env"
@@ -174,6 +177,8 @@ def _of_containers(tree: Mapping, file: str) -> Iterator[ContainerCommand]:
             if named is not None:
                 fact = image_fact(expanded(named, environment, composed=composed).text, named.place)
             gpus = accelerators_of(container.around, file)
+            if gpus is not None and size is not None:
+                gpus = gpus._replace(value=gpus.value * size.value)
             yield ContainerCommand(tuple(words), container.copies, environment, fact, gpus)
 
 

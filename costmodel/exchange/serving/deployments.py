@@ -365,6 +365,46 @@ _SERVICE = [
 ]  # fmt: skip
 
 
+_WORKLOAD_QUIET = """
+selector strategy updateStrategy minReadySeconds revisionHistoryLimit progressDeadlineSeconds paused serviceName
+podManagementPolicy volumeClaimTemplates backoffLimit completions parallelism ttlSecondsAfterFinished suspend
+persistentVolumeClaimRetentionPolicy template.metadata template.apiVersion template.kind
+"""
+_WORKLOAD = known(
+    quiet(_HEAD), quiet(_WORKLOAD_QUIET, "spec."), part("spec.replicas", "plan.replicas"), _pod("spec.template.spec.")
+)
+_GROUP = known(
+    quiet(_HEAD), quiet("rolloutStrategy startupPolicy networkConfig", "spec."), part("spec.replicas", "plan.replicas"),
+    _under("spec.leaderWorkerTemplate.", [
+        part("size", "plan.tp"), *_pod("leaderTemplate.spec."), *_pod("workerTemplate.spec."),
+        *quiet("leaderTemplate.metadata workerTemplate.metadata restartPolicy subGroupPolicy volumeClaimTemplates"),
+    ]),
+)  # fmt: skip
+_KUBERNETES = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job"), _WORKLOAD),
+    "LeaderWorkerSet": _GROUP,
+    "Pod": known(quiet(_HEAD), _pod("spec.")),
+}
+_COMPOSED_QUIET = """
+container_name hostname ports expose networks network_mode ipc shm_size ulimits volumes env_file depends_on restart
+healthcheck labels logging init user working_dir stdin_open tty runtime gpus devices device_cgroup_rules cap_add
+cap_drop security_opt privileged pull_policy platform profiles secrets configs extra_hosts dns stop_grace_period
+tmpfs mem_limit memswap_limit cpus build annotations deploy.resources deploy.restart_policy deploy.placement
+deploy.mode deploy.labels deploy.update_config
+"""
+_COMPOSED = [
+    *(part(name, "stack") for name in ("image", "command", "entrypoint", "environment")),
+    part("deploy.replicas", "plan.replicas"), part("scale", "plan.replicas"), *quiet(_COMPOSED_QUIET),
+    *lost("not expressible", "the service that it stands on is in another place", "extends"),
+]  # fmt: skip
+
+
+def _each_of(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
+    """Rows of every service by its own name."""
+    named = services if isinstance(services, Mapping) else ()
+    return [row for name in named for row in _under(f"{under}{name}.", rows)]
+
+
 def table_of(tree: Mapping) -> tuple[str, Table]:
     """What a document of a manifest describes, with its keys; none where it is another one."""
     spec, kind = tree.get("spec"), tree.get("kind")
@@ -375,10 +415,15 @@ def table_of(tree: Mapping) -> tuple[str, Table]:
     if kind in _KINDS:
         return "KServe", _LLM_SERVICE if kind == "LLMInferenceService" else _PREDICTOR
     if kind == "DynamoGraphDeployment" and isinstance(spec, Mapping):
-        services = spec.get("services")
-        named = [f"spec.services.{name}." for name in services] if isinstance(services, Mapping) else []
         around = [*quiet(f"{_HEAD} spec.pvcs spec.backendFramework spec.restart spec.annotations spec.labels")]
-        return "Dynamo", known(around, part("spec.envs", "stack"), *(_under(each, _SERVICE) for each in named))
+        each = _each_of(spec.get("services"), "spec.services.", _SERVICE)
+        return "Dynamo", known(around, part("spec.envs", "stack"), each)
+    if kind in _KUBERNETES:
+        return "Kubernetes", _KUBERNETES[str(kind)]
+    if "services" in tree and kind is None:
+        own = [str(key) for key in tree if str(key).startswith("x-")]  # pieces that are put in elsewhere
+        around = quiet(f"version name networks volumes secrets configs {' '.join(own)}")
+        return "Docker Compose", known(around, _each_of(tree["services"], "services.", _COMPOSED))
     return "", {}
 
 

@@ -64,6 +64,29 @@ decode:
   containers: [{name: vllm, modelCommand: vllmServe, args: ["--gpu-memory-utilization=0.95"]}]
 prefill: {create: false}
 """
+GROUP = """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  replicas: 2
+  leaderWorkerTemplate:
+    size: 2
+    workerTemplate:
+      spec:
+        containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.20.0
+          args: [--model, Qwen/Qwen3-32B, --tensor-parallel-size, "8", --pipeline-parallel-size, "2"]
+          resources: {limits: {nvidia.com/gpu: "8"}}
+"""
+COMPOSED = """
+services:
+  llm:
+    image: vllm/vllm-openai:v0.20.0
+    command: --model Qwen/Qwen3-8B --tensor-parallel-size 2
+    ipc: host
+    deploy: {replicas: 3, resources: {reservations: {devices: [{driver: nvidia, count: all}]}}}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +124,8 @@ def faults(text: str, folder: Path) -> list[Fault]:
                  "prefix_cache": False, "context": 16384,
                  "lost": {"servingEngineSpec.modelSpec.lmcacheConfig"}}),
         (VALUES, {"model": "Qwen/Qwen3-32B", "tp": 2, "replicas": 8, "share": "95 %", "lost": set()}),
+        (GROUP, {"model": "Qwen/Qwen3-32B", "tp": 8, "pp": 2, "replicas": 2, "lost": set()}),
+        (COMPOSED, {"model": "Qwen/Qwen3-8B", "tp": 2, "replicas": 3, "lost": set()}),
     ],
 )  # fmt: skip
 def test_keys_of_a_deployment_are_options_of_its_engine(text: str, expected: dict[str, Any], tmp_path: Path) -> None:

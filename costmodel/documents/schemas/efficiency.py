@@ -199,6 +199,9 @@ class NetworkFit(SourcedFit):
     start: Seconds = Field(description="Fixed time of a call")
     ring_hop: Seconds = Field(description="One step of a ring between nodes")
     tree_hop: Seconds = Field(description="One level of a tree between nodes")
+    least: Seconds | None = Field(
+        default=None, description="An all-reduce between nodes at least, of any size; left out, its start and hops"
+    )
     pair_share: Portion = Field(description="Share of the interface rate that one send reaches")
     serial_share: Share = Field(
         description="Share of the faster level's time that does not hide behind the slower level's"

@@ -35,11 +35,12 @@ class AloneTime:
     inside: float
     between: float
     start: float
+    least: float = 0.0
 
     @property
     def total(self) -> float:
         """From first send to last receive."""
-        return max(self.inside, self.between) + self.start
+        return max(max(self.inside, self.between) + self.start, self.least)
 
 
 def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
@@ -47,8 +48,9 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
     start = float(inputs.network.start) if far else 0.0
+    least = float(inputs.network.least or 0.0) if far and operation == "all_reduce" else 0.0
     ways = _far(machine, message, group, operation) if far else _near(machine, message, group, operation)
-    found = [AloneTime(name, number(near), number(across), start) for name, near, across in ways]
+    found = [AloneTime(name, number(near), number(across), start, least) for name, near, across in ways]
     return sorted(found, key=lambda way: way.total)
 
 

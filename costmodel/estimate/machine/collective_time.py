@@ -22,6 +22,8 @@ def collective_time(inputs: Machine, message: Number, group: Group, operation: O
     with term("between domains"):
         across = _fastest(algorithm_times(inputs, message, group, operation, "between"))
         across = across + group_latency(group.domains, inputs.network.start, 0.0)
+        if operation == "all_reduce" and inputs.network.least is not None:
+            across = np.where(group.domains > 1, np.maximum(across, inputs.network.least), across)
     return two_level_time(inside, across, inputs.network.serial_share)
 
 

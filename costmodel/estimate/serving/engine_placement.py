@@ -37,6 +37,11 @@ def _whole_ranks(layout: PlanColumns, domain: Number) -> Number:
     return found
 
 
+def crosses_domains(inputs: ServingInputs, layout: PlanColumns) -> bool:
+    """Whether tensor parallelism of any of these plans lies on several domains."""
+    return bool(np.any(np.asarray(engine_group(inputs, layout, "tp", layout.tp).domains) > 1))
+
+
 def filled_with(inputs: ServingInputs, layout: PlanColumns, most: float | None = None) -> PlanColumns:
     """The same with as many replicas as the accelerators hold, which lie whole in their domains; one at least.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
 from costmodel.estimate.serving.checkpoint_precision import needs_other_checkpoint
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
 from costmodel.estimate.serving.conversations import conversing
-from costmodel.estimate.serving.engine_placement import filled_with, with_straddling
+from costmodel.estimate.serving.engine_placement import crosses_domains, filled_with, with_straddling
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded, with_ends
@@ -281,6 +282,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
             beyond = beyond_fits(inputs, columns, costs)
             steps, first = spreads_beyond(inputs, columns, costs)
             inputs = replace(inputs, beyond=steps, beyond_first=first)
+        inputs = replace(inputs, crosses=any(map(partial(crosses_domains, inputs), columns)))
         if bands:
             evaluation, results = evaluated_with_bands(inputs, *columns)
         else:
@@ -329,11 +331,13 @@ def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
     """A line for an engine without benchmarks on accelerators of this maker."""
     if never_ran(inputs):
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
+    if inputs.crosses:
+        yield Assumption("stack", "never measured with tp over several domains", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
-    if never_ran(inputs):
+    if inputs.crosses or never_ran(inputs):
         yield "N056"
     if never_fitted(inputs):
         yield "N005"

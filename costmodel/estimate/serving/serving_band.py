@@ -62,7 +62,7 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
         first = combined_error(first, inputs.beyond_first)
     beside, slower = remaining_error(first, token), inputs.case.common.engines
     later = token
-    if slower is not None and never_ran(inputs):
+    if slower is not None and (inputs.crosses or never_ran(inputs)):
         with term("never measured"):
             later = slower_spread(token, 1.0, slower.slower)
     return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))

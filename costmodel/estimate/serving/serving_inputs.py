@@ -129,6 +129,7 @@ class ServingInputs(Machine):
     is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
+    crosses: bool = False  # whether tensor parallelism of a plan crosses domains, which no fitted benchmark's does
 
     @property
     def domain(self) -> Number:

@@ -42,6 +42,20 @@ def test_one_without_is_slower_in_one_of_ten_by_the_half_normal() -> None:
     assert any(line.value == "never measured on AMD" for line in found.assumed)
 
 
+def test_tensor_parallelism_over_two_nodes_was_never_measured() -> None:
+    """DeepSeek-R1 on 16 H100 with SGLang took 23.1 ms a token over InfiniBand, 31.2 in another sweep of the same issue,
+    and 190 ms to the first token (tt-inference-server, issue 356).
+    """
+    loop = "workload={kind: serving, prompt: 2048, output: 128, concurrency: 1, precision: fp8-block, cache: bf16}"
+    asked = ("model=deepseek-v3", "cluster={node: dgx-h100, nodes: 2}", "stack=sglang", loop, "limits={}")
+    found, inside = (predicted(*asked, f"plan={{{each}, replicas: 1}}") for each in ("tp: 16", "tp: 8, pp: 2"))
+    assert found.costs["tpot_low"] < 23.1e-3 < 31.2e-3 < found.costs["tpot_high"]
+    assert found.costs["ttft"] == pytest.approx(0.19, rel=0.25)
+    assert "N056" in found.remarked
+    assert "N056" not in inside.remarked
+    assert any("several domains" in line.value for line in found.assumed)
+
+
 @pytest.mark.parametrize(
     ("name", "bound"), [("tpot", "at_most"), ("ttft", "at_most"), ("tokens_per_s_per_user", "at_least")]
 )

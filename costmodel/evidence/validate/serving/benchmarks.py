@@ -20,6 +20,7 @@ from costmodel.equations.serving.engine_step import experts_read
 from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import layer_weights, memory_use
+from costmodel.estimate.serving.engine_placement import crosses_domains
 from costmodel.estimate.serving.load import bounds_of
 from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
@@ -94,11 +95,17 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
     if np.any((prompt != load.prompt) | (output != load.output)):
         load = replace(load, prompt=prompt, output=output, longest=prompt + output)
     found = benchmark(replace(inputs, load=load), layout, users, burst=burst)
+    widths = {crosses: _widths(replace(inputs, crosses=crosses)) for crosses in (False, True)}
+    crossing = [crosses_domains(inputs, layout.at(np.array([index]))) for index in range(len(rows))]
+    return [_row(found, widths[each], index) for index, each in enumerate(crossing)]
+
+
+def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
+    """Spreads of each figure below and above it."""
     width = spreads(inputs)
     token, later, first = (float(np.asarray(each)) for each in (width.token, width.later, width.first))
     late = float(combined_error(later, width.first_beside_steps))
-    widths = {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
-    return [_row(found, widths, index) for index in range(len(rows))]
+    return {"ttft": (first, late), "tpot": (token, later), "tokens_per_s_per_gpu": (later, token)}
 
 
 def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int) -> Predicted:

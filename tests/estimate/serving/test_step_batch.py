@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from costmodel.estimate.serving.engine_step import step_time
 from costmodel.estimate.serving.operating_point import ExactSteps
@@ -75,3 +77,39 @@ def test_prompts_that_wait_for_each_other_delay_the_first_token_and_shorten_step
     random, gathered = (costs(*load, APART, "stack=trt-llm", *more) for more in ((), ("stack.prompt_wait=50",)))
     assert gathered["tpot"] < 0.9 * random["tpot"]
     assert gathered["ttft"] > random["ttft"]
+
+
+MOE = ("model=qwen-3-30b-a3b", "cluster={node: dgx-b200, nodes: 1}", "limits={}")
+ENGINES = (("stack=vllm",), ("stack=sglang",), ("stack=trt-llm", "stack.chunked=true", "stack.prompt_wait=50"))
+
+
+@given(
+    prompt=st.integers(64, 1_000_000),
+    output=st.integers(2, 4096),
+    users=st.integers(1, 512),
+    groups=st.sampled_from((1, 2, 4, 8)),
+    engine=st.sampled_from(ENGINES),
+)
+@settings(max_examples=30)
+def test_a_token_never_takes_longer_than_the_longest_step(
+    prompt: int, output: int, users: int, groups: int, engine: tuple[str, ...]
+) -> None:
+    """The mean time per token is of steps, none of which takes longer than the worst gap."""
+    load = f"workload={{kind: serving, prompt: {prompt}, output: {output}, concurrency: {users}, precision: bf16}}"
+    plan = f"plan={{tp: {8 // groups}, dp_attention: {groups}, ep: 8, replicas: 1}}"
+    found = costs(*MOE, *engine, load, plan)
+    assert found["memory_share"] > 1 or 0 < found["tpot"] <= found["worst_gap"] * (1 + 1e-9)
+
+
+@given(prompt=st.integers(2048, 1_000_000), groups=st.sampled_from((2, 4, 8)), engine=st.sampled_from(ENGINES))
+@settings(max_examples=20)
+def test_one_prompt_is_never_faster_on_the_attention_of_fewer_ranks(
+    prompt: int, groups: int, engine: tuple[str, ...]
+) -> None:
+    """One user: groups of attention leave the prompt to one of them, so that long ones take most of as many times."""
+    load = f"workload={{kind: serving, prompt: {prompt}, output: 128, concurrency: 1, precision: bf16}}"
+    plans = (f"plan={{tp: {8 // each}, dp_attention: {each}, ep: 8, replicas: 1}}" for each in (1, groups))
+    whole, apart = (costs(*MOE, *engine, load, plan) for plan in plans)
+    assert apart["ttft"] > whole["ttft"] * (1 - 1e-9)
+    if prompt > 500_000:
+        assert apart["ttft"] > 0.6 * groups * whole["ttft"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from costmodel.estimate.serving.replicas_for_load import assumed_headroom
 from costmodel.estimate.serving.serving_band import never_ran
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
-from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step
+from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step, near_budget
 from costmodel.estimate.serving.without_effect import without_effect
 from costmodel.estimate.shared.fit_ranges import OutsideFit, outside_assumptions
 from costmodel.estimate.shared.limits import Limit, stated_limits
@@ -303,6 +303,8 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
         remarked.append("N046")
     if not refused and np.any(longer_than_a_step(inputs.load, evaluation.layout.budget) > REMARKED):
         remarked.append("N047")
+    if not refused and near_budget(inputs.load, columns[0].budget, _decoded_beside(columns, costs)):
+        remarked.append("N048")
     if any(item.value == WITHOUT_EFFECT for item in stated):
         remarked.append("N051")
     if not refused and evaluation.layout.straddles is not None:
@@ -325,6 +327,11 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
     results = evaluate(inputs, layout).results
     known = (results.column("memory_share") <= 1) | (result in WITHOUT_ROOM)
     return [*map(float, np.where(known, results.column(result), np.nan))]
+
+
+def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) -> Number:
+    """Sequences beside the prompts of one attention group and micro-batch; none where others generate."""
+    return 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:

@@ -28,6 +28,7 @@ from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
 
 REMARKED, INVALID = 0.001, 0.01  # shares of prompts that are longer than a step, from which on a plan is so
+NEAR = 1.05  # prompts so many times as long that do not fit beside the sequences in flight are near the budget
 
 
 @record
@@ -102,6 +103,11 @@ def steps_with_prompt(load: Load, room: Number, busy: Number) -> Number:
 def longer_than_a_step(load: Load, budget: Number) -> Number:
     """Share of prompts that an engine which computes whole prompts refuses."""
     return too_long_share(budget, load.computed, load.prompt_spread) if load.whole else 0.0
+
+
+def near_budget(load: Load, budget: Number, decoded: Number) -> bool:
+    """Whether prompts a little longer would not fit into a step beside so many sequences of the same group."""
+    return load.whole and bool(np.any(NEAR * load.computed + load.verified * decoded > budget))
 
 
 def least_budget(load: Load) -> Number:

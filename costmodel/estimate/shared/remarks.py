@@ -170,6 +170,12 @@ REMARKS = {
         "The engine computes each prompt in one step. By the stated spread over 0.1 % of the prompts are longer, and "
         "it refuses them. Figures count them as served. stack.chunked=true or a larger stack.budget admits them.",
     ),
+    "N048": Reason(
+        "near the budget of a step",
+        "The engine computes each prompt in one step, and one 5 % longer would not fit into it beside the sequences in "
+        "flight. The longer a prompt then is, the fewer sequences are in flight, down to one, and longer ones are "
+        "refused. stack.chunked=true or a larger stack.budget avoids it.",
+    ),
     "N050": Reason(
         "another checkpoint",
         "The workload states another type than the published checkpoint has, so the figures are of a converted one. "

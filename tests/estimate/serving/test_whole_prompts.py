@@ -168,6 +168,19 @@ def test_a_remark_where_prompts_wait_until_answers_end() -> None:
         assert whole.costs["ttft"] > 1.5 * parts.costs["ttft"]
 
 
+def test_a_remark_where_prompts_are_near_the_budget() -> None:
+    """8,192 tokens by default: the rate falls to a sixth from 8,000 to 8,190, and 8,193 are refused."""
+    asked = ("model=llama-3.1-8b", "plan={tp: 1, replicas: 1}", "limits={}", "stack=trt-llm")
+    load = "workload={kind: serving, prompt: %d, output: 1024, concurrency: 64, precision: fp8}"
+    far, near, least = (predicted(*asked, load % prompt) for prompt in (7000, 8000, 8190))
+    assert ["N048" in each.remarked for each in (far, near, least)] == [False, True, True]
+    assert least.costs["requests_per_s"] < near.costs["requests_per_s"] / 4
+    for more in ("stack.chunked=true", "stack.budget=16384"):
+        found = predicted(*asked, more, load % 8190)
+        assert "N048" not in found.remarked
+        assert found.costs["requests_per_s"] == pytest.approx(near.costs["requests_per_s"], rel=0.1)
+
+
 def test_a_remark_where_prompts_are_longer_than_a_step() -> None:
     lengths = "workload.prompt={mean: 2048, spread: 60 %}"
     for budget, remarked in ((8192, True), (16_384, False)):

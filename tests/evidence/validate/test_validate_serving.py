@@ -199,16 +199,19 @@ def test_a_result_of_another_workload_is_a_fault(run: Any, tmp_path: Path) -> No
 
 
 def test_a_row_may_state_the_tokens_of_a_step() -> None:
-    """TensorRT-LLM computes whole prompts: one of 8,192 tokens beside no other in a step of as many."""
+    """TensorRT-LLM computes whole prompts: one of 8,192 tokens beside no other in a step of as many. In a row that does
+    not state them, a step has room for its prompt beside its users, as in the scripts of InferenceX.
+    """
     row = "InferenceX,trtllm,1.0,meta-llama/Llama-3.1-70B,h100-sxm,8,8,1,1,fp8,,8192,1024,1,16,,,0.02"
     header = HEADER + ",max_num_tokens"
     default, same, twice = _figures(f"a,{row},", f"b,{row},8192", f"c,{row},16384", header=header, quantity="ttft")
     assert (default.refused, same.refused) == (twice.refused, twice.refused)
     shelf = CachedReader()
     rows = [serving_row(each, shelf) for each in read_serving_runs("runs.csv").rows]
-    assert [each.launched.get("budget") for each in rows] == [None, 8192, 16384]
+    assert [each.launched.get("budget") for each in rows] == [8256, 8192, 16384]
     times = [of_group(inputs_of(case_of_group([each], shelf)), [each])[0]["ttft"] for each in rows]  # type: ignore[index]
-    assert times[0] == times[1] > 5 * times[2]
+    assert times[1] > 5 * times[0] > 4 * times[2]
+    assert rows[0].filled["budget"] == "8256 tokens"
 
 
 def test_scripts_of_inferencex_let_sglang_look_seldom_on_blackwell() -> None:

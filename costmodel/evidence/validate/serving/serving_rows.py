@@ -26,10 +26,13 @@ RULES = {
     "traffic": "burst: benchmarks start all their requests at once",
     "prompt_wait": "60 steps with attention DP on TensorRT-LLM, as recipes have it there (enable_balance)",
     "poll": "30 steps of SGLang on Blackwell in rows of InferenceX, 10 under 16 users, as its scripts have it",
+    "budget": "of TensorRT-LLM, whose steps take whole prompts, what holds the prompt beside all users where the "
+    "default does not, a multiple of 64, as scripts of InferenceX have it (max_num_tokens)",
     "length_share": "1, lengths are those stated",
 }
 _PROMPT_WAIT = 60.0  # steps: attention_dp_config.timeout_iters of InferenceX, and of NVIDIA's own DeepSeek R1
 
+_BUDGET_STEP = 64.0  # tokens
 _POLL, _POLL_OF_FEW, _MANY = 30.0, 10.0, 16.0  # steps: scheduler-recv-interval of InferenceX on Blackwell
 
 
@@ -82,6 +85,10 @@ def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
     }
     learned = model.positions == "learned"
     launched = _launched(row, engine, (family, layout[3], users), filled)
+    if engine.startswith("trt-llm") and "budget" not in launched:
+        whole = _BUDGET_STEP * math.ceil((prompt + users / layout[3]) / _BUDGET_STEP)
+        if whole > shelf.document("stack", engine).defaults[-1].budget:
+            launched["budget"], filled["budget"] = whole, f"{whole:g} tokens"
     return ServingRow(row, scenario, layout, users, learned, filled, launched)
 
 

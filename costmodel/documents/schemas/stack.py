@@ -427,9 +427,9 @@ class Stack(Document):
             changed |= {"gradients": "bf16", "states": self.states.model_copy(update=_alone(self.states))}
         return changed
 
-    def compiled_as(self, compile: Compile) -> Self:
-        """The same software with so much of the model compiled."""
-        found = self.model_copy(update={"compile": compile})
+    def chosen(self, key: Literal["compile", "loss"], value: str) -> Self:
+        """The same software with another value of a key that decides its kernels or its loss."""
+        found = self.model_copy(update={key: value})
         return found.model_copy(update=found._changed())
 
     def untuned(self, maker: str) -> float:

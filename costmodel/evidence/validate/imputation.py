@@ -122,7 +122,8 @@ RULES = {
     "dgxc-benchmarking what its launch scripts have for DeepSeek-V3, MaxText and Pax",
     "gradients": "the stack's default; fp16 of fp16 runs until 2021 and with DeepSpeed, bf16 of NeMo and "
     "Megatron-Bridge, and of runs from 2023 on without a named software; in fp16 runs fp16 for bf16",
-    "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine",
+    "loss": "2 B a logit with Megatron-Bridge, whose recipes take the fused loss of Transformer Engine; chunked with "
+    "torchtitan from 2026 on, whose configurations have it since April",
     "fp8_param_gather": "on in fp8 and mxfp8 runs of NeMo and Megatron-Bridge: no 16-bit weights are kept",
     "shape": "as the shipped model whose name the row's begins with, where every cell of the shape that is stated "
     "agrees: those that are empty, shared experts, latent attention, groups, and where all its layers are there "

@@ -58,6 +58,7 @@ _FLASH = re.compile(r"(?:flash[\s_-]*(?:attn|attention)?|\bfa)[\s_=(-]*v?([123])
 _UNCOMPILED = re.compile(r"\b(?:no|not|without) (?:torch\.)?compile")
 _NOT = re.compile(r"\b(?:no|not|without)\b")
 LAST_FLAT = 2023
+CHUNKED_SINCE = 2026  # ChunkedCELoss in the configurations of torchtitan, since pull request 2937 of April 2026
 IN_PLACE = Figure(2.0)  # bytes a logit: Transformer Engine's loss writes the gradient over the 16-bit logits
 PARAM_GATHER = ("fp8", "fp8-cs", "mxfp8")  # all their fp8 recipes but that of weights in blocks
 
@@ -115,7 +116,9 @@ def stack_of(filling: Filling, shelf: CachedReader) -> Stack:
     if filling.graphed:
         stack = _set(stack, "launch", "graphs", True)
     if stack.name in COMPILED:
-        stack = stack.compiled_as(COMPILED[stack.name] if _compiled(filling, stack) else "none")
+        stack = stack.chosen("compile", COMPILED[stack.name] if _compiled(filling, stack) else "none")
+    if "torchtitan" in filling.told.lower() and filling.year() >= CHUNKED_SINCE:
+        stack = stack.chosen("loss", filling.put("loss", "chunked"))
     attention = _attention(filling, stack)
     if attention != stack.kernels.attention:
         stack = _set(stack, "kernels", "attention", attention)

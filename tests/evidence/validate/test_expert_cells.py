@@ -13,7 +13,7 @@ from evidence.validate.runs_of_22b import DEEPSEEK, EMPTY, MIXTRAL, SHELF
 pytestmark = pytest.mark.usefixtures("in_its_folder")
 
 
-ISSUED = read("stack", "megatron-core").launch.operation
+ISSUED = read("stack", "megatron-core").launch.each
 HIDES = read("stack", "megatron-core").overlap.dp
 
 
@@ -78,7 +78,7 @@ def test_what_features_say_of_experts(
     said = found.inputs.experts
     assert said is not None
     assert (said.deduplicated, said.host, said.overlap) == (once, pytest.approx(host), hidden)
-    assert (found.inputs.stack.launch.operation == 0) == (host == 0)
+    assert (found.inputs.stack.launch.each == 0) == (host == 0)
 
 
 @pytest.mark.parametrize(

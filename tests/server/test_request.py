@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shlex
 import sys
@@ -14,6 +15,7 @@ from each import each
 
 from costmodel import library
 from costmodel.commands.command_table import QUESTIONS
+from costmodel.server.reply import MEDIA
 from costmodel.server.request import LOCAL, NOT_OFFERED, TEXTS, answered, options_of, parsed, questions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +186,24 @@ def test_what_is_no_question_is_refused_with_a_remedy(question: str, body: bytes
     assert found.status == 400
     assert words in " ".join(f"{each['message']} {each['remedy']}" for each in said), said
     assert all(each["remedy"] for each in said)
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 1e308, 10**30, "", "0", "-1", "nan", "inf", "1e999", "9" * 40, "../x", "x" * 3000, "\0",
+    "\ud800", "a=b", "plan.tp=nan", "plan=1", "1..8", "8..1", "-1s", "1e30d", "0 USD/GPU/h", "off", "101%", "dgx-h100",
+    [], [[]], {}, {"a": {}}, [None], ["plan.tp=1e30"], {"plan.tp": 1e308}, {"workload": {"kind": "serving"}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", questions())
+def test_no_request_finds_an_internal_error(question: str) -> None:
+    """Odd values of a key or two, always the same ones, in every form."""
+    drawn, options = random.Random(question), [*options_of(question), "nonsense", TEXTS]
+    for _ in range(20):
+        base = drawn.choice(({}, FLAGS, {"scenario": "quickstart"}, {"scenario": SERVES}, {"scenario": LEARNS}))
+        odd = {drawn.choice(options): drawn.choice(ODD) for _ in range(drawn.choice((1, 2)))}
+        found = answered(question, json.dumps({**base, **odd}).encode(), drawn.choice([*MEDIA]))
+        assert found.status in (200, 400), (base, odd, found.body)
 
 
 def test_answers_come_in_the_forms_of_the_command_line(run: Any) -> None:

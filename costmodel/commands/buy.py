@@ -28,6 +28,15 @@ GpuOption = Annotated[
 NodeOption = Annotated[
     str, optional("--node", metavar="A,B", help="Nodes", autocompletion=completion.nodes, rich_help_panel=_MACHINE)
 ]
+PricesOption = Annotated[
+    str,
+    optional(
+        "--prices",
+        metavar="FILE",
+        help="Your own prices, a CSV, instead of all shipped ones; costmodel explain D018 lists its columns",
+        rich_help_panel=_MACHINE,
+    ),
+]
 GpusOption = Annotated[int | None, optional("--gpus", min=1, help="The most GPUs to take", rich_help_panel=_MACHINE)]
 
 
@@ -38,6 +47,7 @@ def buy(
     gpu: GpuOption = "",
     node: NodeOption = "",
     gpus: GpusOption = None,
+    prices: PricesOption = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
 ) -> Reply:
     """Find which GPUs to rent, how many, and what they cost: on every machine the smallest layout within all limits.
@@ -53,15 +63,16 @@ def buy(
     Next: costmodel estimate SCENARIO --node NODE
     """
     from costmodel.commands.progress import paced
-    from costmodel.explore.buy import MOST, on_offer
+    from costmodel.explore.buy import MOST
     from costmodel.explore.buy import buy as run
+    from costmodel.explore.offers import on_offer
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import buy as report
 
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
-    machines = on_offer(_names(gpu), _names(node))
-    with paced("machines") as pace:
-        found = run(workload_of(case), machines, float(gpus or MOST), pace)
+    offers = on_offer(_names(gpu), _names(node), prices, case)
+    with paced("offers") as pace:
+        found = run(workload_of(case), offers, float(gpus or MOST), pace)
     document, result = lambda: report.buy(found, top), lambda: report.buy_json(found)
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 

@@ -168,7 +168,7 @@ def list_documents(
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None
     prices = None
     if asked is DocumentGroup.NODES:
-        from costmodel.explore.node_prices import node_prices
+        from costmodel.estimate.machine.price import node_prices
 
         prices = node_prices(by_maker("node"))
     lines, result = lambda: report.listed(found, held, prices), lambda: report.listed_json(found, held, prices)

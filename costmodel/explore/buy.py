@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.library import names
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.documents.schemas.hardware import Node
-from costmodel.equations.run.economics import run_cost, share, whole_node_price
+from costmodel.documents.schemas.results import is_money
+from costmodel.equations.run.economics import hosted_cost, run_cost, share, whole_node_price
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price
-from costmodel.explore.node_of_gpu import node_of_gpu
+from costmodel.estimate.shared.limits import stated_limits
+from costmodel.explore.offers import HostedOffer, Machine, Offers
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.trial import tried
@@ -21,16 +20,7 @@ from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
-NODE, PART = "cluster.node", "cluster.node.accelerator"
-
-
-@record
-class Machine:
-    """A kind of machine by the settings that make a scenario one of it."""
-
-    accelerator: str
-    node: str
-    settings: tuple[str, ...]
+OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
 @record
@@ -88,20 +78,27 @@ class Purchase:
 
 @record
 class Bought:
-    """Every machine, the cheapest first that works, then those on which no plan does.
+    """Every machine, the cheapest first that works, then those on which no plan does; and APIs that serve the model.
 
-    safe: the chance to meet every limit that is asked for. count: machines that were to be looked at
+    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at
     """
 
     asked: Workload
     rows: tuple[Purchase, ...]
     safe: float
     count: int
+    hosted: tuple[HostedOffer, ...] = ()
 
     @property
     def working(self) -> tuple[Purchase, ...]:
         """Those that meet every limit."""
         return tuple(row for row in self.rows if row.works)
+
+    @property
+    def best(self) -> Purchase | None:
+        """The cheapest rent that is not on spot; without one the cheapest."""
+        kept = (row for row in self.working if row.machine.sold not in OTHER_TERMS)
+        return next(kept, next(iter(self.working), None))
 
     @property
     def stopped(self) -> bool:
@@ -114,63 +111,17 @@ class Bought:
             return Rent(math.nan, math.nan)
         return row.rent(row.trial.costs.get("run_time", MONTH))
 
-
-def on_offer(gpus: Sequence[str] = (), nodes: Sequence[str] = ()) -> tuple[Machine, ...]:
-    """The machines that are named; without names of each accelerator that has a price the node with the lowest.
-
-    gpus: accelerators, each in every node that has it and a price, or else in its usual node
-
-    Raises:
-        CostModelError: there is no accelerator or node of that name
-    """
-    shelf = CachedReader()
-    if gpus or nodes:
-        named = [_machine(shelf.document("node", name)) for name in nodes]
-        return tuple(dict.fromkeys([*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))]))
-    cheapest: dict[str, Node] = {}
-    for node in _priced(shelf):
-        other = cheapest.get(_accelerator(node))
-        if other is None or _hourly(node) < _hourly(other):
-            cheapest[_accelerator(node)] = node
-    return tuple(map(_machine, cheapest.values()))
+    def hosted_cost(self, offer: HostedOffer) -> float:
+        """What an API asks for the load of a month; not a number where no rate is known."""
+        tokens, best = self.asked.request_tokens, self.best
+        if tokens is None or best is None or best.trial is None:
+            return math.nan
+        requests = best.trial.costs["requests_per_s"] * MONTH
+        prices = offer.prompt, offer.cached, offer.output
+        return float(hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices))
 
 
-def _priced(shelf: CachedReader) -> Iterator[Node]:
-    """The nodes with a price on demand."""
-    for name in sorted(names("node")):
-        text, _ = shelf.text("node", name)
-        if "\nprice:" in text:  # which saves reading the others
-            yield shelf.document("node", name)
-
-
-def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
-    """The nodes that have an accelerator and a price; without one the usual node."""
-    changes, _ = node_of_gpu(spelling, None)
-    usual = {change.path: str(change.value) for change in changes}
-    wanted = usual.get(PART) or _accelerator(shelf.document("node", usual[NODE]))
-    found = [node for node in _priced(shelf) if _accelerator(node) == wanted]
-    yield from map(_machine, sorted(found, key=_hourly))
-    if not found:
-        yield Machine(wanted, usual[NODE], tuple(f"{path}={value}" for path, value in usual.items()))
-
-
-def _machine(node: Node) -> Machine:
-    return Machine(_accelerator(node), node.name, (f"{NODE}={node.name}",))
-
-
-def _accelerator(node: Node) -> str:
-    return node.accelerator if isinstance(node.accelerator, str) else node.accelerator.name
-
-
-def _hourly(node: Node) -> float:
-    """The list price of one accelerator."""
-    price = node.list_price
-    if price is None:
-        return math.inf
-    return float(price.hourly) / (1.0 if price.per == "accelerator" else float(node.accelerators))
-
-
-def buy(asked: Workload, machines: Sequence[Machine], most: float = MOST, pace: Watcher = UNWATCHED) -> Bought:
+def buy(asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED) -> Bought:
     """Every machine with its smallest plans that meet every limit with the chance that is asked for, least rent first.
 
     most: accelerators
@@ -180,8 +131,10 @@ def buy(asked: Workload, machines: Sequence[Machine], most: float = MOST, pace: 
     """
     asked = asked.whole()
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
-    rows = [_bought(asked, machine, safe, most) for machine in pace.taken(machines, len(machines))]
-    found = Bought(asked, tuple(rows), safe, len(machines))
+    machines, plans = offers.machines, _Plans(asked, safe, most)
+    rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
+    hosted = offers.hosted if asked.request_tokens is not None else ()
+    found = Bought(asked, tuple(rows), safe, len(machines), hosted)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])
@@ -190,17 +143,31 @@ def buy(asked: Workload, machines: Sequence[Machine], most: float = MOST, pace: 
         rent = found.rent(row).in_use
         return not row.works, math.inf if math.isnan(rent) else rent, row.gpus, row.machine.node
 
-    return Bought(asked, tuple(sorted(rows, key=order)), safe, len(machines))
+    return replace(found, rows=tuple(sorted(rows, key=order)))
 
 
-def _bought(asked: Workload, machine: Machine, safe: float, most: float) -> Purchase:
-    try:
-        varied = asked.of(vary_any(asked.case, machine.settings))
-        plans = varied.smallest(safe, most)
-    except CostModelError as error:
-        return Purchase(machine, SmallestPlans(fault=error.faults[0]))
-    if plans.safe is None:
-        return Purchase(machine, plans, runs=varied.measured_runs)
-    looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
-    trial = tried(asked, (*machine.settings, *plans.safe.settings), results=looked_at)
-    return Purchase(machine, plans, trial, varied.measured_runs)
+class _Plans:
+    """The smallest plans on each machine, found once for all of its prices unless money is bounded."""
+
+    def __init__(self, asked: Workload, safe: float, most: float) -> None:
+        self.asked, self.safe, self.most = asked, safe, most
+        bounded = (limit.column for limit in stated_limits(asked.case.scenario.limits))
+        self.by_price = any(is_money(column) for column in bounded)
+        self.found = dict[tuple[str, ...], tuple[SmallestPlans, float]]()
+
+    def bought(self, machine: Machine) -> Purchase:
+        """A machine at its price."""
+        asked, settings = self.asked, (*machine.settings, *machine.price)
+        key = settings if self.by_price else machine.settings
+        try:
+            if key not in self.found:
+                varied = asked.of(vary_any(asked.case, key))
+                self.found[key] = varied.smallest(self.safe, self.most), varied.measured_runs
+            plans, runs = self.found[key]
+        except CostModelError as error:
+            return Purchase(machine, SmallestPlans(fault=error.faults[0]))
+        if plans.safe is None:
+            return Purchase(machine, plans, runs=runs)
+        looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
+        trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at)
+        return Purchase(machine, plans, trial, runs)

@@ -174,6 +174,15 @@ class SmallestPlans:
         return replace(self, expected=expected, safe=safe)
 
 
+@record
+class RequestTokens:
+    """Tokens of one request on average: of its prompt that are computed, that are in the cache, and generated ones."""
+
+    prompt: float
+    cached: float
+    output: float
+
+
 class Scaling(Protocol):
     """How a scenario is made larger."""
 
@@ -348,6 +357,10 @@ class Workload(Protocol):
 
         safe: the chance that one of them should have
         """
+
+    @property
+    def request_tokens(self) -> RequestTokens | None:
+        """Tokens of a request to a service; none of other jobs."""
 
     @property
     def measured_runs(self) -> float:

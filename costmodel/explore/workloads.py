@@ -19,7 +19,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
-from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, Workload
+from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, RequestTokens, Workload
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
@@ -119,6 +119,11 @@ class _Usual:
         from costmodel.explore.smallest_size import smallest_size
 
         return smallest_size(self, safe, most)
+
+    @property
+    def request_tokens(self) -> RequestTokens | None:
+        """None."""
+        return None
 
     @property
     def measured_runs(self) -> float:
@@ -343,6 +348,15 @@ class ServingWorkload(_Usual):
         from costmodel.explore.serving.smallest_cluster import smallest_fleets
 
         return smallest_fleets(self.case, safe, most)
+
+    @property
+    def request_tokens(self) -> RequestTokens:
+        """By the lengths that are asked for; what repeats earlier tokens is in the cache."""
+        from costmodel.estimate.serving.serving_inputs import inputs_of
+
+        load = inputs_of(self.case).load
+        cached = float(load.common + load.history)
+        return RequestTokens(float(load.prompt) - cached, cached, float(load.output))
 
     @property
     def measured_runs(self) -> float:

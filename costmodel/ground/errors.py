@@ -27,6 +27,7 @@ _IN_SHORT = {
     "D015": "this is not a table of timed kernels, nor what nccl-tests printed",
     "D016": "what is asked for is not offered, or not modelled",
     "D017": "a fit that every answer needs is missing",
+    "D018": "this is not a table of prices",
     "D020": "this result or baseline was changed after it was written",
     "X002": "no file states a value that is needed",
     "X003": "something that no document can express",
@@ -150,6 +151,8 @@ FAULT_CODES = {
     "exist. The hint lists what exists.",
     "D017": "Every answer needs this fit, but neither the efficiencies of the accelerator or of the network "
     "have it, nor unmeasured.yaml, the fallback for hardware that was never measured.",
+    "D018": "The text is not a table of prices. Such a table has comma-separated cells and a first line with the "
+    "column names. A row is a price of a machine or of an API; an empty cell means that it has none. The columns:",
     "D020": "A result or a baseline contains a digest of its contents, which does not match here: the file was "
     "changed or cut short after it was written, or another version of costmodel wrote it. Run the command that "
     "wrote it again; of a baseline, costmodel check SCENARIO --against FILE --update.",

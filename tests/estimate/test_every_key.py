@@ -35,6 +35,11 @@ SECTIONS = {  # of keys by workload; estimate/serving/test_every_key.py asks abo
 DRIVES = "cluster.node.drives={capacity: 30 TB, read: 40 GB/s, write: 20 GB/s}"
 MEMORY = "cluster.node.memory={capacity: 2 TiB, bandwidth: 400 GB/s}"
 PRICE = "cluster.node.price={per: node, hourly: 90 USD/h, sold: on demand, region: y, date: 2026-01-01}"
+BOUGHT = (
+    "cluster.node.price={sold: purchase, date: 2026-01-01, "
+    "bought: {capital: 300k USD, life: 1500 days, utilisation: 0.7, tariff: 0.1 USD/kWh, pue: 1.3}}",
+    "assume.price=null",
+)
 TRAINED, SERVICE, LEARNT = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
 
 OFFLOADED = "plan={tp: 1, micro_batch: 1, zero: 3, recompute: full, offload: [optimizer, parameters], offload_to: nvme}"
@@ -62,6 +67,7 @@ BASES: dict[str, list[tuple[str, ...]]] = {
     "training": [
         (TRAINED, "run={}", "workload.tokens=1 T"),
         (TRAINED, SPOT, "workload.tokens=1 T", PRICE),
+        (TRAINED, *BOUGHT),
         (TRAINED, ELASTIC, "workload.tokens=1 T", "plan.zero=0"),
         (TRAINED, *FEWER, "run.restart.ranks=448", "workload.tokens=1 T"),
         (TRAINED, EVERY, "workload.tokens=1 T", SCALED),
@@ -106,6 +112,7 @@ BASES: dict[str, list[tuple[str, ...]]] = {
         (SERVICE, *SERVED["host"]),
         (SERVICE, *SERVED["fleet"], *PODS),
         (SERVICE, "plan={tp: 16}", "limits={}", PRICE, "assume.price=null"),
+        (SERVICE, "limits={}", *BOUGHT),
         (SERVICE, *SERVED["draft"]),
         (SERVICE, *SERVED["context"]),
         (SERVICE, "limits={ttft: {at_most: 1 s}}"),
@@ -116,6 +123,7 @@ BASES: dict[str, list[tuple[str, ...]]] = {
     "rl": [
         (LEARNT, "run={}"),
         (LEARNT, SPOT, PRICE, "assume.price=null"),
+        (LEARNT, *BOUGHT),
         (LEARNT, ELASTIC, "plan.dp_replicate=4"),
         (LEARNT, *FEWER, "plan.dp_replicate=4"),
         (LEARNT, EVERY),

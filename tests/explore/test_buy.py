@@ -11,10 +11,9 @@ import pytest
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.explore.buy import Bought, Purchase, on_offer
+from costmodel.explore.buy import Bought, Purchase
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
-from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.document import Table, Value
 
@@ -41,8 +40,8 @@ def found(kind: str) -> Bought:
 
 
 def best(kind: str) -> Purchase:
-    """The cheapest machine."""
-    return found(kind).working[0]
+    """The cheapest machine at its list price."""
+    return next(row for row in found(kind).working if row.machine.sold == "on demand")
 
 
 def test_a_service_on_one_replica_fewer_lacks_the_chance() -> None:
@@ -111,7 +110,7 @@ def test_a_machine_without_an_answer_is_last_and_shows_no_figure(kind: str) -> N
     heads = [column.head for column in table.columns]
     why = heads.index("")
     for row, cells in zip(found(kind).rows, table.rows, strict=True):
-        held = {head: cell for head, cell in zip(heads, cells, strict=True) if head not in ("GPU", "node")}
+        held = {head: cell for head, cell in zip(heads, cells, strict=True) if head not in ("GPU", "node", "offer")}
         assert bool(cells[why]) != row.works
         if not row.works:
             assert not any(cell for head, cell in held.items() if head)
@@ -133,19 +132,6 @@ def test_every_plan_that_is_shown_keeps_its_limits_when_asked_alone() -> None:
             assert not answer.broken
 
 
-def test_machines_on_offer_are_each_accelerator_once_in_its_cheapest_node() -> None:
-    every = {machine.accelerator: machine.node for machine in on_offer()}
-    assert len(every) == len(on_offer())
-    assert every["h100-sxm"] == "neocloud-h100"
-    of_h100 = on_offer(["h100"])
-    assert {machine.accelerator for machine in of_h100} == {"h100-sxm"}
-    assert {"p5", "neocloud-h100", "a3-megagpu-8g"} <= {machine.node for machine in of_h100}
-    assert [machine.node for machine in on_offer(["mi355x"])] == ["mi355x-8"]  # without a price of its own
-    assert [machine.node for machine in on_offer([], ["dgx-h100", "p5"])] == ["dgx-h100", "p5"]
-    with pytest.raises(CostModelError, match="no accelerator named"):
-        on_offer(["h1000"])
-
-
 def test_more_than_the_most_gpus_are_not_taken() -> None:
     few = costmodel.buy(node="neocloud-h100", gpus=1, **SERVED)
     assert not few.works
@@ -155,7 +141,8 @@ def test_more_than_the_most_gpus_are_not_taken() -> None:
 def test_a_budget_alone_takes_the_most_gpus_that_it_pays_for() -> None:
     """They end first."""
     asked = {name: value for name, value in TRAINED.items() if name != "deadline"}
-    (row,) = costmodel.buy(node="neocloud-h100", budget="200k", gpus=512, **asked).found.working
+    rows = costmodel.buy(node="neocloud-h100", budget="200k", gpus=512, **asked).found.working
+    row = next(row for row in rows if row.machine.sold == "on demand")
     assert row.trial is not None
     assert row.trial.costs["run_cost"] <= 200e3
     assert row.gpus > best("training").gpus / 8

@@ -19,7 +19,7 @@ BUDGETS = {
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_350,  # with what a measurement shows
     "equations/serving": 3_100,  # launches of prompts, caps
-    "estimate": 7_800,  # prompts that are dropped, rounds of generation, engines in a narrower type
+    "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_600,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
     "estimate/training": 7_750,
     "evidence": 7_350,

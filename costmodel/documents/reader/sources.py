@@ -104,7 +104,7 @@ def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
                 key == "source"
                 and isinstance(value, str)
                 and value not in listed
-                and value not in _keys_of_bibliography()
+                and value not in keys_of_bibliography()
             ):
                 close = nearest(value, sorted(listed), 0.6)
                 hint = f"did you mean '{close}'?" if close else f"add it: sources: {{{value}: {{title: …}}}}"
@@ -117,7 +117,7 @@ def uncited(tree: Any, listed: frozenset[str] = frozenset()) -> Iterator[Fault]:
 
 
 @functools.cache
-def _keys_of_bibliography() -> frozenset[str]:
+def keys_of_bibliography() -> frozenset[str]:
     """The keys of the bibliography without reading the rest of it, which takes as long as half an answer."""
     text = (_EQUATIONS / "sources.yaml").read_text(encoding="utf-8")
     return frozenset(re.findall(r"^([^\s#:][^:\n]*):", text, re.MULTILINE))

@@ -263,6 +263,8 @@ FlopRate = Annotated[float, Quantity("FLOP/GPU/s", 1)]
 Seconds = Annotated[float, Quantity("s")]
 Watts = Annotated[float, Quantity("J/s", 1e-3)]
 Price = Annotated[float, Quantity("USD/GPU/s", 0, 1e6 / 3600)]  # a million USD an hour
+Money = Annotated[float, Quantity("USD")]
+EnergyPrice = Annotated[float, Quantity("USD/J")]
 
 
 def _no_truth_value(value: Any) -> Any:

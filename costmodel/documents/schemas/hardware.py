@@ -7,11 +7,15 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from costmodel.documents.schemas.base import (
+    LEAST_FACTOR,
     Bytes,
     Capacity,
     Count,
     Document,
+    EnergyPrice,
     FlopRate,
+    Money,
+    Multiple,
     Name,
     Positive,
     Quantity,
@@ -41,6 +45,7 @@ from costmodel.ground.units import Figure, show
 
 _NODES = Quantity("node", 1, whole=True)
 Hertz = Annotated[float, Quantity("1/s", 1, 1e12)]
+Sold = Literal["on demand", "capacity block", "reserved", "spot", "purchase"]
 
 
 _ROUNDED = 0.01  # what is sold may be a rounded figure: a TPU v5p of 95 GiB has 95.74
@@ -216,6 +221,18 @@ class ScaleOut(Sourced):
     )
 
 
+class Ownership(Document):
+    """What a node costs that is bought: its price over the hours in which it works, and the energy of these."""
+
+    capital: Money = Field(description="Of the whole node, with its share of the network")
+    life: Seconds = Field(description="Time until it is written off: 1825 days")
+    utilisation: Annotated[float, Quantity("1", LEAST_FACTOR, 1)] = Field(
+        description="Share of that time in which it works"
+    )
+    tariff: EnergyPrice = Field(description="Price of electricity")
+    pue: Multiple = Field(description="Power of the data centre over that of its nodes")
+
+
 class ListPrice(Sourced):
     """A price seen on a date; prices vary several times over for the same part."""
 
@@ -223,9 +240,15 @@ class ListPrice(Sourced):
         default="node",
         description="node: rented whole, however few of its accelerators a job uses; accelerator: rented one by one",
     )
-    hourly: Rent = Field(description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator")
-    sold: Literal["on demand", "capacity block"] = Field(
-        default="on demand", description="By the hour at any time, or reserved ahead for a stretch of days"
+    hourly: Rent | None = Field(
+        default=None,
+        description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator; none if bought",
+    )
+    bought: Ownership | None = Field(default=None, description="In the place of hourly: what the node costs to own")
+    sold: Sold = Field(
+        default="on demand",
+        description="By the hour at any time, reserved ahead for a stretch of days, under a contract for months or "
+        "years, on spot, which may be taken away, or bought",
     )
     region: str | None = optional("Region of the cloud that the price is of")
     date: str = Field(description="Date seen")
@@ -240,6 +263,16 @@ class ListPrice(Sourced):
             sentence = "a price for each {named} does not fit per: {per}; write per: {named}, or another unit"
             raise PydanticCustomError("price_per", sentence, {"named": stated, "per": per})
         return given
+
+    @model_validator(mode="after")
+    def _rented_or_bought(self) -> Self:
+        is_owned = self.bought is not None
+        if is_owned == (self.hourly is not None) or is_owned != (self.sold == "purchase"):
+            sentence = "a price is either hourly, or sold: purchase with what is bought"
+            raise PydanticCustomError("limit", sentence, {"keys": ("hourly", "bought")})
+        if is_owned and self.per != "node":
+            raise PydanticCustomError("limit", "what is bought is the whole node; leave per out", {"keys": ("per",)})
+        return self
 
 
 class HostMemory(Sourced):

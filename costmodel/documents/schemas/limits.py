@@ -5,13 +5,12 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Bytes, Document, Quantity, Seconds, Share, optional
+from costmodel.documents.schemas.base import Bytes, Document, Money, Quantity, Seconds, Share, optional
 from costmodel.documents.schemas.results import RUN_RESULTS, TRAINING_RESULTS
 
 LimitRate = Annotated[float, Quantity("FLOP/GPU/s")]
 TokenRate = Annotated[float, Quantity("token/s")]
 GpuTokenRate = Annotated[float, Quantity("token/GPU/s")]
-Money = Annotated[float, Quantity("USD")]
 Joules = Annotated[float, Quantity("J")]
 Kilograms = Annotated[float, Quantity("kg")]
 TokenPrice = Annotated[float, Quantity("USD/Mtoken")]

@@ -6,6 +6,7 @@ from pydantic import Discriminator, Field, Tag
 
 from costmodel.documents.schemas.base import (
     Document,
+    EnergyPrice,
     Multiple,
     Name,
     Positive,
@@ -20,7 +21,6 @@ from costmodel.documents.schemas.base import (
 )
 
 CarbonIntensity = Annotated[float, Quantity("kg/J")]
-EnergyPrice = Annotated[float, Quantity("USD/J")]
 StoreRate = Annotated[float, Quantity("B/node/s", 1)]
 
 

@@ -9,6 +9,7 @@ from costmodel.documents.keys.references import REFERENCES
 from costmodel.documents.schemas.base import (
     LEAST_FACTOR,
     Document,
+    EnergyPrice,
     Multiple,
     Price,
     Quantity,
@@ -19,7 +20,7 @@ from costmodel.documents.schemas.base import (
     optional,
 )
 from costmodel.documents.schemas.count_kinds import Gpus
-from costmodel.documents.schemas.practice import EnergyPrice, GridReference, PracticeReference
+from costmodel.documents.schemas.practice import GridReference, PracticeReference
 from costmodel.documents.schemas.reliability import FailuresReference
 
 _SPAN = Quantity("s", 1e-3, 1e9)

@@ -320,6 +320,55 @@ def energy_cost(energy: Number, tariff: Number) -> Number:
 
 
 @equation
+def ownership_price(
+    capital: Number, life: Number, utilisation: Number, power: Number, pue: Number, tariff: Number
+) -> Number:
+    """What each second costs in which a node that was bought works: its share of the capital, and the energy.
+
+    C / (L u) + P PUE p
+
+    capital C [USD]: price of the node · life L [s]: until it is written off
+    utilisation u: share of that time in which it works · power P [W]: drawn by the whole node while it works
+    pue: power of the data centre over that of its nodes · tariff p [USD/J]
+    → price [USD/s]
+    Source: composition
+    Holds: a straight line to no value at the end; without interest, staff, rent of the hall and what an idle node draws
+    Monotone: increasing in capital, power, pue, tariff; decreasing in life, utilisation
+    >>> round(ownership_price(515e3, 5 * 365 * 86400.0, 0.8, 10868.0, 1.2, 0.0806 / 3.6e6) * 3600, 2)
+    15.75
+    """
+    return capital / (life * utilisation) + power * pue * tariff
+
+
+@equation
+def hosted_cost(
+    requests: Number,
+    prompt: Number,
+    cached_tokens: Number,
+    output: Number,
+    prompt_token_price: Number,
+    cached_token_price: Number,
+    output_token_price: Number,
+) -> Number:
+    """What an API asks for so many requests.
+
+    N (s p_s + c p_c + o p_o)
+
+    requests N: in all · prompt s: tokens of a prompt that are computed, on average
+    cached_tokens c: tokens of a prompt that are in the cache, on average
+    output o: tokens that are generated, on average · prompt_token_price p_s [USD] · cached_token_price p_c [USD]
+    output_token_price p_o [USD]
+    → cost [USD]
+    Source: composition
+    Monotone: increasing in requests, prompt, cached_tokens, output, prompt_token_price, cached_token_price,
+        output_token_price
+    >>> round(hosted_cost(1e6, 1500.0, 500.0, 500.0, 0.56e-6, 0.07e-6, 1.68e-6))
+    1715
+    """
+    return requests * (prompt * prompt_token_price + cached_tokens * cached_token_price + output * output_token_price)
+
+
+@equation
 def emissions(energy: Number, carbon_intensity: Number) -> Number:
     """Greenhouse gases of energy from a grid, as mass of carbon dioxide with the same effect.
 

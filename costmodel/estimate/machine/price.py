@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from costmodel.documents.reader.foreign_prices import ForeignPrice
+from costmodel.documents.reader.library import read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.schemas.hardware import ListPrice, Node
+from costmodel.documents.schemas.hardware import Accelerator, ListPrice, Node
 from costmodel.documents.schemas.sync import sync_of
+from costmodel.equations.run.economics import ownership_price
+from costmodel.estimate.machine.node_power import usual_power
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
@@ -75,7 +80,7 @@ def price_of(case: LoadedScenario) -> Price:
         float(node.accelerators),
         float(node.built),
         listed,
-        place=getattr(written if listed is None else listed.hourly, "place", None),
+        place=getattr(written if listed is None else listed.hourly or listed.date, "place", None),
         foreign=case.foreign_prices if written is None else (),
         assumed=offer is not None,
         job=case.node.name,
@@ -96,19 +101,54 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
         with term("mean of the groups"):
             shares = [(nodes / case.cluster.nodes, price_per_accelerator(each)) for nodes, each in case.groups]
             return sum((part * price for part, price in shares), start=0.0)
-    if listed is not None:
-        return _of_each(listed, case.node)
-    return (
-        math.nan if case.offer is None or case.offer.list_price is None else _of_each(case.offer.list_price, case.offer)
-    )
+    node = case.node if listed is not None or case.offer is None else case.offer
+    return listed_price(node, case.accelerator)
 
 
-def _of_each(listed: ListPrice, node: Node) -> Number:
-    """What a list price is for each accelerator in use of its node."""
+def listed_price(node: Node, part: Accelerator) -> Number:
+    """What the list price of a node is for each accelerator in use; not a number where it has none."""
+    listed = node.list_price
+    if listed is None:
+        return math.nan
+    price = price_of_unit(listed, node, part)
     if listed.per == "accelerator":
-        return listed.hourly
+        return price
     with term("list price"):
-        return listed.hourly / node.accelerators
+        return price / node.accelerators
+
+
+def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
+    """What a second costs of what is paid for: a node, or one of its accelerators."""
+    bought = listed.bought
+    if bought is None:
+        return math.nan if listed.hourly is None else listed.hourly
+    draw = read("practice", "usual").draw
+    with term("whole node"):
+        power = usual_power(node, part, draw.rated, draw.part, None) * node.built
+    return ownership_price(bought.capital, bought.life, bought.utilisation, power, bought.pue, bought.tariff)
+
+
+class NodePrice(NamedTuple):
+    """A list price of one accelerator, in USD an hour, and the date it was seen."""
+
+    hourly: float
+    date: str
+
+
+def node_prices(names: Sequence[str]) -> dict[str, NodePrice | None]:
+    """The list price of every node; none where it has none."""
+    nodes = {name: read("node", name) for name in names}
+    return {
+        name: None if node.list_price is None else NodePrice(hourly_price(node), node.list_price.date)
+        for name, node in nodes.items()
+    }
+
+
+def hourly_price(node: Node) -> float:
+    """The list price of one accelerator, in USD an hour; without end where the node has none."""
+    part = node.accelerator
+    each = float(listed_price(node, read("accelerator", part) if isinstance(part, str) else part)) * 3600
+    return math.inf if math.isnan(each) else each
 
 
 def servers_of(sync: str) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from costmodel.documents.reader.counted_gpus import counted_by_gpus
 from costmodel.equations.run.economics import run_cost, share, whole_node_price
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
-from costmodel.estimate.machine.price import price_per_accelerator
+from costmodel.estimate.machine.price import price_of_unit, price_per_accelerator
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
 from costmodel.ground.record import record
@@ -54,7 +54,7 @@ def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
         each = np.where(np.asarray(gpus) > inputs.ranks, max(each, inputs.case.node.built), each)
     with term("whole nodes"):
         whole = accelerators_rented(gpus, each)
-    return run_cost(MONTH, share(whole, each), listed.hourly)
+    return run_cost(MONTH, share(whole, each), price_of_unit(listed, inputs.case.node, inputs.case.accelerator))
 
 
 def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:

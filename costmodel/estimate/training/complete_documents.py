@@ -9,7 +9,7 @@ from costmodel.documents.schemas.precision import RECIPES, Recipe
 from costmodel.documents.schemas.tuning import Adapted, Tuning, adaptable
 from costmodel.estimate.machine.node_in_use import nvls_at
 from costmodel.estimate.machine.number_formats import possible
-from costmodel.estimate.machine.price import price_of
+from costmodel.estimate.machine.price import price_of, price_of_unit
 from costmodel.estimate.model.vision_support import seen
 from costmodel.estimate.training.stack_in_use import attention_fit, attention_in_use
 from costmodel.ground.errors import Place, fail
@@ -59,7 +59,8 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
     if price.assumed:
         return (Assumption("assume.price", f"{price.each * 3600:.4g} USD/GPU/h", origin),)
     each = "a node" if listed.per == "node" else "an accelerator"
-    return (Assumption("assume.price", f"{show(listed.hourly, 'USD/s')} {each}", origin),)
+    unit = price_of_unit(listed, case.node, case.accelerator)
+    return (Assumption("assume.price", f"{show(unit, 'USD/s')} {each}", origin),)
 
 
 # --- adapters: whether the model has the matrices that they adapt

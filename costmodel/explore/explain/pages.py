@@ -46,6 +46,7 @@ from costmodel.exchange.tables.run_table import COLUMNS as MEASURED
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVED
 from costmodel.explore.explain.phrases import Found, is_sure, nearest_pages, page_of_phrase
 from costmodel.explore.labels import fit_page, meaning_of
+from costmodel.explore.offers import COLUMNS as OFFER_COLUMNS
 from costmodel.ground.equation import EQUATIONS, Equation
 from costmodel.ground.errors import FAULT_CODES, CostModelError, fail
 from costmodel.ground.record import record
@@ -322,6 +323,8 @@ def _listed(word: str) -> str:
         return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
     if word == "D015":
         return "".join(f"\n{shown}" for shown in told_kinds())
+    if word == "D018":
+        return "".join(f"\n{name}: {column.meaning}" for name, column in OFFER_COLUMNS.items())
     if word != "V006":
         return ""
     serving = "".join(f"\n{name}: {rule}" for name, rule in SERVING_RULES.items())

@@ -19,6 +19,7 @@ from costmodel.documents.schemas.hardware import Accelerator, Node
 from costmodel.documents.schemas.optimizer import Optimizer
 from costmodel.documents.schemas.precision import RECIPES
 from costmodel.documents.text.files import file_text
+from costmodel.estimate.machine.price import hourly_price
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
 from costmodel.ground.record import record
@@ -221,10 +222,8 @@ def _in_order(group: Iterable[str], own: Accelerator, *, larger: bool) -> Iterat
         if node is None or accelerator is None:
             continue
         if accelerator.name != own.name and (not larger or accelerator.memory.usable > own.memory.usable):
-            hourly = node.price.hourly / node.accelerators if node.price is not None else float("inf")
-            found.append(
-                ((accelerator.vendor != own.vendor, hourly, accelerator.memory.usable, name), node, accelerator)
-            )
+            rank = accelerator.vendor != own.vendor, hourly_price(node), accelerator.memory.usable, name
+            found.append((rank, node, accelerator))
     yield from ((node, accelerator) for _, node, accelerator in sorted(found, key=lambda each: each[0]))
 
 

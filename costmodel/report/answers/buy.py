@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import Bought, Purchase
+from costmodel.explore.buy import OTHER_TERMS, Bought, Purchase
+from costmodel.explore.offers import HostedOffer
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent
@@ -49,7 +50,7 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 def buy(found: Bought, top: int) -> AnswerDocument:
     """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
-    asked, best = found.asked, next(iter(found.working), None)
+    asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, _VARIED)]
     about += [styled(line) for line in (words.load(asked.case), _wanted(found)) if line]
@@ -93,7 +94,10 @@ def _machines(found: Bought, top: int) -> Section:
     shown = [name for name in words.bought if any(_is_known(row, name) for row in found.working)]
     priced = any(row.price is not None and row.price.known for row in found.working)
     apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
-    columns = [Column("GPU", "l"), Column("node", "l", drop=4), Column("GPUs"), Column("nodes", drop=3)]
+    offers = any(row.machine.sold not in ("", "on demand") for row in found.rows) or bool(found.hosted)
+    columns = [Column("GPU", "l"), Column("node", "l", drop=4), *([Column("offer", "l")] if offers else [])]
+    ahead = len(columns)
+    columns += [Column("GPUs"), Column("nodes", drop=3)]
     columns += [Column("plan", "l", drop=5), Column("chance"), Column("expected", drop=2, legend=_EXPECTED)]
     if priced:
         columns += [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {words.job}")]
@@ -101,11 +105,14 @@ def _machines(found: Bought, top: int) -> Section:
     columns += [Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6) for name in shown]
     columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("binds", "l", drop=8), Column("", "l")]
     columns += [Column("price of", "l", face="page")] if priced else []
-    rows = list[list[Cell]]()
+    rows = list[tuple[float, list[Cell], dict[str, str]]]()
     for row in found.rows:
         cells: list[Cell] = [row.machine.accelerator, row.machine.node]
+        cells += [row.machine.sold] if offers else []
+        settings = {} if row.trial is None else trial_settings(row.trial, searched=False)
         if row.trial is None or not row.works:
-            rows.append([*cells, *[""] * (len(columns) - 3 - priced), _against(found, row), *([""] * priced)])
+            blank = [""] * (len(columns) - ahead - 1 - priced)
+            rows.append((math.inf, [*cells, *blank, _against(found, row), *([""] * priced)], settings))
             continue
         safe, rent = row.plans.safe, found.rent(row)
         assert safe is not None
@@ -117,15 +124,55 @@ def _machines(found: Bought, top: int) -> Section:
             cells += [_money(rent.whole)] if apart else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
         cells += ["" if row.price is None or not row.price.known else price_source(row.price)] if priced else []
-        rows.append(cells)
-    settings = [{} if row.trial is None else trial_settings(row.trial, searched=False) for row in found.rows]
+        rows.append((rent.in_use, cells, settings))
+    rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
+    rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[:top] if row.price is not None]
     lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
-    table = Table(columns, rows, settings=settings, sortable=True, most=top)
+    table = Table(
+        columns,
+        [cells for _, cells, _ in rows],
+        settings=[settings for _, _, settings in rows],
+        sortable=True,
+        most=top,
+    )
     drawn = (
         [partial(_figure, found)] if any(_is_known(row, name) for row in found.working for name in words.traded) else []
     )
-    return Section("machines", "Machines", lead, drawn, table=table, beneath=prices(own) if priced else [])
+    beneath = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
+    return Section("machines", "Machines", lead, drawn, table=table, beneath=beneath)
+
+
+def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
+    """The row of an API: money alone, in the columns of a machine."""
+    cost = found.hosted_cost(offer)
+    figures: dict[str, Cell] = {
+        "GPU": "hosted",
+        "node": offer.source,
+        "offer": "API",
+        "rent": _money(cost),
+        "price of": _hosted_source(offer),
+    }
+    figures |= {
+        _HEADS[name]: Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name))
+        for name, price in (
+            ("cost_per_minput", offer.prompt),
+            ("cost_per_mcached", offer.cached),
+            ("cost_per_moutput", offer.output),
+        )
+    }
+    return [figures.get(column.head, "") for column in columns]
+
+
+def _hosted_source(offer: HostedOffer) -> str:
+    where = f" in {offer.region}" if offer.region else ""
+    return f"{offer.title}{where}, {offer.date}, {offer.source}"
+
+
+def _hosted_price(offer: HostedOffer) -> Line:
+    prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
+    words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
+    return styled(f"  API: {words} ({_hosted_source(offer)})")
 
 
 def _figure(found: Bought) -> Draw:
@@ -192,12 +239,27 @@ def _against(found: Bought, row: Purchase) -> str:
 def _conclusion(found: Bought) -> str:
     """How much, how sure, and what else was looked at."""
     works = len(found.working)
-    looked_at = f"{number_of(found.count, 'machine')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
-    if not found.working:
+    looked_at = f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
+    best = found.best
+    if best is None:
         return f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at.split(',')[0]}."
-    first, *others = (_offer(found, row) for row in found.working[:2])
-    second = f" Next: {others[0]}." if others else ""
-    return f"{first}.{second} {looked_at}."
+    others = [row for row in found.working if row is not best and row.machine.sold not in OTHER_TERMS]
+    unlike = (row for row in others if row.machine.accelerator != best.machine.accelerator)
+    further = next(unlike, next(iter(others), None))
+    second = f" Next: {_offer(found, further)}." if further is not None else ""
+    cheaper = [_cheaper(found, row) for row in found.working[: found.working.index(best)]]
+    own = found.rent(best).in_use
+    cheaper += [f"an API {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
+    third = f" Cheaper on other terms: {'; '.join(cheaper)}." if cheaper else ""
+    return f"{_offer(found, best)}.{second}{third} {looked_at}."
+
+
+def _cheaper(found: Bought, row: Purchase) -> str:
+    """An offer that does not compare with a rent that stays."""
+    return f"{row.machine.node} {_TERMS.get(row.machine.sold, '')} {rounded_dollars(found.rent(row).in_use)}"
+
+
+_TERMS = {"spot": "on spot, which may be taken away,", "purchase": "bought, without its hall and its staff,"}
 
 
 def _offer(found: Bought, row: Purchase) -> str:
@@ -206,14 +268,15 @@ def _offer(found: Bought, row: Purchase) -> str:
     rent = found.rent(row).in_use
     cost = f", {rounded_dollars(rent)} for {words_of(found.asked.case.kind).job}" if math.isfinite(rent) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
-    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}){cost}, with a chance of {chance}"
+    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
+    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold}){cost}, with a chance of {chance}"
 
 
 def _headlines(found: Bought) -> list[Headline]:
     """The rent first."""
-    if not found.working or found.working[0].plans.safe is None:
+    best, words = found.best, words_of(found.asked.case.kind)
+    if best is None or best.plans.safe is None:
         return []
-    best, words = found.working[0], words_of(found.asked.case.kind)
     safe, rent = best.plans.safe, found.rent(best)
     assert safe is not None
     cards = [Headline(f"Rent of {words.job}", _money(rent.in_use), f"whole nodes {rounded_dollars(rent.whole)}")]
@@ -231,6 +294,18 @@ def buy_json(found: Bought) -> dict[str, Any]:
         "chance_asked": known(found.safe),
         "complete": not found.stopped,
         "machines": [_fields(found, row) for row in found.rows],
+        "hosted": [
+            {
+                "model": offer.title,
+                "price_usd_per_mprompt": offer.prompt * 1e6,
+                "price_usd_per_mcached": offer.cached * 1e6,
+                "price_usd_per_moutput": offer.output * 1e6,
+                "price_source": _hosted_source(offer),
+                "price_date": offer.date,
+                "cost_usd_per_month": known(found.hosted_cost(offer)),
+            }
+            for offer in found.hosted
+        ],
         "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
     }
 
@@ -243,6 +318,8 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
     return {
         "accelerator": row.machine.accelerator,
         "node": row.machine.node,
+        "sold": row.machine.sold or None,
+        "region": row.machine.region or None,
         "works": row.works,
         "gpus": known(row.gpus),
         "nodes": known(row.nodes),

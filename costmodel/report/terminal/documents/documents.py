@@ -14,8 +14,8 @@ from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 if TYPE_CHECKING:
     from costmodel.documents.keys.key_list import ScenarioKey
     from costmodel.documents.schemas.hardware import HeldAgainst
+    from costmodel.estimate.machine.price import NodePrice
     from costmodel.explore.launch_formats import LaunchFormat
-    from costmodel.explore.node_prices import NodePrice
 
 _RUNS = "median: of |predicted / measured - 1| over published runs, most of them fitted"
 Listed = dict[str, list[tuple[str, str]]]  # names and titles by kind

@@ -20,7 +20,7 @@ from costmodel.estimate.evaluate.answer_facts import (
 )
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
-from costmodel.ground.units import counted, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, significant
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
+    from costmodel.documents.schemas.hardware import ListPrice
     from costmodel.estimate.machine.price import Price
 
-_PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", "cluster.node.price.hourly")
+_HOURLY = "cluster.node.price.hourly"  # set alone, the date and the source are those of another price
+_PRICED_BY = ("cluster.node", "cluster.node.accelerator", "cluster.node.accelerators", _HOURLY)
 _HOUR = 3600.0
 JOB = "workload.kind"
 _SHOWN = 8  # prices of one answer
@@ -259,14 +261,25 @@ def price_source(price: Price) -> str:
     place, listed = price.place, price.listed
     if price.stated:
         return price.stated
-    if place is not None and place.file == COMMAND_LINE:
+    if place is not None and place.file == COMMAND_LINE and (listed is None or _HOURLY in place.text):
         return place.text.partition(" ")[0] or "--set"
     if listed is None:
         return "assume.price of the scenario"
     where = f" in {listed.region}" if listed.region else ""
     known = ", not checked since" if listed.check == "known" else ""
     part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
-    return f"{price.node}, {listed.sold}{where}, {listed.date}, {listed.source}{known}{part}"
+    return f"{price.node}, {listed.sold}{_terms(listed)}{where}, {listed.date}, {listed.source}{known}{part}"
+
+
+def _terms(listed: ListPrice) -> str:
+    """What a price depends on that is not rent."""
+    bought = listed.bought
+    if bought is None:
+        return ""
+    years = f"{bought.life / (365 * 86400):.3g}"
+    return (
+        f" for {rounded_dollars(bought.capital)} over {years} years, at work {percent(bought.utilisation, 2)} of them"
+    )
 
 
 def _whole(price: Price) -> str:

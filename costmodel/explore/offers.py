@@ -1,0 +1,342 @@
+"""What is on offer: machines, each at its list price and at others, and hosted APIs.
+
+A table of prices is a CSV, of which the one that is shipped and your own have the same columns. An offer is settings of
+a scenario: the node, and its price with region, date and source.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from costmodel.documents.keys.overrides import path_of
+from costmodel.documents.keys.suggestions import nearest
+from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.folders import shipped_file
+from costmodel.documents.reader.hub_names import shape_of
+from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.sources import keys_of_bibliography
+from costmodel.documents.schemas.hardware import Node, Sold
+from costmodel.documents.text.files import file_text
+from costmodel.estimate.machine.price import hourly_price
+from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
+from costmodel.explore.node_of_gpu import node_of_gpu
+from costmodel.ground.errors import CostModelError, Fault, fail
+from costmodel.ground.quoting import quoted_value
+from costmodel.ground.record import record
+
+SHIPPED = "hardware/prices.csv"
+NODE, PART = "cluster.node", "cluster.node.accelerator"
+API = "api"
+KINDS = (*get_args(Sold), API)
+COLUMNS = {
+    "kind": Column("text", f"{', '.join(KINDS[:-1])} or {API}"),
+    "gpu": Column("text", "accelerator; its usual node where no node is named"),
+    "node": Column("text", "node"),
+    "region": Column("text", "region of the cloud"),
+    "date": Column("text", "date seen: 2026, 2026-11 or 2026-11-30"),
+    "source": Column("text", "where the price is from"),
+    "usd_per_gpu_hour": Column("number", "rent of one accelerator"),
+    "usd_per_node_hour": Column("number", "rent of a whole node"),
+    "capital_usd": Column("number", "of a purchase: price of a node"),
+    "years": Column("number", "of a purchase: until it is written off"),
+    "utilisation": Column("number", "of a purchase: share of that time in which it works, 0.8"),
+    "usd_per_kwh": Column("number", "of a purchase: electricity; default: run.power.tariff, or that of the usual grid"),
+    "pue": Column(
+        "number", "of a purchase: power of the data centre over that of nodes; default: run.power.pue, or 1.2"
+    ),
+    "model": Column("text", "of an api: the model"),
+    "usd_per_mprompt": Column("number", "of an api: a million tokens of prompts"),
+    "usd_per_mcached": Column("number", "of an api: a million of them that are cached; default: as others"),
+    "usd_per_moutput": Column("number", "of an api: a million generated tokens"),
+}
+_OF_ALL = ("kind", "date", "source")
+_RENT, _OWNED = ("usd_per_gpu_hour", "usd_per_node_hour"), ("capital_usd", "years", "utilisation")
+_HOSTED = ("model", "usd_per_mprompt", "usd_per_moutput")
+_LARGEST = 1_000_000  # bytes of a table
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
+_MILLION = 1e6
+
+
+@record
+class Machine:
+    """A kind of machine by the settings that make a scenario one of it, and how it is sold there.
+
+    settings: of the machine alone. price: those of an offer that is not its list price
+    """
+
+    accelerator: str
+    node: str
+    settings: tuple[str, ...]
+    price: tuple[str, ...] = ()
+    sold: str = ""
+    region: str = ""
+
+
+@record
+class HostedOffer:
+    """What an API asks for each token of a model, USD.
+
+    model: by the name of the library, where it goes by one. title: as the table has it
+    """
+
+    model: str
+    title: str
+    prompt: float
+    cached: float
+    output: float
+    region: str
+    date: str
+    source: str
+
+
+@record
+class Offers:
+    """Machines, and APIs that serve the model."""
+
+    machines: tuple[Machine, ...]
+    hosted: tuple[HostedOffer, ...] = ()
+
+
+def on_offer(
+    gpus: Sequence[str] = (), nodes: Sequence[str] = (), prices: str = "", case: LoadedScenario | None = None
+) -> Offers:
+    """The machines that are named, at each of their prices; without names every accelerator that has one.
+
+    Of an accelerator without a name its node with the lowest list price stands there, with the other offers of any.
+
+    gpus: accelerators, each in every node that has it and a price, or else in its usual node
+    prices: a table in the place of all prices of the library; a machine that it lacks keeps its list price
+    case: whose model APIs serve and whose keys of power a purchase takes; without it all APIs
+
+    Raises:
+        CostModelError: there is no accelerator or node of that name, or the table has faults
+    """
+    shelf = CachedReader()
+    is_priced = case is not None and "assume.price" in map(path_of, case.changes)
+    if is_priced and prices:
+        sentence = "one price for all machines is stated, and a table of prices too"
+        raise fail("C004", sentence, None, "leave --price or --prices out")
+    file, text = (prices, file_text(prices, largest=_LARGEST)) if prices else (SHIPPED, _shipped_text())
+    machines, hosted = _PriceTable(file, shelf, case).read(text)
+    machines = [] if is_priced else machines
+    wanted = {_accelerator(shelf, gpu) for gpu in gpus}
+    if wanted or nodes:
+        machines = [each for each in machines if each.node in nodes or each.accelerator in wanted]
+        named = [_machine(shelf.document("node", name)) for name in nodes]
+        listed = [*named, *(each for gpu in gpus for each in _with_gpu(shelf, gpu))]
+        has_price = {each.node for each in machines} if prices else set()
+        listed = [each for each in dict.fromkeys(listed) if each.node not in has_price]
+        if prices and wanted:  # of which the table has the machines that count
+            priced = {each.accelerator for each in machines}
+            listed = [each for each in listed if each.node in nodes or each.accelerator not in priced]
+    else:
+        listed = [] if prices else list(_cheapest(shelf))
+    listed = [replace(each, sold="", region="") for each in listed] if is_priced else listed
+    model = None if case is None else getattr(getattr(case, "model", None), "name", "")
+    return Offers((*listed, *machines), tuple(each for each in hosted if model in (None, each.model)))
+
+
+def _shipped_text() -> str:
+    return shipped_file(SHIPPED).read_text(encoding="utf-8")
+
+
+def _cheapest(shelf: CachedReader) -> Iterator[Machine]:
+    """Each accelerator in its node with the lowest list price."""
+    cheapest: dict[str, Node] = {}
+    for node in _priced(shelf):
+        other = cheapest.get(_part(node))
+        if other is None or hourly_price(node) < hourly_price(other):
+            cheapest[_part(node)] = node
+    yield from map(_machine, cheapest.values())
+
+
+def _priced(shelf: CachedReader) -> Iterator[Node]:
+    """The nodes with a list price."""
+    for name in sorted(names("node")):
+        text, _ = shelf.text("node", name)
+        if "\nprice:" in text:  # which saves reading the others
+            yield shelf.document("node", name)
+
+
+def _accelerator(shelf: CachedReader, spelling: str) -> str:
+    """The accelerator that a spelling stands for."""
+    usual = _usual(spelling)
+    return usual.get(PART) or _part(shelf.document("node", usual[NODE]))
+
+
+def _usual(spelling: str) -> dict[str, str]:
+    """The settings of the usual node of an accelerator."""
+    changes, _ = node_of_gpu(spelling, None)
+    return {change.path: str(change.value) for change in changes}
+
+
+def _with_gpu(shelf: CachedReader, spelling: str) -> Iterator[Machine]:
+    """The nodes that have an accelerator and a price; without one the usual node."""
+    wanted = _accelerator(shelf, spelling)
+    found = [node for node in _priced(shelf) if _part(node) == wanted]
+    yield from map(_machine, sorted(found, key=hourly_price))
+    if not found:
+        yield _usual_machine(spelling, wanted)
+
+
+def _usual_machine(spelling: str, accelerator: str) -> Machine:
+    usual = _usual(spelling)
+    return Machine(accelerator, usual[NODE], tuple(f"{path}={value}" for path, value in usual.items()))
+
+
+def _machine(node: Node) -> Machine:
+    listed = node.list_price
+    sold, region = ("", "") if listed is None else (listed.sold, listed.region or "")
+    return Machine(_part(node), node.name, (f"{NODE}={node.name}",), sold=sold, region=region)
+
+
+def _part(node: Node) -> str:
+    return node.accelerator if isinstance(node.accelerator, str) else node.accelerator.name
+
+
+# --- Tables of prices.
+
+
+class _PriceTable:
+    """A table of prices, read row by row; all of its faults are reported at once."""
+
+    def __init__(self, file: str, shelf: CachedReader, case: LoadedScenario | None) -> None:
+        self.file, self.shelf, self.case = file, shelf, case
+
+    def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
+        """Its machines, and its APIs."""
+        table = sheet(self.file, text, COLUMNS)
+        faults = [*_of_header(table), *repeated(table.place, table.names)]
+        machines, hosted = list[Machine](), list[HostedOffer]()
+        for place, cells in table.records if not faults else ():
+            row = row_of(place, table.names, cells, COLUMNS)
+            wrong = next(_complaints(row), None) if row.written and not row.faults else None
+            if wrong is not None:
+                name, sentence, hint = wrong
+                at = cell_at(row.place, table.names.index(name), name) if name in table.names else row.place
+                faults.append(Fault("D018", sentence, at, hint or _meaning(name)))
+            elif row.faults:
+                faults += (replace(fault, code="D018") if fault.code == "D014" else fault for fault in row.faults)
+            elif row.text("kind") == API:
+                hosted.append(_hosted(row))
+            else:
+                named = "node" if row.text("node") else "gpu"
+                try:
+                    machines.append(self._machine(row))
+                except CostModelError as error:
+                    at = cell_at(row.place, table.names.index(named), named)
+                    faults.append(replace(error.faults[0], place=at))
+        if not (machines or hosted or faults):
+            faults.append(
+                Fault("D018", "there is no price below the header", table.place, "write a row for each price")
+            )
+        if faults:
+            raise CostModelError(*faults)
+        return machines, hosted
+
+    def _machine(self, row: CsvRow) -> Machine:
+        """The machine of a row, with its price."""
+        if row.text("node"):
+            machine = _machine(self.shelf.document("node", row.text("node")))
+        else:
+            machine = _usual_machine(row.text("gpu"), _accelerator(self.shelf, row.text("gpu")))
+        wanted = _accelerator(self.shelf, row.text("gpu")) if row.text("gpu") else machine.accelerator
+        if machine.accelerator != wanted:
+            sentence = f"{machine.node} has {machine.accelerator}, not {wanted}"
+            raise fail("D018", sentence, hint="leave one of gpu and node out")
+        return replace(
+            machine, price=self._settings(row, machine.node), sold=row.text("kind"), region=row.text("region")
+        )
+
+    def _settings(self, row: CsvRow, node: str) -> tuple[str, ...]:
+        """What makes the price of a node that of a row."""
+        title, key = row.text("source"), row.text("source")
+        entry = list[str]()
+        if key not in keys_of_bibliography() and key not in self.shelf.document("node", node).sources:
+            key = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "source"
+            entry = [f"{NODE}.sources.{key}={{title: {json.dumps(title, ensure_ascii=False)}}}"]
+        price = {"sold": row.text("kind"), "date": json.dumps(row.text("date")), "source": key}
+        if row.text("region"):
+            price["region"] = json.dumps(row.text("region"), ensure_ascii=False)
+        if row.text("usd_per_gpu_hour"):
+            price |= {"per": "accelerator", "hourly": f"{row.text('usd_per_gpu_hour')} USD/GPU/h"}
+        elif row.text("usd_per_node_hour"):
+            price |= {"per": "node", "hourly": f"{row.text('usd_per_node_hour')} USD/h"}
+        else:
+            price["bought"] = self._owned(row)
+        stated = () if self.case is None or self.case.stated_price is None else ("assume.price=null",)
+        return *stated, *entry, f"{NODE}.price={{{', '.join(f'{name}: {value}' for name, value in price.items())}}}"
+
+    def _owned(self, row: CsvRow) -> str:
+        """What a purchase costs; electricity as the row has it, or the scenario, or else as is usual."""
+        power = getattr(getattr(getattr(self.case, "scenario", None), "run", None), "power", None)
+        tariff, pue = getattr(power, "tariff", None), getattr(power, "pue", None)
+        tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
+        pue = read("practice", "usual").cooling.pue if pue is None else pue
+        energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
+        return (
+            f"{{capital: {row.text('capital_usd')} USD, life: {(row.number('years') or 0) * 365:g} days, "
+            f"utilisation: {row.text('utilisation')}, tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}}}"
+        )
+
+
+def _of_header(table: Sheet) -> Iterator[Fault]:
+    """Faults of columns that are unknown, or missing."""
+    for index, name in enumerate(table.names):
+        if name not in COLUMNS:
+            close = nearest(name, COLUMNS)
+            hint = f"did you mean '{close}'?" if close else f"the columns: {', '.join(COLUMNS)}"
+            yield Fault("D018", f"there is no column {quoted_value(name)}", cell_at(table.place, index), hint)
+    for name in _OF_ALL:
+        if name not in table.names:
+            yield Fault("D018", f"the column '{name}' is missing", table.place, _meaning(name))
+
+
+def _meaning(name: str) -> str:
+    return f"{name}: {COLUMNS[name].meaning}"
+
+
+def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with a row: the column, a sentence, and a remedy where it is not what the column means."""
+    kind, rents = row.text("kind"), [name for name in _RENT if row.text(name)]
+    if kind not in KINDS:
+        close = nearest(kind, KINDS)
+        yield "kind", f"there is no kind {quoted_value(kind)}", f"did you mean '{close}'?" if close else ""
+    for name in (*_OF_ALL, *(_HOSTED if kind == API else _OWNED if kind == "purchase" else ())):
+        if not row.text(name):
+            yield name, f"{kind} needs a cell under {name}", ""
+    if not _DATE.fullmatch(row.text("date")):
+        yield "date", f"{quoted_value(row.text('date'))} is no date", ""
+    if kind != API and not (row.text("gpu") or row.text("node")):
+        yield "node", "neither gpu nor node is named", ""
+    if kind in (API, "purchase"):
+        yield from ((name, f"{kind} has no {name}", "leave the cell empty") for name in rents)
+    elif len(rents) != 1:
+        given = "are both given" if rents else "are both empty"
+        yield _RENT[0], f"{' and '.join(_RENT)} {given}", "fill one of them"
+    if (row.number("utilisation") or 0) > 1:
+        yield "utilisation", f"a share of {row.text('utilisation')} is above 1", ""
+    if (row.number("pue") or 1) < 1:
+        yield "pue", f"a pue of {row.text('pue')} is below 1", ""
+
+
+def _hosted(row: CsvRow) -> HostedOffer:
+    """An API; a model by the name of the library where it goes by one."""
+    prompt, output = (row.number(name) or 0.0 for name in ("usd_per_mprompt", "usd_per_moutput"))
+    cached = row.number("usd_per_mcached")
+    stated = row.text("model")
+    return HostedOffer(
+        shape_of(stated, names("model")) or stated,
+        stated,
+        prompt / _MILLION,
+        (prompt if cached is None else cached) / _MILLION,
+        output / _MILLION,
+        row.text("region"),
+        row.text("date"),
+        row.text("source"),
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,10 @@ from costmodel.commands.by_workload import commands_of
 from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
+    from costmodel.explore.serving.smallest_cluster import ServedOn
 
 # Everything heavy is imported by the command that needs it, so that --help is quick.
 
@@ -56,9 +61,12 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     Examples:
       costmodel memory llama-3-70b-512
       costmodel memory llama-3-70b
+      costmodel memory --model llama-3.1-70b
       costmodel memory llama-3-70b --gpu h100 --gpus 64
 
-    Exit code 1 when the plan is invalid, does not fit or breaks a limit; in serving, only limits on memory count.
+    Flags that name no machine show the model as a service on every accelerator too: the GPUs that it needs, the longest
+    context, requests at a time and tokens a second. Exit code 1 when the plan is invalid, does not fit or breaks a
+    limit; in serving, only limits on memory count.
 
     Next: costmodel explain SCENARIO memory_peak
     """
@@ -71,9 +79,29 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
     from costmodel.report.answers import memory as report
 
     case = question.loaded()
-    view = commands_of(case).view(case, "memory")
-    document, result = partial(report.memory, view, verbose=verbose), partial(report.memory_json, view)
+    view, served = commands_of(case).view(case, "memory"), _served(question, case)
+    document, result = partial(report.memory, view, served, verbose=verbose), partial(report.memory_json, view, served)
     return pages.of_view(view, document, result, "ledger", "memory")
+
+
+def _served(question: Question, case: LoadedScenario) -> list[ServedOn]:
+    """The model on every machine, where flags name none: as a service, unless they state another job."""
+    from costmodel.documents.keys.overrides import path_of
+    from costmodel.documents.reader.serving_scenario import serving
+    from costmodel.explore.buy import MOST
+    from costmodel.explore.offers import on_offer
+    from costmodel.explore.serving.smallest_cluster import served_on
+    from costmodel.explore.workload_flags import FLAGS
+    from costmodel.explore.workloads import workload_of
+
+    named = any(question.flags[name] is not None for name in ("gpu", "node", "gpus"))
+    if not question.is_alone or named or any(path_of(each).startswith("cluster") for each in question.assignments):
+        return []
+    if any(item.path == "workload.kind" for item in case.asked.assumed):
+        question = replace(question, flags={**question.flags, "stack": FLAGS["serving"].engine})
+    asked = workload_of(question.varied({"cluster.node": "", "cluster.nodes": ""}))
+    machines = [machine for machine in on_offer(case=asked.case).machines if not machine.price]
+    return [] if asked.request_tokens is None else [*served_on(serving(asked.case), machines, MOST)]
 
 
 def _model_memory(model: str, *, verbose: bool) -> Reply:

@@ -30,7 +30,7 @@ BUDGETS = {
     "exchange/serving": 3_300,  # with every key of manifests, which are written too
     "exchange/training": 3_700,  # with recipes of torchtitan, written
     "explore": 16_350,  # one search for every workload; what to buy: machines, sizes, rents; what to measure next
-    "explore/serving": 3_550,
+    "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
     "report/answers": 8_100,  # terminal, page and plain values of a question in one place, and views of plans

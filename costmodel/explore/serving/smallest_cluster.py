@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+
+import numpy as np
 
 from costmodel.documents.keys.overrides import path_of
 from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.limits_chance import OWN
+from costmodel.estimate.serving.predict_serving import ServingAnswer, predict
+from costmodel.estimate.serving.reason_codes import REFUSALS
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.explore.offers import Machine
 from costmodel.explore.safety import preferring, stated_chance
 from costmodel.explore.search.variants import Variants
 from costmodel.explore.serving.best_fleets import fewest_gpus, fleets
 from costmodel.explore.serving.best_layout import plan_settings, settings_at
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
+from costmodel.explore.serving.longest_context import kinds_of
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.workload import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.record import record
 
 _MOST = 8  # clusters that are tried
 
@@ -70,6 +79,60 @@ def smallest_fleets(case: ServingCase, safe: float, most: float) -> SmallestPlan
 
     safely = plan(found.safe, *([f"limits.{OWN}.at_least={safe:g}"] if safe else []))
     return SmallestPlans(plan(found.expected), safely, found.highest, found.codes, found.fault)
+
+
+@record
+class ServedOn:
+    """A service on the fewest accelerators of a kind that hold its model and answer its load.
+
+    answer: there, none where no number of them does; why: the reason
+    """
+
+    machine: Machine
+    answer: ServingAnswer | None = None
+    why: str = ""
+
+    @property
+    def context(self) -> float:
+        """Tokens of the longest request that the model and the cache of a replica take."""
+        if self.answer is None:
+            return math.nan
+        layout = kinds_of(self.answer.evaluation)[-1][0]
+        held = self.result("cache_pool_tokens") / float(np.max(layout.dp_attention))
+        return min(held, float(self.answer.inputs.model.max_sequence))
+
+    @property
+    def weights(self) -> float:
+        """Bytes of the most loaded accelerator."""
+        return math.nan if self.answer is None else float(np.max(kinds_of(self.answer.evaluation)[-1][1].weights))
+
+    def result(self, name: str) -> float:
+        """A result; not a number where there is none."""
+        return math.nan if self.answer is None else self.answer.costs.get(name, math.nan)
+
+    @property
+    def most(self) -> float:
+        """Tokens a second that all its replicas generate at most."""
+        return (
+            math.nan if self.answer is None else self.result("saturation_per_s") * float(self.answer.inputs.load.output)
+        )
+
+
+def served_on(case: ServingCase, machines: Iterable[Machine], most: float) -> Iterator[ServedOn]:
+    """The service on each machine, of so many accelerators at most."""
+    for machine in machines:
+        try:
+            varied = serving(vary_any(case, machine.settings))
+            plans = smallest_fleets(varied, 0.0, most)
+            if plans.fault is not None:
+                raise CostModelError(plans.fault)
+            if plans.expected is None:
+                yield ServedOn(machine, why=", ".join(f"{code} {REFUSALS[code].title}" for code in plans.codes))
+                continue
+            held = serving(vary_any(varied, plans.expected.settings))
+            yield ServedOn(machine, predict(held, bands=False, limited=False))
+        except CostModelError as error:
+            yield ServedOn(machine, why=f"{error.faults[0].code} {error.faults[0].with_near_word}")
 
 
 def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | None) -> ServiceSearch:

@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from costmodel.ground.units import gib, percent, show_memory
+from costmodel.explore.serving.smallest_cluster import ServedOn
+from costmodel.ground.units import counted, gib, percent, show_memory, significant
 from costmodel.report.answers.plan_answer import all_assumed, plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.answers.plan_view import PlanView
-from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, made_of, traced
+from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
+from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 _BAR = 20
 
 
-def memory(view: PlanView, *, verbose: bool) -> AnswerDocument:
-    """The ledger of a plan."""
-    section = lambda: [memory_section(view.ledger(), verbose=verbose)]  # noqa: E731
+def memory(view: PlanView, served: Sequence[ServedOn] = (), *, verbose: bool) -> AnswerDocument:
+    """The ledger of a plan, and the model on other machines where it is looked at there."""
+    section = lambda: [memory_section(view.ledger(), verbose=verbose), *_machines(served)]  # noqa: E731
     return plan_answer(view, "memory", section, all_assumed(view.answer, verbose=verbose))
+
+
+_FIGURES: tuple[tuple[str, str, Callable[[ServedOn], float], Callable[[float], str]], ...] = (
+    ("GPUs", "gpus", lambda row: row.result("gpus"), counted),
+    ("GiB weights/GPU", "weights_bytes", lambda row: row.weights, gib),
+    ("longest context", "longest_context", lambda row: row.context, lambda tokens: f"{tokens:,.0f}"),
+    ("requests at a time", "concurrency_steady", lambda row: row.result("concurrency_steady"), significant),
+    ("tok/s of one user", "tokens_per_s_per_user", lambda row: row.result("tokens_per_s_per_user"), significant),
+    ("tok/s at most", "output_tokens_per_s_at_most", lambda row: row.most, significant),
+)
+
+
+def _machines(served: Sequence[ServedOn]) -> list[Section]:
+    """The model on the fewest accelerators of each kind that hold it, those that hold it on fewest first."""
+    if not served:
+        return []
+    rows = sorted(served, key=lambda row: (row.answer is None, row.result("gpus"), row.machine.accelerator))
+    columns = [Column("GPU", "l"), *(Column(head) for head, *_ in _FIGURES), Column("", "l")]
+    cells = [
+        [row.machine.accelerator]
+        + [
+            Value(words(value(row)), value(row), name) if math.isfinite(value(row)) else ""
+            for _, name, value, words in _FIGURES
+        ]
+        + [f"✗ {row.why}" if row.why else ""]
+        for row in rows
+    ]
+    load = next((row.answer.inputs.load for row in rows if row.answer is not None), None)
+    tokens = (
+        "" if load is None else f", a request of {counted(float(load.prompt))} + {counted(float(load.output))} tokens"
+    )
+    lead = f"To serve it, the fewest GPUs that hold it{tokens}"
+    return [
+        Section(
+            "machines", "Machines that serve it", f"{lead}.", ahead=[styled(lead, HEAD)], table=Table(columns, cells)
+        )
+    ]
 
 
 def memory_section(ledger: MemoryLedger, *, verbose: bool = False) -> Section:
@@ -93,7 +134,7 @@ def _figure(ledger: MemoryLedger) -> Draw:
     return Bars("memory", "Memory against the capacity", words, rows, "memory, GiB", gib, limit, legend, 2.0**30)
 
 
-def memory_json(view: PlanView) -> dict[str, Any]:
+def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, Any]:
     """A plan with a row for each holder, as plain values."""
     if view.answer.refused:
         return {**view.plain(), "ledger": []}
@@ -106,7 +147,16 @@ def memory_json(view: PlanView) -> dict[str, Any]:
         }
         for place, holder in enumerate(held.holders)
     )
-    return {**view.plain(), "ledger": plan_rows(view.case, rows), **held.plain}
+    machines = [
+        {
+            "accelerator": row.machine.accelerator,
+            **{name: known(value(row)) for _, name, value, _ in _FIGURES},
+            "against": row.why or None,
+        }
+        for row in served
+    ]
+    plain = {**view.plain(), "ledger": plan_rows(view.case, rows), **held.plain}
+    return {**plain, "machines": machines} if served else plain
 
 
 def room_words(ledger_peak: float, usable: float) -> str:

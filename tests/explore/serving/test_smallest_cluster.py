@@ -47,3 +47,35 @@ def test_estimate_tries_the_fewest_gpus_before_more_replicas(gpus: int, rate: in
     first, second = re.findall(r"^ +(?:try +)?--gpus (\d+) (.*)", out, re.M)
     assert int(first[0]) < int(second[0])
     assert run("estimate", *JOB, *job, "--gpus", first[0], *shlex.split(first[1])).code == 0
+
+
+def served(run: Any, *asked: str) -> dict[str, dict[str, Any]]:
+    """The rows of machines beneath the memory of a model, by accelerator."""
+    return {row["accelerator"]: row for row in json.loads(run("memory", *asked, "--json").out).get("machines", [])}
+
+
+def test_memory_without_a_machine_has_a_row_for_every_accelerator(run: Any) -> None:
+    """By the fewest accelerators that hold it: the answer about one more or one fewer is another."""
+    asked = ("--model", "llama-3.1-70b", "--prompt", "2000", "--answer", "500")
+    rows = served(run, *asked, "--stack", "vllm")
+    assert len(rows) == 20
+    h100, b200 = rows["h100-sxm"], rows["b200-sxm"]
+    assert (h100["gpus"], b200["gpus"]) == (2, 1)
+    assert b200["weights_bytes"] == pytest.approx(70.55e9 * 2, rel=0.01)
+    one = ("--gpu", "h100", "--concurrency", "1", "--set", "plan={tp: 1, pp: 2, replicas: 1}")
+    alone = json.loads(run("memory", *asked, *one, "--json").out)["plans"][0]
+    assert h100["concurrency_steady"] == pytest.approx(alone["concurrency_steady"])
+    assert h100["longest_context"] == pytest.approx(alone["cache_pool_tokens"])
+    assert rows["b300-sxm"]["longest_context"] == 131_072  # the model's
+    assert rows["t4"]["gpus"] is None
+    assert "D016" in rows["t4"]["against"]
+    estimated = json.loads(run("estimate", *asked, *one, "--json").out)["plans"][0]
+    assert h100["tokens_per_s_per_user"] == pytest.approx(estimated["tokens_per_s_per_user"])
+    assert h100["output_tokens_per_s_at_most"] == pytest.approx(estimated["saturation_per_s"] * 500)
+
+
+def test_only_where_no_machine_and_no_other_job_is_stated(run: Any) -> None:
+    model = ("--model", "llama-3.1-8b")
+    assert "h100-sxm" in served(run, *model)  # where training is assumed too
+    for stated in (("--gpu", "h100"), ("--batch", "64", "--sequence", "4096"), ("--rl", "grpo"), ("--gpus", "8")):
+        assert not served(run, *model, *stated)

@@ -49,6 +49,7 @@ def buy(
     gpus: GpusOption = None,
     prices: PricesOption = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw what machines trade; a page always does")] = False,
 ) -> Reply:
     """Find which GPUs to rent, how many, and what they cost: on every machine the smallest layout within all limits.
 
@@ -73,7 +74,7 @@ def buy(
     offers = on_offer(_names(gpu), _names(node), prices, case)
     with paced("offers") as pace:
         found = run(workload_of(case), offers, float(gpus or MOST), pace)
-    document, result = lambda: report.buy(found, top), lambda: report.buy_json(found)
+    document, result = lambda: report.buy(found, top, plot=plot), lambda: report.buy_json(found)
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 
 

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
-from costmodel.equations.run.economics import hosted_cost, run_cost, share, whole_node_price
+from costmodel.equations.run.economics import (
+    hosted_cost,
+    rate,
+    run_cost,
+    run_time,
+    share,
+    tokens_per_step,
+    whole_node_price,
+)
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.shared.limits import stated_limits
@@ -119,6 +133,96 @@ class Bought:
         requests = best.trial.costs["requests_per_s"] * MONTH
         prices = offer.prompt, offer.cached, offer.output
         return float(hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices))
+
+
+@record
+class MachineCurve:
+    """What the plan of a machine trades, one result against another, from a light load to a full one."""
+
+    machine: Machine
+    points: tuple[tuple[float, float], ...]
+
+
+@record
+class PublishedRun:
+    """A published run of a model of the same shape on an accelerator: the first result where it is known, the second.
+
+    source: the document that has it
+    """
+
+    accelerator: str
+    across: float
+    up: float
+    source: str
+
+
+def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
+    """So many machines at most, the cheapest first, with 1, 4, 16, 64 and 256 requests in flight at a replica."""
+    drawn, asked = list[MachineCurve](), found.asked
+    for row in found.working:
+        seen = {curve.machine.accelerator for curve in drawn}
+        if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
+            continue
+        assert row.plans.safe is not None
+        plan = [item for item in row.plans.safe.settings if not item.startswith(_OF_A_FLEET)]
+        alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
+        trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
+        points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
+        drawn += [MachineCurve(row.machine, points)] if points else []
+    return drawn
+
+
+_OF_A_FLEET = ("plan.replicas=", "cluster.nodes=", "limits.")
+_NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
+_IN_FLIGHT = (1, 4, 16, 64, 256)
+
+
+def published_runs(found: Bought) -> list[PublishedRun]:
+    """Shipped measured runs of a model of the same shape on the accelerators that work.
+
+    Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
+    and at the price here; of a service the tokens a second of each, whose rate for one user is not published.
+    """
+    rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
+    rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
+    tokens, shape = getattr(found.asked.case.scenario.workload, "tokens", None), _shape(found.asked.case)
+    tables = (read("measured", name) for name in names("measured"))
+    return [run for table in tables for run in _published(table, shape, rows, tokens)]
+
+
+def _shape(of: Any) -> tuple[float, float]:
+    """Width and layers of the model of a case, or of a model."""
+    model = getattr(of, "model", of)
+    return float(model.hidden), float(sum(part.count for part in model.layers))
+
+
+def _published(
+    table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
+) -> Iterator[PublishedRun]:
+    """The runs of one document that are of the shape, and on an accelerator of these."""
+    for run in table.runs:
+        stated: Callable[[str], Any] = partial(_stated, table, run)
+        changed = any(key.startswith("model.") for key in (*run.set, *table.set))
+        if changed or not isinstance(stated("model"), str) or _shape(read("model", stated("model"))) != shape:
+            continue
+        node = read("node", str(stated("cluster.node")))
+        part, gpus = str(node.accelerator), float(stated("cluster.nodes") or 1) * float(node.accelerators)
+        batch, sequence = stated("workload.global_batch"), stated("workload.sequence")
+        measured, row = run.measured, rows.get(part)
+        if row is None or row.price is None:
+            continue
+        if tokens and measured.step_time and isinstance(batch, int) and isinstance(sequence, int):
+            each = rate(tokens_per_step(batch, sequence), measured.step_time) / gpus
+            time = float(run_time(tokens, each * row.gpus))
+            yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
+        elif tokens is None and measured.output_tokens_per_s:
+            used = math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
+            yield PublishedRun(part, math.nan, measured.output_tokens_per_s / used, table.name)
+
+
+def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
+    """A key of a measured run: its own, that of all runs, or that of their scenario."""
+    return run.set.get(path, table.set.get(path, at(table.scenario, path)))
 
 
 def buy(asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED) -> Bought:

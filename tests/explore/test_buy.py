@@ -11,7 +11,7 @@ import pytest
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.explore.buy import Bought, Purchase
+from costmodel.explore.buy import Bought, Purchase, curves, published_runs
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
 from costmodel.report.answers.buy import buy as document
@@ -179,3 +179,39 @@ def test_a_chance_of_nine_in_ten_is_where_p90_is_at_the_limit(replicas: int) -> 
         settings=[*settings, "limits.limits_chance.at_least=1%"], ttft=f"{late:.6f} s", **asked
     )
     assert limited.found.costs["limits_chance"] == pytest.approx(0.9, abs=0.02)
+
+
+def test_a_curve_is_the_plan_of_a_machine_with_other_numbers_of_requests_in_flight() -> None:
+    traded = ("tokens_per_s_per_user", "tokens_per_s_per_gpu")
+    (curve, other) = curves(found("serving"), traded, 2)
+    assert curve.machine.accelerator != other.machine.accelerator
+    row = next(row for row in found("serving").working if row.machine == curve.machine)
+    assert row.plans.safe is not None
+    plan = dict(item.split("=", 1) for item in row.plans.safe.settings if item.startswith(("plan.", "stack.")))
+    settings = [f"stack.budget={plan['stack.budget']}", f"plan={{tp: {plan.get('plan.tp', '1')}, pp: 1, replicas: 1}}"]
+    asked = {name: value for name, value in SERVED.items() if name not in ("rate", "ttft")}
+    costs = costmodel.estimate(node=curve.machine.node, concurrency="16", settings=settings, **asked).found.costs
+    assert curve.points[2] == pytest.approx(tuple(costs[name] for name in traded))
+    users, gpus = zip(*curve.points, strict=True)
+    assert list(users) == sorted(users, reverse=True)
+    assert list(gpus) == sorted(gpus)
+
+
+def test_published_runs_are_counted_with_the_price_here() -> None:
+    """Of nemo-24: Llama 3 70B on 64 H100, 128 sequences of 8,192 tokens in 10.75 s."""
+    asked = {"model": "llama-3-70b", "sequence": "8192", "batch": "4Mi-tokens", "tokens": "2T", "deadline": "60d"}
+    answer = costmodel.buy(node="neocloud-h100", price="2USD/GPU/h", **asked)
+    runs = published_runs(answer.found)
+    assert len(runs) >= 10
+    assert {run.accelerator for run in runs} == {"h100-sxm"}
+    gpus = answer.found.working[0].gpus
+    each = 128 * 8192 / 10.75 / 64
+    time = 2e12 / (each * gpus)
+    assert any(
+        run.across == pytest.approx(time) and run.up == pytest.approx(time / 3600 * gpus * 2)
+        for run in runs
+        if run.source == "nemo-24"
+    )
+    assert f"○ {len(runs)} published runs" in str(costmodel.buy(node="neocloud-h100", plot=True, **asked).form("table"))
+    assert not published_runs(found("rl"))
+    assert all(math.isnan(run.across) for run in published_runs(found("serving")))

@@ -29,11 +29,11 @@ BUDGETS = {
     "exchange/rl": 2_100,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options
     "exchange/serving": 3_300,  # with every key of manifests, which are written too
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 16_350,  # one search for every workload; what to buy: machines, sizes, rents; what to measure next
+    "explore": 16_500,  # one search for every workload; what to buy: machines, sizes, rents, and tables of prices
     "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 8_100,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 8_150,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_750,
     "server": 1_250,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import OTHER_TERMS, Bought, Purchase
+from costmodel.explore.buy import OTHER_TERMS, Bought, MachineCurve, PublishedRun, Purchase, curves, published_runs
 from costmodel.explore.offers import HostedOffer
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent
+from costmodel.ground.record import record
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, significant
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -34,6 +37,9 @@ from costmodel.report.terminal.style.theme import BAD, styled
 from costmodel.report.trials import codes_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import subject_fields, words_of
 
+if TYPE_CHECKING:
+    from costmodel.report.page.marks import SvgFigure
+
 _VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -48,7 +54,7 @@ _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def buy(found: Bought, top: int) -> AnswerDocument:
+def buy(found: Bought, top: int, *, plot: bool = False) -> AnswerDocument:
     """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
@@ -68,7 +74,7 @@ def buy(found: Bought, top: int) -> AnswerDocument:
         about,
         _conclusion(found),
         verdict,
-        [_machines(found, top)],
+        [_machines(found, top, plot=plot)],
         remark_lines(trials, _NO_EFFECT),
         codes_of(trials, _NO_EFFECT),
         closing,
@@ -88,7 +94,7 @@ def _wanted(found: Bought) -> str:
     return f"{' · '.join(stated) or found.asked.aim} {sure}"
 
 
-def _machines(found: Bought, top: int) -> Section:
+def _machines(found: Bought, top: int, *, plot: bool) -> Section:
     """The table of machines."""
     asked, words = found.asked, words_of(found.asked.case.kind)
     shown = [name for name in words.bought if any(_is_known(row, name) for row in found.working)]
@@ -136,11 +142,12 @@ def _machines(found: Bought, top: int) -> Section:
         sortable=True,
         most=top,
     )
-    drawn = (
-        [partial(_figure, found)] if any(_is_known(row, name) for row in found.working for name in words.traded) else []
-    )
+    known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
+    traded = functools.cache(lambda: _Traded.of(found))
+    drawn: list[Callable[[], Draw]] = [lambda: traded().plot] if known else []
+    plotted = traded().lines() if known and plot else []
     beneath = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
-    return Section("machines", "Machines", lead, drawn, table=table, beneath=beneath)
+    return Section("machines", "Machines", lead, drawn, table=table, beneath=beneath, cut=plotted)
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
@@ -175,19 +182,111 @@ def _hosted_price(offer: HostedOffer) -> Line:
     return styled(f"  API: {words} ({_hosted_source(offer)})")
 
 
-def _figure(found: Bought) -> Draw:
-    """What machines trade: tokens of each GPU against those of a user, or time against money; one point each."""
-    from costmodel.report.page.search_figures import DrawnPlan, plans_plot
+@record
+class _Traded:
+    """What machines trade: curves of the cheapest ones, a point of each that works, and published runs."""
 
-    words = words_of(found.asked.case.kind)
-    plans = [
-        DrawnPlan(row.trial.costs, f"{row.machine.accelerator}, {row.machine.node}", "first", row.machine.accelerator)
-        for row in found.working
-        if row.trial is not None
-    ]
-    return plans_plot(words.traded, plans, found.asked.columns, words.result, front=False)
+    found: Bought
+    names: tuple[str, str]
+    curves: Sequence[MachineCurve]
+    published: Sequence[PublishedRun]
+
+    @classmethod
+    def of(cls, found: Bought) -> _Traded:
+        """Of a job: tokens of each GPU against those of a user, or money against time."""
+        names = words_of(found.asked.case.kind).traded
+        return cls(found, names, curves(found, names, len(_ROLES)), published_runs(found))
+
+    @property
+    def points(self) -> list[tuple[Purchase, float, float]]:
+        """The machines that work, with both results."""
+        across, up = self.names
+        known = [(row, row.trial.costs) for row in self.found.working if row.trial is not None]
+        placed = [(row, costs.get(across, math.nan), costs.get(up, math.nan)) for row, costs in known]
+        return [(row, x, y) for row, x, y in placed if math.isfinite(x + y)]
+
+    @property
+    def accelerators(self) -> list[str]:
+        """Those with a colour."""
+        cheapest = [curve.machine.accelerator for curve in self.curves]
+        return [*dict.fromkeys([*cheapest, *(row.machine.accelerator for row, _, _ in self.points)])][: len(_ROLES)]
+
+    @property
+    def measured(self) -> str:
+        """How many published runs there are, and how they are drawn."""
+        if not self.published:
+            return "No published run of a model of this shape on these accelerators is shipped."
+        sources = ", ".join(dict.fromkeys(run.source for run in self.published))
+        count = number_of(len(self.published), "published run")
+        if any(math.isfinite(run.across) for run in self.published):
+            return (
+                f"○ {count} of a model of this shape, at the rate of each GPU ({sources}), in any precision and length."
+            )
+        rates = [run.up for run in self.published]
+        least, most = significant(min(rates)), significant(max(rates))
+        offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({sources})"
+        return f"{count} of a model of this shape on these accelerators, {offline}: not drawn."
+
+    def plot(self, width: float) -> SvgFigure:
+        """The figure of a page."""
+        from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
+        from costmodel.report.page.values import round_unit
+
+        result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
+        role = dict(zip(self.accelerators, _ROLES, strict=False))
+        points = list[PlotPoint]()
+        for row, x, y in self.points:
+            name = f"{row.machine.accelerator}, {row.machine.node}"
+            tip = f"{name}: {result(self.names[0], x)}, {result(self.names[1], y)}"
+            points.append(PlotPoint(x, y, role.get(row.machine.accelerator, "quiet"), tip, name, radius=6))
+        for run in self.published:
+            if math.isfinite(run.across):
+                tip = f"published, {run.source}: {result(self.names[0], run.across)}"
+                points.append(PlotPoint(run.across, run.up, role.get(run.accelerator, "quiet"), tip, hollow=True))
+        lines = [PlotLine(curve.points, role[curve.machine.accelerator]) for curve in self.curves]
+        every = [(point.x, point.y) for point in points] + [point for line in lines for point in line.points]
+        across, up = (
+            PlotAxis(
+                f"{name}, {columns[name].better} is better",
+                partial(result, name),
+                unit=round_unit(name, columns[name].unit, max(values)),
+            )
+            for name, values in zip(self.names, zip(*every, strict=True), strict=True)
+        )
+        title = " against ".join(self.names)
+        drawn = Plot(
+            "plans", title, self.measured, across, up, points, lines, [(each, name) for name, each in role.items()]
+        )
+        return drawn(width)
+
+    def lines(self) -> list[Line]:
+        """The same in a terminal: a letter for each accelerator."""
+        from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
+
+        result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
+        letter = dict(zip(self.accelerators, "ABCD", strict=False))
+        marks = [
+            ScatterPoint(x, y, letter[curve.machine.accelerator].lower())
+            for curve in reversed(self.curves)
+            for x, y in _between(curve.points)
+        ]
+        marks += [ScatterPoint(run.across, run.up, "○") for run in self.published if math.isfinite(run.across)]
+        marks += [ScatterPoint(x, y, letter.get(row.machine.accelerator, "+")) for row, x, y in self.points[::-1]]
+        titles = [f"{name}, {columns[name].better} is better" for name in self.names]
+        named = " · ".join(f"{each} {name}" for name, each in letter.items())
+        curved = "; small letters: its plan with 1 to 256 requests in flight at a replica" if self.curves else ""
+        drawn = scatter(marks, (titles[0], titles[1]), (partial(result, self.names[0]), partial(result, self.names[1])))
+        return [styled(""), drawn, styled(f"  {named}{curved}"), styled(f"  {self.measured}")]
 
 
+def _between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Places along a line."""
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        yield from ((x0 + (x1 - x0) * step / _STEPS, y0 + (y1 - y0) * step / _STEPS) for step in range(_STEPS + 1))
+
+
+_STEPS = 24  # places between two points of a curve
+_ROLES = ("first", "second", "third", "fourth")
 _EXPECTED = "the fewest GPUs by expected figures, and their chance to meet every limit"
 _MEASURED = "published runs on this GPU that predictions are compared with, and how much longer times may be (P90)"
 

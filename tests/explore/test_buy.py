@@ -215,3 +215,36 @@ def test_published_runs_are_counted_with_the_price_here() -> None:
     assert f"○ {len(runs)} published runs" in str(costmodel.buy(node="neocloud-h100", plot=True, **asked).form("table"))
     assert not published_runs(found("rl"))
     assert all(math.isnan(run.across) for run in published_runs(found("serving")))
+
+
+def test_the_first_sentence_is_for_who_decides() -> None:
+    """How much, how long, how sure, what else was looked at, and what is to be decided."""
+    row = found("training").best
+    assert row is not None
+    assert row.trial is not None
+    assert row.plans.safe is not None
+    costs = row.trial.costs
+    words = document(found("training"), 10).conclusion
+    ends = [f"{costs[f'run_time_{end}'] / 86400:.1f} days" for end in ("low", "high")]
+    assert words.startswith(f"{row.gpus:.0f} h100-sxm (p5): ${costs['run_cost'] / 1e3:.0f} k (")
+    assert f"{costs['run_time'] / 86400:.1f} days ({' to '.join(ends)})" in words
+    assert f"with a chance of {row.plans.safe.chance:.0%}".replace("%", " %") in words
+    assert "2 offers looked at, 1 meets every limit" in words
+    served = document(found("serving"), 10)
+    assert "To decide: fewer GPUs, 4 at 88 %; neocloud-h100 on spot, which may be taken away, $" in served.conclusion
+    assert next(each.label for each in served.headlines) == "Rent of a month of 730 h"
+
+
+@pytest.mark.parametrize("chance", ["70%", "90%"])
+def test_below_nine_in_ten_the_page_is_amber(chance: str) -> None:
+    answer = costmodel.buy(node="neocloud-h100", safe=chance, **SERVED).found
+    best = answer.best
+    assert best.plans.safe.chance >= float(chance[:2]) / 100
+    assert document(answer, 3).verdict == ("good" if best.plans.safe.chance >= 0.9 else "warn")
+    assert (best.plans.safe.chance < 0.9) == (chance == "70%")
+
+
+def test_the_page_of_a_run_begins_with_time_money_and_chance() -> None:
+    page = str(costmodel.run("llama-3-70b-512").form("html"))
+    assert "The run takes 335 days (297 – 380 days) and costs $10.3 M ($9.11 – $11.7 M); it fits with a chance" in page
+    assert page.index(">Cost<") < page.index(">Wall time<")

@@ -16,7 +16,7 @@ from costmodel.explore.offers import HostedOffer
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -346,29 +346,44 @@ def _conclusion(found: Bought) -> str:
     unlike = (row for row in others if row.machine.accelerator != best.machine.accelerator)
     further = next(unlike, next(iter(others), None))
     second = f" Next: {_offer(found, further)}." if further is not None else ""
-    cheaper = [_cheaper(found, row) for row in found.working[: found.working.index(best)]]
+    choices = []
+    assert best.plans.safe is not None
+    if smaller := _size(best.plans.expected, best.plans.safe):
+        choices.append(f"fewer GPUs, {smaller}")
+    choices += [_cheaper(found, row) for row in found.working[: found.working.index(best)]]
     own = found.rent(best).in_use
-    cheaper += [f"an API {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
-    third = f" Cheaper on other terms: {'; '.join(cheaper)}." if cheaper else ""
-    return f"{_offer(found, best)}.{second}{third} {looked_at}."
+    choices += [f"an API, {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
+    decide = f" To decide: {'; '.join(choices)}." if choices else ""
+    return f"{_offer(found, best)}.{second} {looked_at}.{decide}"
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
     """An offer that does not compare with a rent that stays."""
-    return f"{row.machine.node} {_TERMS.get(row.machine.sold, '')} {rounded_dollars(found.rent(row).in_use)}"
+    terms = _TERMS.get(row.machine.sold, row.machine.sold)
+    return f"{row.machine.node} {terms}, {rounded_dollars(found.rent(row).in_use)}"
 
 
-_TERMS = {"spot": "on spot, which may be taken away,", "purchase": "bought, without its hall and its staff,"}
+_TERMS = {"spot": "on spot, which may be taken away", "purchase": "bought, without its hall and its staff"}
 
 
 def _offer(found: Bought, row: Purchase) -> str:
     """A machine in a clause."""
     assert row.plans.safe is not None
-    rent = found.rent(row).in_use
-    cost = f", {rounded_dollars(rent)} for {words_of(found.asked.case.kind).job}" if math.isfinite(rent) else ""
+    rent, job = found.rent(row).in_use, words_of(found.asked.case.kind).job
+    cost = f"{rounded_dollars(rent)}{_ends(row, 'run_cost', rounded_dollars)} for {job}" if math.isfinite(rent) else ""
+    time = math.nan if row.trial is None else row.trial.costs.get("run_time", math.nan)
+    lasts = f"{show_time(time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
     sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
-    return f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold}){cost}, with a chance of {chance}"
+    who = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
+    return f"{who}: {', '.join(filter(None, (cost, lasts, f'with a chance of {chance}')))}"
+
+
+def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
+    """The ends of the band of a result, where it has one."""
+    costs = {} if row.trial is None else row.trial.costs
+    low, high = (costs.get(f"{name}_{end}", math.nan) for end in ("low", "high"))
+    return f" ({words(low)} to {words(high)})" if math.isfinite(low + high) else ""
 
 
 def _headlines(found: Bought) -> list[Headline]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
-from costmodel.ground.units import percent, show_time
+from costmodel.ground.units import percent, rounded_percent, show_time
 from costmodel.report.answers.plan_answer import parts_section, plan_answer
 from costmodel.report.answers.plan_parts import PlanRun, TimePart
 from costmodel.report.answers.plan_view import PlanView
@@ -138,18 +138,24 @@ def run_json(view: PlanView) -> dict[str, Any]:
 
 
 def run_words(view: PlanView, found: PlanRun) -> str:
-    """How long the run takes, and how much of it counts."""
+    """How long the run takes and what it costs, with their bands and the chance to fit; and how much of it counts."""
     costs = view.answer.costs
-    time = "" if math.isnan(costs["run_time"]) else f"The run takes {show_time(costs['run_time'])}; "
+    known = {each.name: f"{each.text} ({each.band})" if each.band else each.text for each in found.figures}
+    cost = "" if math.isnan(costs.get("run_cost", math.nan)) else f" and costs {known['run_cost']}"
+    chance = (
+        f"; it fits with a chance of {rounded_percent(costs['fit_chance']).replace('%', ' %')}"
+        if "fit_chance" in costs
+        else ""
+    )
+    time = "" if math.isnan(costs["run_time"]) else f"The run takes {known['run_time']}{cost}{chance}. "
     lost = f", and most of the rest goes into {found.largest}" if found.largest not in ("", found.steps) else ""
-    stated = f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."
-    return stated[0].upper() + stated[1:]
+    return f"{time}{percent(costs['goodput'])} of its time are {found.steps} that count{lost}."
 
 
 def run_headlines(view: PlanView, found: PlanRun) -> list[Headline]:
     """The results of a run at the head of a page."""
     costs = view.answer.costs
-    rows = ((each, costs[each.name]) for each in found.figures)
+    rows = ((each, costs[each.name]) for each in sorted(found.figures, key=lambda each: each.name != "run_cost"))
     return [
         Headline(each.words[0].upper() + each.words[1:], traced(each.text, value, machine_name(each.name), each.name),
                  f"{BAND}: {each.band}" if each.band and not math.isnan(value) else each.band or "not known")

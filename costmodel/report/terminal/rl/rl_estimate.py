@@ -9,7 +9,7 @@ from costmodel.documents.schemas.results import machine_name
 from costmodel.documents.schemas.rl.rl_results import PHASES
 from costmodel.estimate.machine.clock_throttling import cap_over_rating
 from costmodel.estimate.rl.predict_rl import RlAnswer
-from costmodel.ground.units import counted, gib, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.ground.units import counted, gib, rounded_dollars, rounded_percent, show_time, significant
 from costmodel.report.answers.plan_parts import TimePart
 from costmodel.report.document import made_of, traced
 from costmodel.report.terminal.rl.rl_formatting import NAMES, fit_words, reason, result
@@ -123,11 +123,6 @@ def rl_conclusion(answer: RlAnswer) -> str:
     time = f"an iteration takes {result('iteration_time', costs['iteration_time'])}"
     if "M001" in answer.broken:
         return f"This plan does not fit: {reason(answer, 'M001')}. If it did, {time}."
-    ahead = ""
-    if answer.run is not None and not math.isnan(costs["goodput"]):
-        share, lasts = percent(costs["goodput"]), costs["run_time"]
-        taken = f"The run takes {result('run_time', lasts)}; " if math.isfinite(lasts) else ""
-        ahead = f"{taken}{share} of its time are iterations that count. "
     rate = f"{time}, {significant(costs['answers_per_s'], 3)} answers a second"
     chance = costs["fit_chance"]
     sure = "" if chance >= SAFE else f" with a chance of {rounded_percent(chance)}"
@@ -135,4 +130,4 @@ def rl_conclusion(answer: RlAnswer) -> str:
     stated += f"{gib(answer.memory.usable)} GiB)."
     stated = f"{stated} Bound by {bound_by(answer)}."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
-    return f"{ahead}This plan breaks a limit: {broken}. {stated}" if broken else f"{ahead}{stated}"
+    return f"This plan breaks a limit: {broken}. {stated}" if broken else stated

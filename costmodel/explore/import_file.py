@@ -295,7 +295,8 @@ def imported_machine(shape: MachineShape, node: str, nodes: int | None, accelera
         _check(read("node", node), shape, part)
         chosen = OriginValue(node, Origin("assumed", "--node, given beside the file"))
     elif len(fitting) == 1:
-        chosen = shape.derived(fitting[0].name, f"the only one of this shape: {shape.words}")
+        words = f"the only one of this shape: {shape.words}"
+        chosen = OriginValue(fitting[0].name, Origin("derived", words, shape.place))
     else:
         raise CostModelError(_choice(shape, fitting, part))
     count = OriginValue(how_many, origin if nodes is None else Origin("assumed", "--nodes, given beside the file"))

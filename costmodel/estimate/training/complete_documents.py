@@ -60,7 +60,7 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
         return (Assumption("assume.price", f"{price.each * 3600:.4g} USD/GPU/h", origin),)
     each = "a node" if listed.per == "node" else "an accelerator"
     unit = price_of_unit(listed, case.node, case.accelerator)
-    return (Assumption("assume.price", f"{show(unit, 'USD/s')} {each}", origin),)
+    return (Assumption("assume.price", f"{show(float(unit), 'USD/s')} {each}", origin),)
 
 
 # --- adapters: whether the model has the matrices that they adapt

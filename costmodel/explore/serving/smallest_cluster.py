@@ -22,7 +22,6 @@ from costmodel.explore.serving.best_fleets import fewest_gpus, fleets
 from costmodel.explore.serving.best_layout import plan_settings, settings_at
 from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan, SearchRemedy, ServiceSearch, inputs_of_service
-from costmodel.explore.serving.longest_context import kinds_of
 from costmodel.explore.serving.search_layouts import search
 from costmodel.explore.workload import SmallestPlan, SmallestPlans
 from costmodel.ground.errors import CostModelError
@@ -97,14 +96,14 @@ class ServedOn:
         """Tokens of the longest request that the model and the cache of a replica take."""
         if self.answer is None:
             return math.nan
-        layout = kinds_of(self.answer.evaluation)[-1][0]
+        layout = self.answer.evaluation.layout
         held = self.result("cache_pool_tokens") / float(np.max(layout.dp_attention))
         return min(held, float(self.answer.inputs.model.max_sequence))
 
     @property
     def weights(self) -> float:
         """Bytes of the most loaded accelerator."""
-        return math.nan if self.answer is None else float(np.max(kinds_of(self.answer.evaluation)[-1][1].weights))
+        return math.nan if self.answer is None else float(np.max(self.answer.evaluation.memory.weights))
 
     def result(self, name: str) -> float:
         """A result; not a number where there is none."""

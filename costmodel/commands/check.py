@@ -42,6 +42,10 @@ def check(
     ] = _WITHIN,
     exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show the limits that are met")] = False,
+    runs: Annotated[
+        str | None,
+        optional("--runs", metavar="FOLDER", help="Tables of measured runs: whether a term moved in the last"),
+    ] = None,
 ) -> Reply:
     """For CI: check that scenarios meet their limits and are no worse than a baseline.
 
@@ -50,16 +54,22 @@ def check(
       costmodel check SCENARIO --against baseline.json --update
       costmodel check SCENARIO --against baseline.json --format github
       costmodel check --model llama-3.1-8b --gpu h100 --gpus 64 --set limits.mfu.at_least=40%
+      costmodel check --runs nightly/
 
     A scenario states its limits on any result: at_most, at_least, target and within. Step time, memory and cost may not
     be worse than the baseline by more than --within, other results not by more than within of their limit. If a
     scenario has no plan, the best plan of its search is checked. --set and flags apply to every scenario; flags alone
     describe one, which a baseline knows by these flags.
 
+    --runs compares the last table of a folder, in the order of their names, with those before: whether steps take
+    longer than by chance, and which term of a step explains it. costmodel import LOG --as runs writes such tables.
+
     Exit code 1 when a check fails, 2 when a scenario or the baseline cannot be read.
 
     Next: costmodel diff A B
     """
+    if runs is not None:
+        return _runs(runs, alone=not (question.scenario or others or against or update or exact or question.is_flags))
     from costmodel.explore.compare.check import BaselinePolicy, entries
     from costmodel.explore.compare.check import check as run
     from costmodel.explore.workloads import workload_of
@@ -89,6 +99,23 @@ def check(
             "markdown": lambda: report.markdown(found),
         },
     )
+
+
+def _runs(folder: str, *, alone: bool) -> Reply:
+    """Whether the runs of the last table of a folder differ from those before, and by which term."""
+    from costmodel.evidence.validate.moved_terms import moved_terms
+    from costmodel.evidence.validate.validate import validated
+    from costmodel.report.answers.validate import moved, moved_json
+
+    if not alone:
+        raise fail("C008", "--runs is about measured runs, not about scenarios or a baseline", None, "leave those out")
+    tables = sorted(str(path) for path in Path(folder).glob("*.csv")) if Path(folder).is_dir() else []
+    if len(tables) < 2:
+        hint = "costmodel import LOG --as runs -o FOLDER/2026-11-30.csv writes one"
+        raise fail("C008", f"{folder} has {len(tables)} tables of runs; two or more are compared", Place(folder), hint)
+    parts = [part.figures for part in validated(tables, quantity="time")]
+    found = moved_terms([figure for figures in parts[:-1] for figure in figures], parts[-1])
+    return drawn(lambda: moved(found, tables[-1]), lambda: moved_json(found, tables[-1]), "terms", yes=not found.slower)
 
 
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:

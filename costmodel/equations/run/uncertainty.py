@@ -362,6 +362,23 @@ def implied_slowdown(time: Number, gap: Number) -> Number:
 
 
 @equation
+def slowed_step(term_share: Number, term_factor: Number) -> Number:
+    """How many times as long a step takes if one of its terms takes so many times as long.
+
+    1 + s (f − 1)
+
+    term_share s: share of the step that the term has · term_factor f: how many times as long the term takes
+    → factor on the step
+    Source: amdahl-1967
+    Holds: the term stands on the critical path for all of its time
+    Monotone: increasing in term_factor
+    >>> slowed_step(0.2, 1.5)
+    1.1
+    """
+    return 1 + term_share * (term_factor - 1)
+
+
+@equation
 def cause_distance(amount: Number, expected: Number, spread: Number) -> Number:
     """How far a value that would explain a gap is from what is expected, in standard deviations.
 

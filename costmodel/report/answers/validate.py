@@ -18,6 +18,7 @@ from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRA
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
+from costmodel.evidence.validate.moved_terms import Moved
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.scores import NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -27,11 +28,21 @@ from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
 from costmodel.report.answers.measured_runs import amounts, runs_figure, runs_table
-from costmodel.report.document import AnswerDocument, Cell, Column, Headline, Section, Table, TraceWriter, Value
+from costmodel.report.document import (
+    AnswerDocument,
+    Cell,
+    Column,
+    Headline,
+    Section,
+    Table,
+    TraceWriter,
+    Value,
+    Verdict,
+)
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.formatting import result
+from costmodel.report.terminal.style.formatting import joined, result
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
 
@@ -424,4 +435,51 @@ def worth_json(
             for each in made
         ],
         "without_evidence": list(unused),
+    }
+
+
+def moved(found: Moved, table: str) -> AnswerDocument:
+    """Whether steps of a table take longer than those before, and which term explains it."""
+    best = found.likeliest
+    counts = f"{number_of(found.now, 'run')} of {table} beside {number_of(found.before, 'run')} before"
+    stated = f"Nothing moved: {counts} differ by no more than those among themselves, {percent(found.spread, 2)}."
+    if best is not None:
+        times = f"takes {percent(abs(best.factor - 1), 2)} {'longer' if best.factor > 1 else 'less'}"
+        stated = f"{_term(best.term)} {times} than before. {counts}: a step {_changed(found.change)}."
+        if found.alike:
+            stated += f" These runs do not distinguish it from {joined(map(_term, found.alike))}."
+    columns = [Column("term", "l"), Column("factor"), Column("explains", legend="of the change, as squares")]
+    rows: list[list[Cell]] = [
+        [_term(each.term), Value(f"{each.factor:.2f} ×", each.factor), percent(1 - each.left, 2)]
+        for each in (found.terms if found.moved else ())
+    ]
+    section = Section("terms", "Which term moved", stated, table=Table(columns, rows) if rows else None)
+    about: list[Line] = [styled(stated, BAD if found.slower else HEAD)]
+    verdict: Verdict = "bad" if found.slower else "good"
+    return AnswerDocument(None, "Which term of a step moved", about, stated, verdict, [section])
+
+
+def _term(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _changed(factor: float) -> str:
+    return f"takes {percent(abs(factor - 1), 2)} {'longer' if factor > 1 else 'less'}"
+
+
+def moved_json(found: Moved, table: str) -> dict[str, Any]:
+    """The same as plain values."""
+    best = found.likeliest
+    return {
+        **head("costmodel/moved/v1"),
+        "table": table,
+        "runs_before": found.before,
+        "runs_now": found.now,
+        "spread": found.spread,
+        "change": found.change,
+        "moved": found.moved,
+        "term": None if best is None else best.term,
+        "factor": None if best is None else best.factor,
+        "alike": list(found.alike),
+        "terms": [{"term": each.term, "factor": each.factor, "explains": 1 - each.left} for each in found.terms],
     }

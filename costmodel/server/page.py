@@ -90,7 +90,7 @@ def _question(name: str) -> dict[str, Any]:
     options, usual, own = options_of(name), options_of("search"), _OWN.get(name, {})
     words = inspect.getdoc(QUESTIONS[name].load()) or ""
     return {
-        "title": re.split(r"[,:;.]", words, maxsplit=1)[0],
+        "title": re.split(r"[:;.]", words, maxsplit=1)[0],
         "own": {kind: {each: options[each].help for each in keys} for kind, keys in own.items()},
         "yes": [key for key, option in options.items() if option.kind is bool],
         "help": {each: options[each].help for each in flag_options() if options[each].help != usual[each].help},

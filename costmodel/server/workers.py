@@ -41,7 +41,7 @@ class Limits:
 
     body: int = 1_000_000  # bytes of a request
     plans: int = 1_000_000  # of one search
-    seconds: float = 20.0  # of one answer
+    seconds: float = 30.0  # of one answer
     memory: int = 4 << 30  # bytes of address space of a process
     workers: int = 2
     waiting: int = 32  # requests, beside those that are answered

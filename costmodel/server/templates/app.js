@@ -121,8 +121,9 @@
     byId(at)?.focus();
   };
 
-  /* Asking: at most one question is under way; what moved meanwhile is asked next, and the whole answer when all rests. */
-  let asking = false, next = null, rest;
+  /* Asking: at most one question is under way; what moved meanwhile is asked next, and the whole answer when all rests.
+     The whole answer is not waited for once something moves. */
+  let asking = null, next = null, rest;
   const request = () => {
     const sent = {};
     if (values.scenario) sent.scenario = values.scenario;
@@ -137,12 +138,13 @@
   };
   const ask = async (whole) => {
     clearTimeout(rest);
+    byId("answer").setAttribute("aria-busy", String(!whole));
     if (asking) {
       next = whole;
+      if (asking.whole) asking.abort();
       return;
     }
-    asking = true;
-    byId("answer").setAttribute("aria-busy", String(!whole));
+    asking = Object.assign(new AbortController(), { whole });
     const slow = setTimeout(() => whole || tell("Working …"), 600);
     share();
     let wait = 0;
@@ -151,6 +153,7 @@
         method: "POST",
         headers: { "Content-Type": "application/json" },
         body: JSON.stringify(request()),
+        signal: asking.signal,
       });
       const found = await answered.json();
       if (answered.status === 503) {
@@ -159,11 +162,11 @@
       } else if (found.errors) tell(found.errors.map((each) => [each.code + ": " + each.message, each.remedy].filter(Boolean).join("\n  ")).join("\n"), true);
       else show(found, whole);
     } catch {
-      tell("costmodel open does not answer; start it again.", true);
+      if (!asking.signal.aborted) tell("costmodel open does not answer; start it again.", true);
     }
     clearTimeout(slow);
-    asking = false;
-    byId("answer").setAttribute("aria-busy", "false");
+    asking = null;
+    byId("answer").setAttribute("aria-busy", String(next !== null));
     if (next !== null) {
       const wanted = next;
       next = null;
@@ -172,6 +175,7 @@
   };
   const tell = (words, bad) => {
     state.className = bad ? "bad" : "";
+    frames.className = bad ? "old" : "";
     state.textContent = words;
   };
 
@@ -219,7 +223,9 @@
     if (values.question === "buy" && !values.scenario && ["question", "kind"].includes(changed))
       values = { ...ENDS[values.kind], ...values };
     if (["question", "scenario", "kind"].includes(changed)) draw();
-    ask(false);
+    clearTimeout(rest);
+    if (moves) ask(false);
+    else rest = setTimeout(() => ask(false), 150); /* what is typed is asked once it is a word */
   });
   byId("pickers").addEventListener("submit", (event) => event.preventDefault());
   for (const button of document.querySelectorAll("[data-copies]")) {

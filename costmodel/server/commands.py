@@ -81,8 +81,9 @@ def mcp(folder: FolderArgument = None) -> None:
       costmodel mcp
       costmodel mcp jobs/
 
-    The tools are estimate, search, memory, explain and validate, with the options of these commands. Answers are short;
-    each ends with its command line. No file that a request names is opened; documents of your own come from the folder.
+    The tools are estimate, search, memory, buy, explain and validate, with the options of these commands. Answers are
+    short; each ends with its command line. No file that a request names is opened; documents of your own come from the
+    folder.
 
     Next: costmodel search --model llama-3.1-8b --gpu h100 --gpus 64
     """

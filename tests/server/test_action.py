@@ -1,4 +1,4 @@
-"""The action for pull requests: its script, as a runner starts it."""
+"""The action for pull requests, as a runner starts its script, and the image, where there is Docker."""
 
 from __future__ import annotations
 
@@ -33,3 +33,19 @@ def test_the_script_writes_a_summary_and_ends_as_check_does(scenarios: str, code
     assert ran.returncode == code
     assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"summary={files['SUMMARY']}\n"
     assert (tmp_path / "SUMMARY").read_text("utf-8").startswith("**costmodel: 1 scenario") == (code == 0)
+
+
+@pytest.mark.whole
+def test_the_image_needs_no_network_and_no_rights() -> None:
+    docker = shutil.which("docker") or "docker"
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([docker, *words], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
+
+    if shutil.which("docker") is None or ran("info").returncode:
+        pytest.skip("Docker does not run here")
+    image = ran("build", "--quiet", "--file", ".github/container/Dockerfile", ".")
+    assert image.returncode == 0, image.stderr
+    alone = ("run", "--rm", "--network", "none")
+    assert "Best: " in ran(*alone, image.stdout.strip(), "search", "quickstart").stdout
+    assert ran(*alone, "--entrypoint", "id", image.stdout.strip(), "-un").stdout.strip() == "costmodel"

@@ -133,8 +133,7 @@ class ServingView:
         from costmodel.report.page.trace import is_light
         from costmodel.report.terminal.serving.serving_memory import serving_ledger
 
-        tried = self.facts.levers if self.tried is None and not is_light() else self.tried
-        return serving_ledger(self.answer, tried or ())
+        return serving_ledger(self.answer, self.tried or (() if is_light() else self.facts.levers))
 
     def traffic(self) -> PlanTraffic:
         """What a step and a prompt send."""

@@ -161,8 +161,7 @@ def _suited_to_serving(file: str, options: Mapping[str, bool]) -> None:
 def _serving(
     files: list[str], leave_out: LeaveOut | None, where: dict[str, list[str]], *, afresh: bool, write: bool
 ) -> Reply:
-    from costmodel.evidence.calibrate.engine_documents import engine_texts
-    from costmodel.evidence.calibrate.engine_fit import engine_fit
+    from costmodel.evidence.calibrate.engine_fit import engine_fit, engine_texts
     from costmodel.report.answers import calibrate as report
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)

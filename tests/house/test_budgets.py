@@ -51,7 +51,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(13.0, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(13.1, slack=0.2, step=0.1, target=7),
     "files": Ceiling(806, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(17, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),

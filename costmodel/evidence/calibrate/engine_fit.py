@@ -5,22 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import is_near
+from costmodel.documents.reader.folders import is_checkout, is_near, is_shipped
 from costmodel.documents.reader.serving_scenario import ServingCase
+from costmodel.documents.text.yaml_editor import document_text, place_of, rewritten
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.calibrate.engine_constants import (
     SHARED,
     EngineConstant,
+    LeafPath,
     own_constants,
+    shipped_entry,
     shipped_value,
     with_values,
+    written,
 )
 from costmodel.evidence.calibrate.fit_from_runs import is_identified
+from costmodel.evidence.calibrate.priors import own_source
 from costmodel.evidence.calibrate.regression_problem import Errors
 from costmodel.evidence.calibrate.write_back import SLACK, WORST_MEDIAN
 from costmodel.evidence.validate.compared_figures import Where, chosen_rows, groups_of_row, meant, nothing_chosen
@@ -30,6 +37,7 @@ from costmodel.evidence.validate.serving.serving_rows import ServingRow, serving
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, measured, plausible
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
+from costmodel.exchange.tables.kernel_table import stem
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
@@ -400,3 +408,39 @@ def robust_step(
         uphill = slopes.T @ (weights * residuals) + away / spreads**2
         step = -np.linalg.solve(curved, uphill).astype(np.float64)
     return step, curved
+
+
+# --- fitted constants of serving engines in documents of the working folder
+
+
+def engine_texts(found: EngineFit) -> dict[Path, str]:
+    """The documents with what the benchmarks identify; comments and order stay."""
+    where = ", ".join(f"{stem(table.file)} {table.digest}" for table in found.tables) + f", {found.runs} runs"
+    source, shelf = own_source(where), CachedReader()
+    fitted: dict[LeafPath, str] = {}
+    for each in found.constants if not found.why else ():
+        if each.identified:
+            fitted |= dict.fromkeys(each.constant.leaves, written(each.constant, each.value))
+    entries: dict[tuple[str, str], dict[tuple[str, ...], dict[str, Any]]] = {}
+    for leaf in fitted:
+        mine = {other.key: value for other, value in fitted.items() if replace(other, key=leaf.key) == leaf}
+        note = f"{' and '.join(mine)} fitted on own benchmarks; all else is of {shipped_entry(leaf, shelf).source}"
+        entries.setdefault((leaf.kind, leaf.document), {})[leaf.path] = {
+            **mine,
+            "source": source,
+            "check": None,
+            "note": note,
+        }
+    cited = {"title": "Fit of costmodel calibrate on measured benchmarks", "where": where}
+    return {
+        _own_place(kind, name): rewritten(document_text(kind, name), {**parts, ("sources", source): cited})
+        for (kind, name), parts in entries.items()
+    }
+
+
+def _own_place(kind: str, name: str) -> Path:
+    """The place of a written document; shipped ones are the priors of your benchmarks, and stay."""
+    path = place_of(kind, name)
+    if is_shipped(path) or is_checkout(Path()):
+        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
+    return path

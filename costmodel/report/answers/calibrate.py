@@ -174,8 +174,31 @@ def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iter
         rows=points + left,
         modelled=points,
         fits=[_fit_fields(decision) for decision in decisions],
-        sizes=[size for decision in decisions for size in _size_fields(decision)],
-        fabrics=[fabric for decision in decisions for fabric in _fabric_fields(decision)],
+        sizes=[
+            {
+                **_named(decision),
+                "size": one.size,
+                "rows": one.rows,
+                "measured_s": one.measured,
+                "predicted_s": one.predicted,
+                "error": one.error,
+            }
+            for decision in decisions
+            for one in decision.sizes
+        ],
+        fabrics=[
+            {
+                **_named(decision),
+                "from_bytes": one.message,
+                "busbw_bytes_per_s": one.measured,
+                "sound_busbw_bytes_per_s": one.predicted,
+                "error": one.error,
+                "apart": one.apart,
+                "verdict": one.verdict,
+            }
+            for decision in decisions
+            if (one := decision.soundness) is not None
+        ],
         refused=[{"id": None, "refused": None, "why": why, "rows": rows} for why, rows in found.left_out.items()],
         remarks=list(found.remarks),
     )
@@ -191,9 +214,11 @@ def _fit_fields(decision: Decision) -> dict[str, Any]:
         "form": fit.sample.form.title,
         "points": fit.points,
         "range": fit.sample.range,
-        **_error_fields("in_sample", fit.inside),
-        **_error_fields("held_out", fit.outside),
-        **_error_fields("in_use", fit.now),
+        **{
+            f"{name}_{measure}": getattr(error, measure) if error else None
+            for name, error in (("in_sample", fit.inside), ("held_out", fit.outside), ("in_use", fit.now))
+            for measure in ("median", "p90", "bias")
+        },
         "write": decision.written,
         "why_not": decision.why,
         "constants": [
@@ -209,42 +234,8 @@ def _fit_fields(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _error_fields(name: str, error: Error | None) -> dict[str, float | None]:
-    return {
-        f"{name}_median": error.median if error else None,
-        f"{name}_p90": error.p90 if error else None,
-        f"{name}_bias": error.bias if error else None,
-    }
-
-
-def _size_fields(decision: Decision) -> Iterator[dict[str, Any]]:
-    """Measured beside predicted, every size of a fit."""
-    for one in decision.sizes:
-        yield {
-            "of": decision.fit.sample.of,
-            "fit": fit_title(decision.fit),
-            "size": one.size,
-            "rows": one.rows,
-            "measured_s": one.measured,
-            "predicted_s": one.predicted,
-            "error": one.error,
-        }
-
-
-def _fabric_fields(decision: Decision) -> Iterator[dict[str, Any]]:
-    """How large messages compare with those of healthy fabrics."""
-    found = decision.soundness
-    if found is not None:
-        yield {
-            "of": decision.fit.sample.of,
-            "fit": fit_title(decision.fit),
-            "from_bytes": found.message,
-            "busbw_bytes_per_s": found.measured,
-            "sound_busbw_bytes_per_s": found.predicted,
-            "error": found.error,
-            "apart": found.apart,
-            "verdict": found.verdict,
-        }
+def _named(decision: Decision) -> dict[str, str]:
+    return {"of": decision.fit.sample.of, "fit": fit_title(decision.fit)}
 
 
 # ── runs and benchmarks ──────────────────────────────────────────────────────────────────────────────────────────────

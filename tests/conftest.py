@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of large products a share, and no slow cases, unless all are asked for or one is named."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # in one order, wherever a worker began
+        items.sort(key=lambda item: item.path.parts)
     if config.getoption("--whole") or any("[" in word for word in config.args):
         return
     left, products = set[pytest.Item](), dict[tuple[str, int], list[pytest.Function]]()
@@ -112,6 +114,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return HOUSE if file.startswith(HOUSE) else file
 
     return LoadFiles(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Workers collect from both ends, so that each compiles half of the modules and reads the other half."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
+        report.result.reverse()
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

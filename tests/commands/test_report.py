@@ -182,6 +182,7 @@ def test_a_report_in_markdown_holds_what_the_page_does(name: str, run: Any) -> N
     assert "| what if | --set workload.cache=fp8" in written or name != "serve-llama-3.1-70b"
 
 
+@pytest.mark.usefixtures("few_knobs")
 def test_a_report_in_markdown_of_a_service_that_does_not_fit_has_its_remedies_and_no_loads(run: Any) -> None:
     shown = run("report", "serve-llama-3.1-70b", "--set", "plan.tp=1", "--format", "markdown")
     assert shown.code == 1
@@ -261,6 +262,7 @@ def test_a_plan_has_its_place_among_those_of_its_search(name: str, changes: tupl
     assert around(view, words, None, ()).more == " No plan of the search is better."
 
 
+@pytest.mark.usefixtures("few_knobs")
 @pytest.mark.parametrize("name", ["quickstart", "serve-llama-3.1-70b"])
 def test_a_written_page_is_stated_in_one_line(name: str, run: Any, tmp_path: Path) -> None:
     for file in (tmp_path / "page.html", tmp_path / "page.md"):

@@ -67,9 +67,13 @@ def test_every_printed_label_is_explained_in_the_scenario(setting: str, run: Any
     assert unexplained == set()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("setting", ASKED)
 def test_a_printed_figure_is_the_one_that_its_label_explains(setting: str, run: Any) -> None:
-    """Beside each label of an estimate stands a number; one of the figures explained has it, to the digits printed."""
+    """Beside each label of an estimate stands a number; one of the figures explained has it, to the digits printed.
+
+    A share of the settings, unless --whole asks for all.
+    """
     _, grids = printed(run, f"estimate {SERVED} {setting}")
     facts = next(grid for grid in grids if not any(grid.names))
     terms = next(grid for grid in grids if grid.names[0] == "part")

@@ -9,6 +9,7 @@ from costmodel.explore.serving.serving_remedies import with_remedies
 from costmodel.report.terminal.serving.serving_reasons import reason
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("fleet", "rate", "settings"),
     [
@@ -21,6 +22,7 @@ from costmodel.report.terminal.serving.serving_reasons import reason
 def test_a_remedy_adds_instances_of_the_kind_that_is_short(
     fleet: tuple[int, int], rate: int, settings: tuple[str, ...]
 ) -> None:
+    """Of a share of the fleets, unless --whole asks for all."""
     plan = f"plan={{prefill: {{tp: 8, replicas: {fleet[0]}}}, decode: {{tp: 8, replicas: {fleet[1]}}}}}"
     scenario = ("cluster.nodes=8", f"workload.rate={rate} /s", plan)
     assert (settings,) in with_remedies(predicted(*scenario)).remedies
@@ -60,6 +62,7 @@ def test_full_links_between_instances_are_named_with_remedies(load: str) -> None
     assert not predicted(*others, *kinds["plan"]).broken
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("load", "fewer", "more"),
     [
@@ -69,6 +72,7 @@ def test_full_links_between_instances_are_named_with_remedies(load: str) -> None
     ],
 )
 def test_a_load_that_waits_for_answers_has_remedies(load: str, fewer: str, more: str) -> None:
+    """A share of the loads, unless --whole asks for all."""
     scenario = f"workload={{kind: serving, prompt: 2048, output: 512, {load}}}"
     answer = with_remedies(predicted(scenario))
     assert {"S001", "S002"} & {*answer.broken}

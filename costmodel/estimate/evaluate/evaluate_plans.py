@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.documents.schemas.default_values import SAFE
 from costmodel.documents.schemas.results import OF_RUN, OF_STEP
@@ -134,6 +135,14 @@ def step_of(inputs: TrainingInputs, block: Block) -> TrainingStep:
     layers = stage_layers(inputs.model, block)
     parameters = stage_parameters(inputs, block, layers)
     return with_sites(inputs, block, training_step(inputs, block, layers, parameters, micro_batches(inputs, block)))
+
+
+def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
+    """The share of the usable memory that every row of a block takes, without its time."""
+    if inputs.groups:
+        return evaluate(inputs, block).costs.column("memory_share")
+    shares = share(memory_of(inputs, block).bound, inputs.usable)
+    return Costs({"memory_share": shares}, len(block)).column("memory_share")
 
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from costmodel.documents.reader.override_case import vary
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.plan import Plan, Space
+from costmodel.estimate.evaluate.evaluate_plans import memory_shares
 from costmodel.estimate.shared.plan_batch import Structure
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
@@ -214,7 +217,7 @@ def _outcome(
     if inputs is None:
         return None
     grids_of_it = list(_searched(inputs, like, but=but))
-    if smaller and not _tally(inputs, map(_smallest, grids_of_it)).fit:
+    if smaller and not _some_fit(inputs, map(_smallest, grids_of_it)):
         return None
     tally = _tally(inputs, grids_of_it)
     best = tally.top.rows or tally.missed_by_least
@@ -224,6 +227,12 @@ def _outcome(
 def _smallest(grid: SubSpace) -> SubSpace:
     """With the smallest micro-batch alone."""
     return replace(grid, sizes={**grid.sizes, "micro_batch": (min(grid.sizes["micro_batch"]),)})
+
+
+def _some_fit(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> bool:
+    """Whether a valid plan of some grids fits, by its memory alone; others are not looked at once one does."""
+    found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in searched)
+    return any(np.any(counts & (memory_shares(inputs, block) <= 1)) for each in found for block, counts in each)
 
 
 def _tally(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> TrainingTally:

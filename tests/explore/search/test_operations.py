@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from costmodel.documents.reader.load_scenario import load
-from costmodel.explore.search.search import search
+from costmodel.documents.reader.override_case import vary
+from costmodel.estimate.evaluate.evaluate_plans import Evaluation, evaluate
+from costmodel.estimate.shared.plan_batch import Block
+from costmodel.estimate.training.training_inputs import TrainingInputs
+from costmodel.explore.search import training_space
+from costmodel.explore.search.search import search, with_remedies
 from costmodel.ground.shared_columns import Factored
 
 # Of scenarios/speed.yaml. Lower them where a change takes less; raise them only in a commit that gives the reason.
@@ -29,3 +34,20 @@ def test_a_plan_takes_no_more_array_operations(monkeypatch: pytest.MonkeyPatch) 
     per_plan, per_set = sum(elements) / found.evaluated, len(elements) / len(shared)
     assert 0.97 * MOST_ELEMENTS < per_plan <= MOST_ELEMENTS
     assert 0.97 * MOST_OPERATIONS < per_set <= MOST_OPERATIONS
+
+
+MOST_EVALUATIONS = 124  # of blocks of plans, of searches that changes of a scenario ask for
+
+
+def test_remedies_time_plans_of_those_searches_alone_in_which_one_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most changes make no plan fit, which the memory of the smallest micro-batch shows in a sixth of the time."""
+    found = search(vary(load("llama-3-70b-512"), ["cluster.nodes=2"]), workers=1)
+    blocks = list[int]()
+
+    def counted(inputs: TrainingInputs, block: Block) -> Evaluation:
+        blocks.append(len(block))
+        return evaluate(inputs, block)
+
+    monkeypatch.setattr(training_space, "evaluate", counted)
+    assert with_remedies(found).remedies
+    assert 0.8 * MOST_EVALUATIONS < len(blocks) <= MOST_EVALUATIONS

@@ -135,7 +135,7 @@ def _of_stack(spec: Mapping, file: str) -> Iterator[Deployed]:
 def _agreeing(stated: list[Word], args: list[Word]) -> list[Word]:
     """Options of keys and those of words behind them; a fault where the two state different values of one."""
     own, other = _values(stated), _values(args)
-    for name in own.keys() & other.keys():
+    for name in (name for name in own if name in other):
         if own[name].text != other[name].text:
             at = own[name].place
             sentence = f"{name} is {shown(other[name].text)} here and {shown(own[name].text)} in {at.file}:{at.line}"

@@ -407,7 +407,7 @@ def _each_of(services: Any, under: str, rows: Sequence[Row]) -> list[Row]:
 
 def table_of(tree: Mapping) -> tuple[str, Table]:
     """What a document of a manifest describes, with its keys; none where it is another one."""
-    spec, kind = tree.get("spec"), tree.get("kind")
+    spec, kind = tree.get("spec"), str(tree.get("kind", ""))
     if "servingEngineSpec" in tree:
         return "vLLM's production stack", _STACK
     if "modelArtifacts" in tree:
@@ -419,8 +419,8 @@ def table_of(tree: Mapping) -> tuple[str, Table]:
         each = _each_of(spec.get("services"), "spec.services.", _SERVICE)
         return "Dynamo", known(around, part("spec.envs", "stack"), each)
     if kind in _KUBERNETES:
-        return "Kubernetes", _KUBERNETES[str(kind)]
-    if "services" in tree and kind is None:
+        return "Kubernetes", _KUBERNETES[kind]
+    if "services" in tree and not kind:
         own = [str(key) for key in tree if str(key).startswith("x-")]  # pieces that are put in elsewhere
         around = quiet(f"version name networks volumes secrets configs {' '.join(own)}")
         return "Docker Compose", known(around, _each_of(tree["services"], "services.", _COMPOSED))

@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_350,  # with what a measurement shows
     "equations/serving": 3_100,  # launches of prompts, caps
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 8_600,  # launches of prompts, steps of their own, bands of what no run had, caps, packed caches
+    "estimate/serving": 8_620,  # launches of prompts, bands of what no run had, caps, packed caches, near budgets
     "estimate/training": 7_750,
     "evidence": 7_350,
     "exchange": 5_750,  # with results of benchmark clients and of the Trainer, and what becomes of each of their keys

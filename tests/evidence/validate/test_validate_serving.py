@@ -222,3 +222,18 @@ def test_scripts_of_inferencex_let_sglang_look_seldom_on_blackwell() -> None:
     rows = [serving_row(row, shelf) for row in (*table.rows, *other.rows)]
     assert [row.launched.get("poll", 1) for row in rows] == [10, 30, 1, 1]
     assert [row.filled.get("poll") for row in rows] == ["10 steps", "30 steps", None, None]
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "stack"),
+    [
+        ("optimum-habana", "gaudi3", "optimum-habana-inference"),
+        ("transformers-neuronx", "trn1", "neuronx-inference"),
+        ("vllm", "tpu-v6e", "vllm"),
+    ],
+)
+def test_engines_of_other_makers_have_the_band_of_what_was_never_measured(engine: str, gpu: str, stack: str) -> None:
+    row = f"a,x,{engine},0.17,meta-llama/Llama-3.1-8B,{gpu},8,8,1,1,bf16,,1024,1024,1,16,,,0.02"
+    (found,) = _figures(row, quantity="tpot")
+    assert found.filled["engine"] == stack
+    assert found.high / found.predicted > 2 > found.predicted / found.low

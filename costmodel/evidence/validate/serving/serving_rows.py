@@ -16,7 +16,11 @@ from costmodel.evidence.validate.skip_reasons import CannotModel, needed
 from costmodel.exchange.tables.csv_cells import CsvRow, cell_words
 from costmodel.ground.record import record
 
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm"}
+ENGINES = {
+    "vllm": "vllm", "sglang": "sglang", "trtllm": "trt-llm", "tensorrtllm": "trt-llm",
+    "optimumhabana": "optimum-habana-inference",
+    "transformersneuronx": "neuronx-inference", "neuronxdistributedinference": "neuronx-inference",
+}  # fmt: skip
 RULES = {
     "engine": "the stack of that engine; vLLM before 0.17 is vllm-0.16",
     "precision": "fp4 is nvfp4 on Blackwell, else 4-bit weights multiplied in 16 bits; int4 is weights alone",

@@ -51,6 +51,9 @@ class LeaveOut(StrEnum):
     MODEL = "model"
     MODEL_NAME = "model_name"
     PRECISION = "precision"
+    MAKER = "maker"
+    STACK = "stack"
+    LAYER_KIND = "layer_kind"
     MODEL_ON_ACCELERATOR = "model_name,accelerator"
 
 

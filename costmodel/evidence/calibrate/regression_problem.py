@@ -24,6 +24,7 @@ from costmodel.evidence.validate.compared_figures import UNKNOWN
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import stated, step_time
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
+from costmodel.evidence.validate.validate import layer_words
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 
@@ -90,8 +91,11 @@ def timed(
             continue
         case = model.inputs.case
         family, group = (_named(row, columns) for columns in (FAMILY, grouping))
-        if grouping == "accelerator_family":
-            group = case.accelerator.family
+        part = case.accelerator
+        derived = {"accelerator_family": part.family, "maker": part.vendor, "stack": case.stack.name}
+        if grouping == "layer_kind":
+            group = layer_words(case.model)
+        group = derived.get(grouping, group)
         found.append(TimedRun(row.id, case, step_time(row, model), family, group))
     return found, left
 

@@ -136,3 +136,9 @@ def test_software_has_the_axes_that_a_run_of_it_had(row: Any) -> None:
     asked = modelled(row(framework="PyTorch FSDP", year=2023, zero_stage=3, cp=2, tp=1, pp=1, micro_batch=1), SHELF)
     assert asked.inputs.stack.has("cp")
     assert not read("stack", "fsdp1").has("cp")
+
+
+@pytest.mark.parametrize(("year", "loss"), [(2025, None), (2026, "chunked")])
+def test_the_loss_of_torchtitan_is_chunked_from_2026_on(row: Any, year: int, loss: str | None) -> None:
+    found = modelled(row(**TITAN | {"year": year}), SHELF)
+    assert found.filled.get("loss") == loss

@@ -115,6 +115,15 @@ def test_a_batch_that_is_no_product_is_refused_as_deepspeed_refuses_it() -> None
     assert fault.hint.endswith("at no dp is it")  # 64 is no multiple of 12
 
 
+@pytest.mark.parametrize(
+    "beside", [{"offload_optimizer": {"device": "cpu", "super_offload": True}},
+               {"offload_optimizer": {"device": "cpu"}, "zenflow": {"overlap_step": True}}],
+)  # fmt: skip
+def test_an_update_beside_backward_is_read(beside: dict[str, Any]) -> None:
+    found = read({"zero_optimization": {"stage": 3, **beside}, "train_micro_batch_size_per_gpu": 1}, 8)
+    assert found.document["stack"]["offload"]["early"] is True
+
+
 @pytest.mark.parametrize("name", ["sub_group_size", "reduce_bucket_size", "stage3_max_live_parameters"])
 def test_a_size_below_one_is_refused(name: str) -> None:
     batch = {"train_micro_batch_size_per_gpu": 1}
@@ -291,6 +300,15 @@ def test_a_mesh_of_axolotl_says_its_accelerators() -> None:
     assert found.facts["accelerators"].value == 8
     assert workload(found)["global_batch"] == 2
     assert (found.document["stack"], plan(found)["zero"]) == ("fsdp2", 3)
+
+
+def test_llama_factory_in_bf16_alone() -> None:
+    """pure_bf16 keeps no fp32, and Liger's kernels have a fused loss."""
+    text = "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: full\ncutoff_len: 2048\n"
+    switches = "per_device_train_batch_size: 1\npure_bf16: true\nenable_liger_kernel: true\n"
+    found = read(text + switches, 1)
+    expected = {"like": "ddp", "weights": "bf16", "loss": "fused"}
+    assert {key: found.document["stack"][key] for key in expected} == expected
 
 
 def test_llama_factory_on_megatron() -> None:

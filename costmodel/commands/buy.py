@@ -37,6 +37,15 @@ PricesOption = Annotated[
         rich_help_panel=_MACHINE,
     ),
 ]
+PowerOption = Annotated[
+    str,
+    optional(
+        "--power",
+        metavar="POWER",
+        help="What the site supplies at most, for nodes at their rating and cooling, e.g. 10MW",
+        rich_help_panel=_MACHINE,
+    ),
+]
 GpusOption = Annotated[int | None, optional("--gpus", min=1, help="The most GPUs to take", rich_help_panel=_MACHINE)]
 
 
@@ -47,6 +56,7 @@ def buy(
     gpu: GpuOption = "",
     node: NodeOption = "",
     gpus: GpusOption = None,
+    power: PowerOption = "",
     prices: PricesOption = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
     plot: Annotated[bool, typer.Option("--plot", help="Draw what machines trade; a page always does")] = False,
@@ -73,9 +83,23 @@ def buy(
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
     offers = on_offer(_names(gpu), _names(node), prices, case)
     with paced("offers") as pace:
-        found = run(workload_of(case), offers, float(gpus or MOST), pace)
+        found = run(workload_of(case), offers, float(gpus or MOST), pace, _watts(power))
     document, result = lambda: report.buy(found, top, plot=plot), lambda: report.buy_json(found)
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+
+
+def _watts(text: str) -> float:
+    """A power in watts; without end where none is stated."""
+    from costmodel.ground.errors import Place, fail
+    from costmodel.ground.parsing import UnitError, parse
+
+    try:
+        watts = parse(text, "J/s") if text else float("inf")
+    except UnitError as error:
+        raise fail("D007", str(error), Place("command line"), "for example --power 10MW") from None
+    if watts <= 0:
+        raise fail("D008", "the power of a site is above 0", Place("command line"))
+    return watts
 
 
 def _names(text: str) -> list[str]:

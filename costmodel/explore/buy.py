@@ -11,29 +11,36 @@ from typing import Any
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
+from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
 from costmodel.equations.run.economics import (
     hosted_cost,
     rate,
     run_cost,
     run_time,
     share,
+    site_power,
     tokens_per_step,
     whole_node_price,
 )
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
+from costmodel.estimate.machine.node_power import rated_power
 from costmodel.estimate.machine.price import Price
+from costmodel.estimate.model.shards import model_parameters
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.offers import HostedOffer, Machine, Offers
+from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.trial import tried
 from costmodel.explore.workload import SmallestPlans, Trial, Workload
-from costmodel.ground.errors import CostModelError
+from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
+from costmodel.ground.units import show
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
+TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
 OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
@@ -56,6 +63,7 @@ class Purchase:
     plans: SmallestPlans
     trial: Trial | None = None
     runs: float = 0.0  # published ones on its accelerator
+    each: float = math.nan  # power that a site supplies for a node, W
 
     @property
     def works(self) -> bool:
@@ -80,6 +88,11 @@ class Purchase:
             return math.nan
         return float(share(accelerators_rented(self.gpus, about.built), about.built))
 
+    @property
+    def power(self) -> float:
+        """Power that a site supplies for its nodes, W."""
+        return self.nodes * self.each
+
     def rent(self, time: float) -> Rent:
         """Its rent for so many seconds; not a number where no plan works or no price is known."""
         price, about = self.price, self.trial.about if self.trial is not None else None
@@ -102,6 +115,7 @@ class Bought:
     safe: float
     count: int
     hosted: tuple[HostedOffer, ...] = ()
+    power: float = math.inf  # that the site has, W
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -124,6 +138,25 @@ class Bought:
         if row.trial is None:
             return Rent(math.nan, math.nan)
         return row.rent(row.trial.costs.get("run_time", MONTH))
+
+    @property
+    def optimal(self) -> tuple[float, float] | None:
+        """Parameters and tokens of the model with the least loss for a budget, where work costs what it does here.
+
+        None without a budget, of a model with experts, and of another job than training: the law is of dense models.
+        """
+        best, workload = self.best, self.asked.case.scenario.workload
+        model, tokens = getattr(self.asked.case, "model", None), getattr(workload, "tokens", None)
+        budgets = [
+            limit.value
+            for limit in stated_limits(self.asked.case.scenario.limits)
+            if limit.column == "run_cost" and limit.kind == "at_most"
+        ]
+        if not budgets or best is None or best.trial is None or not tokens or model is None or model.has_experts:
+            return None
+        work = six_n_flop(float(model_parameters(model)), tokens) / best.trial.costs["run_cost"] * budgets[0]
+        parameters = float(optimal_parameters(work, TOKENS_PER_PARAMETER))
+        return parameters, parameters * TOKENS_PER_PARAMETER
 
     def hosted_cost(self, offer: HostedOffer) -> float:
         """What an API asks for the load of a month; not a number where no rate is known."""
@@ -225,20 +258,22 @@ def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
     return run.set.get(path, table.set.get(path, at(table.scenario, path)))
 
 
-def buy(asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED) -> Bought:
+def buy(
+    asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNWATCHED, power: float = math.inf
+) -> Bought:
     """Every machine with its smallest plans that meet every limit with the chance that is asked for, least rent first.
 
-    most: accelerators
+    most: accelerators. power: that a site supplies at most, W
 
     Raises:
         CostModelError: the scenario is wrong on all of them
     """
     asked = asked.whole()
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
-    machines, plans = offers.machines, _Plans(asked, safe, most)
+    machines, plans = offers.machines, _Plans(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
-    found = Bought(asked, tuple(rows), safe, len(machines), hosted)
+    found = Bought(asked, tuple(rows), safe, len(machines), hosted, power)
     faults = [row.plans.fault for row in rows if row.plans.fault is not None]
     if rows and len(faults) == len(machines) and len({fault.code for fault in faults}) == 1:
         raise CostModelError(faults[0])
@@ -253,11 +288,11 @@ def buy(asked: Workload, offers: Offers, most: float = MOST, pace: Watcher = UNW
 class _Plans:
     """The smallest plans on each machine, found once for all of its prices unless money is bounded."""
 
-    def __init__(self, asked: Workload, safe: float, most: float) -> None:
-        self.asked, self.safe, self.most = asked, safe, most
+    def __init__(self, asked: Workload, safe: float, most: float, power: float) -> None:
+        self.asked, self.safe, self.most, self.power = asked, safe, most, power
         bounded = (limit.column for limit in stated_limits(asked.case.scenario.limits))
         self.by_price = any(is_money(column) for column in bounded)
-        self.found = dict[tuple[str, ...], tuple[SmallestPlans, float]]()
+        self.found = dict[tuple[str, ...], tuple[SmallestPlans, float, float]]()
 
     def bought(self, machine: Machine) -> Purchase:
         """A machine at its price."""
@@ -266,12 +301,28 @@ class _Plans:
         try:
             if key not in self.found:
                 varied = asked.of(vary_any(asked.case, key))
-                self.found[key] = varied.smallest(self.safe, self.most), varied.measured_runs
-            plans, runs = self.found[key]
+                each = node_site_power(varied.case)
+                most, full = self.most, math.isfinite(self.power)
+                if full:
+                    most = min(most, (0.0 if math.isnan(each) else self.power // each) * float(varied.case.node.built))
+                    if most < 1:
+                        words = (
+                            "no power of a node is known" if math.isnan(each) else f"a node takes {show(each, 'J/s')}"
+                        )
+                        raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
+                plans = varied.smallest(self.safe, most, full=full)
+                self.found[key] = plans, varied.measured_runs, each
+            plans, runs, each = self.found[key]
         except CostModelError as error:
             return Purchase(machine, SmallestPlans(fault=error.faults[0]))
         if plans.safe is None:
-            return Purchase(machine, plans, runs=runs)
+            return Purchase(machine, plans, runs=runs, each=each)
         looked_at = (asked.usual, f"{asked.usual}_high", asked.chance)
         trial = tried(asked, (*settings, *plans.safe.settings), results=looked_at)
-        return Purchase(machine, plans, trial, runs)
+        return Purchase(machine, plans, trial, runs, each)
+
+
+def node_site_power(case: LoadedScenario) -> float:
+    """Power that a site supplies for a node of a case with its cooling, W."""
+    draw = read("practice", "usual").draw
+    return float(site_power(1.0, rated_power(case.node, case.accelerator, draw), site_terms(case)[1]))

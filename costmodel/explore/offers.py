@@ -274,10 +274,7 @@ class _PriceTable:
 
     def _owned(self, row: CsvRow) -> str:
         """What a purchase costs; electricity as the row has it, or the scenario, or else as is usual."""
-        power = getattr(getattr(getattr(self.case, "scenario", None), "run", None), "power", None)
-        tariff, pue = getattr(power, "tariff", None), getattr(power, "pue", None)
-        tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
-        pue = read("practice", "usual").cooling.pue if pue is None else pue
+        tariff, pue = site_terms(self.case)
         energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
         return (
             f"{{capital: {row.text('capital_usd')} USD, life: {(row.number('years') or 0) * 365:g} days, "
@@ -323,6 +320,14 @@ def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
         yield "utilisation", f"a share of {row.text('utilisation')} is above 1", ""
     if (row.number("pue") or 1) < 1:
         yield "pue", f"a pue of {row.text('pue')} is below 1", ""
+
+
+def site_terms(case: LoadedScenario | None) -> tuple[float, float]:
+    """The price of electricity, and the PUE: of the scenario, or else of the usual grid and practice."""
+    power = getattr(getattr(getattr(case, "scenario", None), "run", None), "power", None)
+    tariff, pue = getattr(power, "tariff", None), getattr(power, "pue", None)
+    tariff = read("grid", "us-average").tariff.price if tariff is None else tariff
+    return float(tariff), float(read("practice", "usual").cooling.pue if pue is None else pue)
 
 
 def _hosted(row: CsvRow) -> HostedOffer:

@@ -43,10 +43,10 @@ def _chance_within(limit: Limit, costs: Mapping[str, float]) -> float:
     return float(chance_within(amount, allowance, float(end_spread(value, end))))
 
 
-def smallest_size(asked: Workload, safe: float, most: float) -> SmallestPlans:
+def smallest_size(asked: Workload, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
     """The plans on the fewest nodes; where only money is bounded on the most, which end first.
 
-    Without a limit on the time or the money of the whole job on as many nodes as the scenario has.
+    Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
     """
     limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
     each = float(asked.case.node.accelerators)
@@ -54,9 +54,14 @@ def smallest_size(asked: Workload, safe: float, most: float) -> SmallestPlans:
     sizes = _Sizes(asked, each)
     if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
-    if any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
-        return sizes.first(ladder[::-1], safe)
+    if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
+        return sizes.first([nodes for nodes in ladder[::-1] if _divides_often(nodes)], safe)
     return sizes.first([float(asked.case.cluster.nodes)], safe)
+
+
+def _divides_often(nodes: float) -> bool:
+    """Whether a number of nodes is a power of two, or three times one: others seldom divide a batch."""
+    return any(math.log2(nodes / odd).is_integer() for odd in (1.0, 3.0))
 
 
 def ladder_of(most: float) -> list[float]:
@@ -115,8 +120,13 @@ class _Sizes:
     def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
         """The first good size, from one that may be near: those behind it are good too.
 
-        Sizes without a valid plan, as those that do not divide a batch, are passed over.
+        Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
+        the largest of which have no plan, all powers of two are tried, and the size ahead of the first good one.
         """
+        if ladder[0] > ladder[-1]:
+            powers = (place for place, nodes in enumerate(ladder) if math.log2(nodes).is_integer())
+            found = next((place for place in powers if good(ladder[place])), None)
+            return found - 1 if found and good(ladder[found - 1]) else found
         low, high, steps = -1, start, 0
         while not good(ladder[high]):
             if high == len(ladder) - 1:

@@ -352,10 +352,10 @@ class Workload(Protocol):
     def whole(self) -> Workload:
         """The whole job that money is spent on: with what it assumes around the plan."""
 
-    def smallest(self, safe: float, most: float) -> SmallestPlans:
+    def smallest(self, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
         """The plans on the fewest accelerators, of so many at most, that meet every limit.
 
-        safe: the chance that one of them should have
+        safe: the chance that one of them should have. full: whether a job that no time bounds takes as many as it may
         """
 
     @property

@@ -248,3 +248,42 @@ def test_the_page_of_a_run_begins_with_time_money_and_chance() -> None:
     page = str(costmodel.run("llama-3-70b-512").form("html"))
     assert "The run takes 335 days (297 – 380 days) and costs $10.3 M ($9.11 – $11.7 M); it fits with a chance" in page
     assert page.index(">Cost<") < page.index(">Wall time<")
+
+
+def test_a_site_holds_as_many_nodes_as_its_power_supplies() -> None:
+    """A DGX H100 of 10.2 kW at a PUE of 1.2: 81 nodes in a megawatt, of which a batch of 1,024 is divided over 64."""
+    asked = {"model": "llama-3-8b", "batch": "1024", "sequence": "8192", "tokens": "15T", "price": "2USD/GPU/h"}
+    (row,) = costmodel.buy(node="dgx-h100", power="1MW", **asked).found.working
+    assert row.power == pytest.approx(row.nodes * 10_200 * 1.2)
+    assert row.nodes == 64
+    (less,) = costmodel.buy(node="dgx-h100", power="300 kW", settings=["run={power: {pue: 1.5}}"], **asked).found.working
+    assert less.power == pytest.approx(less.nodes * 10_200 * 1.5)
+    assert less.nodes == 16  # of 19
+    text = str(costmodel.buy(node="dgx-h100", power="1MW", **asked).form("table"))
+    assert "site power" in text
+    assert "783 kW" in text
+
+
+def test_a_service_is_refused_where_the_site_has_too_little_power() -> None:
+    served = costmodel.buy(node="neocloud-h100", power="12.3kW", **SERVED).found
+    assert {row.gpus for row in served.working} == {5}
+    with pytest.raises(costmodel.CostModelError, match="a node takes 12.2 kW, and the site has 10.0 kW"):
+        costmodel.buy(node="neocloud-h100", power="10kW", **SERVED)
+    for wrong in ("10", "0 W", "ten megawatts"):
+        with pytest.raises(costmodel.CostModelError):
+            costmodel.buy(node="neocloud-h100", power=wrong, **SERVED)
+
+
+def test_a_budget_has_a_size_with_the_least_loss() -> None:
+    """Of dense models, 20 tokens a parameter; the money of the work is that of this job."""
+    asked = {"model": "llama-3-8b", "batch": "1024", "sequence": "8192", "tokens": "15T", "price": "2USD/GPU/h"}
+    found = costmodel.buy(node="dgx-h100", budget="1M", **asked).found
+    assert found.best.trial is not None
+    work = 6 * 8.03e9 * 15e12 / found.best.trial.costs["run_cost"] * 1e6
+    parameters, tokens = found.optimal
+    assert parameters == pytest.approx(math.sqrt(work / 120), rel=1e-3)
+    assert tokens == pytest.approx(20 * parameters)
+    text = " ".join(str(costmodel.buy(node="dgx-h100", budget="1M", **asked).form("table")).split())
+    assert f"the least loss is that of {parameters / 1e9:.2g} B parameters on {tokens / 1e12:.2g} T tokens" in text
+    assert "(hoffmann-2022), which another corpus moves" in text
+    assert costmodel.buy(node="dgx-h100", gpus=64, **asked).found.optimal is None

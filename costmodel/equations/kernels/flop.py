@@ -127,6 +127,23 @@ def six_n_flop(parameters: Number, tokens: Number) -> Number:
 
 
 @equation
+def optimal_parameters(flop: Number, tokens_per_parameter: Number) -> Number:
+    """Parameters of the dense model with the least loss that so much work trains.
+
+    √(C / (6 r)), on r tokens for each parameter
+
+    flop C [FLOP]: work of the whole training · tokens_per_parameter r: at the optimum, 20 → parameters
+    Source: hoffmann-2022
+    Holds: dense models on fresh text; another corpus moves r, and a model that is served much is best smaller, on more
+        tokens
+    Monotone: increasing in flop; decreasing in tokens_per_parameter
+    >>> f"{optimal_parameters(5.76e23, 20.0):.3g}"
+    '6.93e+10'
+    """
+    return (flop / (3 * FLOP_PER_MAC * tokens_per_parameter)) ** 0.5
+
+
+@equation
 def palm_flop(
     parameters: Number, tokens: Number, layers: Number, heads: Number, head_dim: Number, sequence: Number
 ) -> Number:

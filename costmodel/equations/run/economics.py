@@ -288,6 +288,22 @@ def mean_power(power: Number, busy_share: Number, idle_share: Number) -> Number:
 
 
 @equation
+def site_power(nodes: Number, rated_power: Number, pue: Number) -> Number:
+    """Power that a site has to supply for nodes and their cooling.
+
+    n P PUE
+
+    nodes n · rated_power P [W]: of a node · pue: power of the data centre over that of its nodes → power [W]
+    Source: composition
+    Holds: what is built for; nodes draw about three quarters of their rating while they work
+    Monotone: increasing in nodes, rated_power, pue
+    >>> round(site_power(64.0, 10200.0, 1.2) / 1e3, 1)
+    783.4
+    """
+    return nodes * rated_power * pue
+
+
+@equation
 def run_energy(time: Number, ranks: Number, power: Number, pue: Number) -> Number:
     """Energy of a run at the meter of the data centre.
 

@@ -7,8 +7,18 @@ import math
 import numpy as np
 
 from costmodel.documents.schemas.hardware import Accelerator, Node
-from costmodel.equations.run.economics import capped_rating, drawn_power
+from costmodel.documents.schemas.practice import NodeDraw
+from costmodel.equations.run.economics import capped_rating, drawn_power, share
 from costmodel.ground.equation import Number, term
+
+
+def rated_power(node: Node, part: Accelerator, draw: NodeDraw) -> Number:
+    """Rated power of a whole node; where it has none, of which its usual draw is the usual share."""
+    if node.power is not None:
+        return node.power.max
+    with term("whole node"):
+        drawn = usual_power(node, part, draw.rated, draw.part, None) * node.built
+    return share(drawn, draw.rated)
 
 
 def usual_power(node: Node, part: Accelerator, rated_share: Number, over_part: Number, cap: Number | None) -> Number:

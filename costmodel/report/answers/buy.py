@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.shared.limits import stated_limits
-from costmodel.explore.buy import OTHER_TERMS, Bought, MachineCurve, PublishedRun, Purchase, curves, published_runs
+from costmodel.explore.buy import (
+    OTHER_TERMS,
+    TOKENS_PER_PARAMETER,
+    Bought,
+    MachineCurve,
+    PublishedRun,
+    Purchase,
+    curves,
+    published_runs,
+)
 from costmodel.explore.offers import HostedOffer
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
-from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show_time, significant
+from costmodel.ground.units import counted, percent, rounded_dollars, rounded_percent, show, show_time, significant
 from costmodel.report.document import (
     AnswerDocument,
     Cell,
@@ -63,7 +72,7 @@ def buy(found: Bought, top: int, *, plot: bool = False) -> AnswerDocument:
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials = [row.trial for row in found.working if row.trial is not None]
-    closing: list[Line] = [styled(_conclusion(found))]
+    closing: list[Line] = [styled(_conclusion(found)), *(styled(line) for line in _optimal(found))]
     if best is not None and best.trial is not None:
         line = command(asked.case, "estimate", settings=trial_settings(best.trial, searched=False))
         closing.append(styled(f"Best: {line}"))
@@ -108,6 +117,8 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
     if priced:
         columns += [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {words.job}")]
         columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
+    limited = math.isfinite(found.power)
+    columns += [Column("site power", legend="rated, with cooling")] if limited else []
     columns += [Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6) for name in shown]
     columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("binds", "l", drop=8), Column("", "l")]
     columns += [Column("price of", "l", face="page")] if priced else []
@@ -128,6 +139,7 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
         if priced:
             cells += ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h"), _money(rent.in_use)]
             cells += [_money(rent.whole)] if apart else []
+        cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
         cells += ["" if row.price is None or not row.price.known else price_source(row.price)] if priced else []
         rows.append((rent.in_use, cells, settings))
@@ -379,6 +391,20 @@ def _offer(found: Bought, row: Purchase) -> str:
     return f"{who}: {', '.join(filter(None, (cost, lasts, f'with a chance of {chance}')))}"
 
 
+def _optimal(found: Bought) -> list[str]:
+    """The size of model that the budget trains best, with its caution."""
+    if found.optimal is None or found.best is None:
+        return []
+    size, tokens = found.optimal
+    at = f"at the money that this model's work costs on {found.best.machine.node}"
+    caution = f"{TOKENS_PER_PARAMETER:g} tokens a parameter (hoffmann-2022), which another corpus moves"
+    least = f"{significant(size / 1e9, 2)} B parameters on {significant(tokens / 1e12, 2)} T tokens"
+    return [
+        f"For the budget the least loss is that of {least}, {at}: {caution}. "
+        "A model that is served much is smaller and trains on more."
+    ]
+
+
 def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
     """The ends of the band of a result, where it has one."""
     costs = {} if row.trial is None else row.trial.costs
@@ -407,6 +433,8 @@ def buy_json(found: Bought) -> dict[str, Any]:
         **subject_fields(found.asked, _VARIED),
         "chance_asked": known(found.safe),
         "complete": not found.stopped,
+        "optimal_parameters": None if found.optimal is None else found.optimal[0],
+        "optimal_tokens": None if found.optimal is None else found.optimal[1],
         "machines": [_fields(found, row) for row in found.rows],
         "hosted": [
             {
@@ -444,6 +472,7 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "rent_whole_nodes_usd": known(rent.whole),
         **{machine_name(name): known(costs.get(name, math.nan)) for name in names},
         **({} if row.price is None or trial is None else price_fields(row.price)),
+        "site_power_w": known(row.power),
         "measured_runs": row.runs,
         "binds": None if plans.safe is None or trial is None else plans.safe.binds or None,
         "plan": None if trial is None or trial.kept is None else trial.kept.words,

@@ -37,6 +37,17 @@ PricesOption = Annotated[
         rich_help_panel=_MACHINE,
     ),
 ]
+WithOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="SCENARIO",
+        help="A further job that runs at the same time, on the same kind of machine; may be repeated",
+        show_default=False,
+        rich_help_panel=_MACHINE,
+        autocompletion=completion.scenarios,
+    ),
+]
 PowerOption = Annotated[
     str,
     optional(
@@ -56,6 +67,7 @@ def buy(
     gpu: GpuOption = "",
     node: NodeOption = "",
     gpus: GpusOption = None,
+    jobs: WithOption = None,
     power: PowerOption = "",
     prices: PricesOption = "",
     top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
@@ -74,16 +86,26 @@ def buy(
     Next: costmodel estimate SCENARIO --node NODE
     """
     from costmodel.commands.progress import paced
-    from costmodel.explore.buy import MOST
+    from costmodel.documents.reader.load_scenario import load_any
+    from costmodel.documents.schemas.default_values import SAFE
+    from costmodel.explore.buy import MOST, fleet
     from costmodel.explore.buy import buy as run
     from costmodel.explore.offers import on_offer
+    from costmodel.explore.safety import preferring
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import buy as report
 
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
     offers = on_offer(_names(gpu), _names(node), prices, case)
+    others = [preferring(load_any(name), SAFE) for name in jobs or ()]
     with paced("offers") as pace:
-        found = run(workload_of(case), offers, float(gpus or MOST), pace, _watts(power))
+        found, *more = (
+            run(workload_of(each), offers, float(gpus or MOST), pace, _watts(power)) for each in (case, *others)
+        )
+    if more:
+        whole = fleet([found, *more])
+        made, plain = lambda: report.fleet(whole, top), lambda: report.fleet_json(whole)
+        return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
     document, result = lambda: report.buy(found, top, plot=plot), lambda: report.buy_json(found)
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -87,6 +87,12 @@ class Purchase:
         if about is None or not self.works:
             return math.nan
         return float(share(accelerators_rented(self.gpus, about.built), about.built))
+
+    @property
+    def idle(self) -> float:
+        """Accelerators of its nodes that it does not use."""
+        about = self.trial.about if self.trial is not None else None
+        return math.nan if about is None or not self.works else self.nodes * about.built - self.gpus
 
     @property
     def power(self) -> float:
@@ -283,6 +289,60 @@ def buy(
         return not row.works, math.inf if math.isnan(rent) else rent, row.gpus, row.machine.node
 
     return replace(found, rows=tuple(sorted(rows, key=order)))
+
+
+@record
+class FleetRow:
+    """Several jobs at once on one kind of machine: what came of each there."""
+
+    machine: Machine
+    jobs: tuple[Purchase, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether each has a plan that meets its limits."""
+        return all(row.works for row in self.jobs)
+
+    @property
+    def gpus(self) -> float:
+        """Accelerators of all."""
+        return sum(row.gpus for row in self.jobs)
+
+    @property
+    def nodes(self) -> float:
+        """Nodes of all, none of which two share."""
+        return sum(row.nodes for row in self.jobs)
+
+    @property
+    def rent(self) -> float:
+        """Rent of all accelerators in use for a month, USD."""
+        return sum(row.rent(MONTH).in_use for row in self.jobs)
+
+
+@record
+class Fleet:
+    """Every machine with several jobs, the cheapest first on which all have a plan."""
+
+    jobs: tuple[Bought, ...]
+    rows: tuple[FleetRow, ...]
+
+    @property
+    def best(self) -> FleetRow | None:
+        """The cheapest that is rented and not on spot; without one the cheapest."""
+        working = [row for row in self.rows if row.works]
+        return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
+
+
+def fleet(jobs: Sequence[Bought]) -> Fleet:
+    """Several jobs that run at once, on each machine that all were looked at on."""
+    of_each = [{row.machine: row for row in job.rows} for job in jobs]
+    machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
+    found = [FleetRow(machine, tuple(rows[machine] for rows in of_each)) for machine in machines]
+
+    def order(row: FleetRow) -> tuple[bool, float, float]:
+        return not row.works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
+
+    return Fleet(tuple(jobs), tuple(sorted(found, key=order)))
 
 
 class _Plans:

@@ -11,7 +11,7 @@ import pytest
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
-from costmodel.explore.buy import Bought, Purchase, curves, published_runs
+from costmodel.explore.buy import Bought, Fleet, Purchase, curves, published_runs
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
 from costmodel.report.answers.buy import buy as document
@@ -256,7 +256,9 @@ def test_a_site_holds_as_many_nodes_as_its_power_supplies() -> None:
     (row,) = costmodel.buy(node="dgx-h100", power="1MW", **asked).found.working
     assert row.power == pytest.approx(row.nodes * 10_200 * 1.2)
     assert row.nodes == 64
-    (less,) = costmodel.buy(node="dgx-h100", power="300 kW", settings=["run={power: {pue: 1.5}}"], **asked).found.working
+    (less,) = costmodel.buy(
+        node="dgx-h100", power="300 kW", settings=["run={power: {pue: 1.5}}"], **asked
+    ).found.working
     assert less.power == pytest.approx(less.nodes * 10_200 * 1.5)
     assert less.nodes == 16  # of 19
     text = str(costmodel.buy(node="dgx-h100", power="1MW", **asked).form("table"))
@@ -267,7 +269,7 @@ def test_a_site_holds_as_many_nodes_as_its_power_supplies() -> None:
 def test_a_service_is_refused_where_the_site_has_too_little_power() -> None:
     served = costmodel.buy(node="neocloud-h100", power="12.3kW", **SERVED).found
     assert {row.gpus for row in served.working} == {5}
-    with pytest.raises(costmodel.CostModelError, match="a node takes 12.2 kW, and the site has 10.0 kW"):
+    with pytest.raises(costmodel.CostModelError, match=r"a node takes 12\.2 kW, and the site has 10\.0 kW"):
         costmodel.buy(node="neocloud-h100", power="10kW", **SERVED)
     for wrong in ("10", "0 W", "ten megawatts"):
         with pytest.raises(costmodel.CostModelError):
@@ -287,3 +289,26 @@ def test_a_budget_has_a_size_with_the_least_loss() -> None:
     assert f"the least loss is that of {parameters / 1e9:.2g} B parameters on {tokens / 1e12:.2g} T tokens" in text
     assert "(hoffmann-2022), which another corpus moves" in text
     assert costmodel.buy(node="dgx-h100", gpus=64, **asked).found.optimal is None
+
+
+def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
+    """The GPUs of each alone, added; the rent of a month by hand."""
+    answer = costmodel.buy("serve-llama-3.1-70b", jobs=["quickstart"], node="p5,g4dn-metal")
+    whole = answer.found
+    assert isinstance(whole, Fleet)
+    best = whole.best
+    assert best is not None
+    alone = [costmodel.buy(name, node="p5").found.best for name in ("serve-llama-3.1-70b", "quickstart")]
+    assert [row.gpus for row in best.jobs] == [row.gpus for row in alone]
+    assert best.gpus == sum(row.gpus for row in alone)
+    assert best.rent == pytest.approx(best.gpus * 6.88 * HOURS_OF_A_MONTH)
+    assert [row.idle for row in best.jobs] == [row.nodes * 8 - row.gpus for row in alone]
+    text = " ".join(str(answer.form("table")).split())
+    assert f"{best.gpus:.0f} h100-sxm (p5) hold all jobs at once" in text
+    assert "of what they can answer is not asked for" in text
+    plain = answer.figures["machines"]
+    assert [(row["node"], row["works"]) for row in plain] == [("p5", True), ("g4dn-metal", False)]
+    assert plain[1]["gpus"] is None
+    assert plain[1]["rent_usd_per_month"] is None
+    assert "Rent" not in text
+    assert "fleet" in str(answer.form("html"))

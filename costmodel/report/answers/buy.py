@@ -15,6 +15,7 @@ from costmodel.explore.buy import (
     OTHER_TERMS,
     TOKENS_PER_PARAMETER,
     Bought,
+    Fleet,
     MachineCurve,
     PublishedRun,
     Purchase,
@@ -478,4 +479,87 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "plan": None if trial is None or trial.kept is None else trial.kept.words,
         "set": [] if trial is None else list(trial.settings),
         "against": None if trial is not None else _against(found, row).removeprefix("✗ "),
+    }
+
+
+def fleet(found: Fleet, top: int) -> AnswerDocument:
+    """A row a machine: the GPUs of each job, of all, what their nodes leave idle, and the rent of a month."""
+    first, names = found.jobs[0], [title(job.asked.case) for job in found.jobs]
+    columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
+    columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
+    columns += [Column("GPUs"), Column("nodes"), Column("idle", legend="GPUs of these nodes that no job uses")]
+    columns += [Column("rent", legend=f"of GPUs in use, for {_MONTHLY}"), Column("", "l")]
+    rows = list[list[Cell]]()
+    for row in found.rows:
+        cells: list[Cell] = [row.machine.accelerator, row.machine.node, row.machine.sold]
+        cells += [_number(job.gpus, "gpus") if job.works else "✗" for job in row.jobs]
+        against = [
+            f"job {place} {_against(found.jobs[place - 1], job)}"
+            for place, job in enumerate(row.jobs, 1)
+            if not job.works
+        ]
+        figures = [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), counted(sum(job.idle for job in row.jobs))]
+        rows.append([*cells, *([*figures, _money(row.rent)] if row.works else [""] * 4), "; ".join(against[:1])])
+    best = found.best
+    own = [row.jobs[0].price for row in found.rows[:top] if row.jobs[0].price is not None]
+    lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
+    table = Table(columns, rows, sortable=True, most=top)
+    conclusion = "No machine has a plan for every job within its limits."
+    if best is not None:
+        rent = f", {rounded_dollars(best.rent)} for {_MONTHLY}" if math.isfinite(best.rent) else ""
+        sold = "" if best.machine.sold in ("", "on demand") else f", {best.machine.sold}"
+        conclusion = (
+            f"{counted(best.gpus)} {best.machine.accelerator} ({best.machine.node}{sold}) hold all jobs at once{rent}."
+        )
+    section = Section("fleet", "One fleet", "All jobs at once; no two share a node.", table=table, beneath=lines)
+    chance = (
+        min((job.plans.safe.chance for job in best.jobs if job.plans.safe is not None), default=0.0) if best else 0.0
+    )
+    verdict = "bad" if best is None else chance_verdict(chance)
+    about = [styled(f"job {place}: {name}") for place, name in enumerate(names, 1)]
+    return AnswerDocument(
+        first.asked.case, "One fleet", about, conclusion, verdict, [section], [], [], [styled(conclusion)], []
+    )
+
+
+_MONTHLY = "a month of 730 h"
+
+
+def _job(found: Fleet, place: int, name: str) -> Line:
+    """What a job takes on the best machine, how sure that is, and what it leaves idle."""
+    best = found.best
+    if best is None or best.jobs[place].trial is None:
+        return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
+    row = best.jobs[place]
+    costs, safe = {} if row.trial is None else row.trial.costs, row.plans.safe
+    parts = [f"{counted(row.gpus)} GPUs on {number_of(row.nodes, 'node')}", f"{number_of(row.idle, 'GPU')} idle"]
+    if (busy := costs.get("saturation_share", math.nan)) == busy:
+        parts.append(f"{percent(1 - busy, 2)} of what they can answer is not asked for")
+    if (time := costs.get("run_time", math.nan)) == time:
+        parts.append(f"free after {show_time(time)}")
+    sure = "" if safe is None else f", with a chance of {rounded_percent(safe.chance).replace('%', ' %')}"
+    return styled(f"  job {place + 1} on {best.machine.node}: {', '.join(parts)}{sure}")
+
+
+def fleet_json(found: Fleet) -> dict[str, Any]:
+    """All machines with every job, as plain values."""
+    return {
+        **head("costmodel/fleet/v1"),
+        "jobs": [title(job.asked.case) for job in found.jobs],
+        "machines": [
+            {
+                "accelerator": row.machine.accelerator,
+                "node": row.machine.node,
+                "sold": row.machine.sold or None,
+                "works": row.works,
+                "gpus": known(row.gpus),
+                "nodes": known(row.nodes),
+                "rent_usd_per_month": known(row.rent),
+                "jobs": [
+                    {**_fields(job, each), "idle_gpus": known(each.idle)}
+                    for job, each in zip(found.jobs, row.jobs, strict=True)
+                ],
+            }
+            for row in found.rows
+        ],
     }

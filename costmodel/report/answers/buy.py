@@ -40,7 +40,15 @@ from costmodel.report.document import (
 )
 from costmodel.report.machine.answer_fields import known, notes
 from costmodel.report.terminal.style.answer import head
-from costmodel.report.terminal.style.head import hourly, origin_lines, price_fields, price_source, prices, subject_words
+from costmodel.report.terminal.style.head import (
+    hourly,
+    origin_lines,
+    price_fields,
+    price_source,
+    prices,
+    subject_words,
+    title,
+)
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, styled

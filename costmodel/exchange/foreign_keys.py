@@ -25,8 +25,10 @@ _SLIP = 0.85  # likeness of a name that is meant to be another
 class ForeignKeys:
     """The values of one text; a fault is kept and a harmless value continues in its place."""
 
-    def __init__(self, tree: Mapping[Any, Any], table: Table, file: str, version: str) -> None:
-        self.tree, self.table, self.file, self.version = tree, table, file, version
+    def __init__(
+        self, tree: Mapping[Any, Any], table: Table, file: str, version: str, *, open_numbers: bool = True
+    ) -> None:
+        self.tree, self.table, self.file, self.version, self._open_numbers = tree, table, file, version, open_numbers
         self.faults: list[Fault] = []
         self.unless: list[tuple[str, Fault]] = []  # faults that a value of the key takes away
         self.warnings: list[Fault] = []
@@ -55,7 +57,8 @@ class ForeignKeys:
     def is_open(self, name: str) -> bool:
         """Whether the text leaves a value to another: auto."""
         value = self.stated.get(name, (None,))[0]
-        return isinstance(value, str) and value.lower() == "auto"
+        opened = isinstance(value, str) and value.lower() == "auto"
+        return opened and (self._open_numbers or self.table[name].kind.name not in ("count", "whole", "figure"))
 
     def under(self, section: str) -> bool:
         """Whether the text states anything in a section."""

@@ -45,8 +45,7 @@ class GivenSize:
         if self.nodes is None:
             return count
         if of_node is not None and of_node.value <= self.each:
-            text = f"{of_node.value} of each node, by the launcher, × --nodes"
-            return count.derived(of_node.value * self.nodes, text)
+            return count.derived(of_node.value * self.nodes, f"{of_node.value} of each, by the launcher, × --nodes")
         whole = self.nodes * self.each
         if -(-int(count.value) // self.each) == self.nodes or count.value % self.nodes == 0 < whole - count.value:
             return count
@@ -70,8 +69,7 @@ class GivenSize:
             return OriginValue(self.nodes * self.each, Origin("assumed", "--nodes, given beside the file"))
         if nodes is None or not self.each:
             return None
-        text = f"{nodes.origin.text}: all {self.each} of each"
-        return nodes.derived(nodes.value * self.each, text)
+        return nodes.derived(nodes.value * self.each, f"{nodes.origin.text}: all {self.each} of each")
 
 
 def _differs(count: OriginValue, given: str, what: str = "accelerators") -> Fault:

@@ -135,6 +135,13 @@ def test_a_known_key_is_in_the_answer_by_what_becomes_of_it(name: str, row: Row)
         assert any(row.option in fault.sentence for fault in faults)
 
 
+@each("name, row", list(each_row()))
+def test_a_key_without_a_value_or_left_to_another_is_in_the_answer(name: str, row: Row) -> None:
+    for value in (None, "auto"):
+        verdicts, faults = keys_of(name, {row.option: value})
+        assert row.option in verdicts or faults
+
+
 @each("name, row", [(name, row) for name, row in each_row() if row.old in READERS[name][0].table and not row.gone])
 def test_two_names_of_one_key_that_contradict_each_other_are_refused(name: str, row: Row) -> None:
     kind = READERS[name][0].table[row.old].kind

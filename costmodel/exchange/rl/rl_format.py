@@ -77,7 +77,7 @@ class RlFormat(Format):
 
     def read(self, tree: Mapping[Any, Any], file: str) -> Layer:
         """What a text states, with the configurations that it overrides."""
-        keys = _RlKeys(tree, self.table, file, self.version)
+        keys = ForeignKeys(tree, self.table, file, self.version, open_numbers=False)
         layer = layer_of_rows(keys, self.title)
         layer.facts["stack"] = keys.derived(self.name, self.version.rpartition(" ")[0], next(iter(keys.stated), ""))
         for row in self.follows:
@@ -85,13 +85,6 @@ class RlFormat(Format):
             stated_if(keys, layer, row.key, row.value(*(keys[name].value for name in options)), *options)
         self.beyond(keys, layer)
         return with_remarks(keys, layer)
-
-
-class _RlKeys(ForeignKeys):
-    """The values of a text in which a number is never left to another."""
-
-    def is_open(self, name: str) -> bool:
-        return super().is_open(name) and self.table[name].kind.name not in ("count", "whole", "figure")
 
 
 def not_stated(table: Table, own: Mapping[str, str]) -> dict[str, str]:

@@ -73,7 +73,7 @@ TABLE = known(
 
 def read_maxtext(tree: Any, file: str) -> Layer:
     """What a configuration of MaxText states beside the model that it names."""
-    keys = ForeignKeys(tree, TABLE, file, VERSION)
+    keys = ForeignKeys(tree, TABLE, file, VERSION, open_numbers=False)
     layer = layer_of_rows(keys, TITLE)
     layer.facts["stack"] = keys.derived("maxtext", "MaxText", next(iter(keys.stated), ""))
     name = keys["model_name"]

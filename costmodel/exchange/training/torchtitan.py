@@ -171,7 +171,7 @@ def read_torchtitan(tree: Mapping, file: str, generation: str) -> Layer:
     table = {key: rule for key, rule in TABLE.items() if named or key != "activation_checkpoint"}
     if generation == "toml":
         table |= _OF_TOML
-    keys = ForeignKeys(tree, table, file, _VERSION_OF_TOML if generation == "toml" else VERSION)
+    keys = ForeignKeys(tree, table, file, _VERSION_OF_TOML if generation == "toml" else VERSION, open_numbers=False)
     if generation == "recipe" and not any(keys.given(name) for name in _IN_SEQUENCES):
         generation = "tokens"
     if generation != "tokens" and any(keys.given(name) for name in _IN_TOKENS):

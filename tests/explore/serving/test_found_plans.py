@@ -150,9 +150,10 @@ def test_a_result_that_no_plan_has_gives_no_front() -> None:
 
 def test_a_front_has_instances_apart_where_the_search_lists_them() -> None:
     """Each of its points is what the plan gives at that load."""
-    stated = ("cluster.nodes=3", "search.disaggregated=true")
+    space = "tp: [4, 8], budget: [8192]"
+    stated = ("cluster.nodes=3", f"search={{{space}, disaggregated: true}}")
     apart = front(inputs(*stated), "tpot,tokens_per_s_per_gpu")
-    alone = front(inputs("cluster.nodes=3"), "tpot,tokens_per_s_per_gpu")
+    alone = front(inputs(stated[0], f"search={{{space}}}"), "tpot,tokens_per_s_per_gpu")
     assert apart.tally.evaluated > alone.tally.evaluated
     point = next(point for point in rows_of(apart) if point.prefill is not None)
     assert point.prefill is not None

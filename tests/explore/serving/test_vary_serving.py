@@ -96,14 +96,15 @@ def test_best_takes_the_plan_of_a_search_at_each_value(run: Any) -> None:
     """The shipped plan is tp 8; with 2 s for the first token and 40 ms a token, tp 4 answers more requests a GPU."""
     limits = ("--set", "limits={ttft_p99: {at_most: 2 s}, tpot: {at_most: 40 ms}}")
     shipped = ("serve-llama-3.1-70b", *limits)
-    best = answered(run, "search", *shipped, "--top", "1", "--set", "search.budget=[8192]")["plans"][0]
+    few = ("--set", "search={tp: [4, 8], budget: [8192]}")
+    best = answered(run, "search", *shipped, *few, "--top", "1")["plans"][0]
     asked = {
         "sweep": ("--over", "workload.rate=8 /s,9 /s"),
         "scale": ("--rate", "8,9"),
-        "solve": ("--vary", "workload.rate=8..9 /s", "--for", "tpot<=40 ms"),
+        "solve": ("--vary", "workload.rate=8 /s,9 /s", "--for", "tpot<=40 ms"),
     }
     for command, words in asked.items():
-        found = answered(run, command, *shipped, *words, "--best")
+        found = answered(run, command, *shipped, *few, *words, "--best")
         first = found["ranges"][0]["at_low"] if command == "solve" else (found.get("points") or found["sizes"])[0]
         assert first["tp"] == best["tp"] != 8
     apart = ("--set", "plan={prefill: {tp: 8}, decode: {tp: 8}}")

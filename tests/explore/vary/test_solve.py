@@ -37,10 +37,14 @@ ENDS = {  # one run in ten is worse
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("safe", ["90%", "off"])
 @pytest.mark.parametrize("name", SOLVED)
 def test_an_answer_put_back_reaches_the_target(name: str, safe: str, run: Any) -> None:
-    """With a chance of 90 % by the worse end of its band there, as a search's estimate prints it."""
+    """With a chance of 90 % by the worse end of its band there, as a search's estimate prints it.
+
+    A share of keys with and without a chance, unless --whole asks for all.
+    """
     vary, put, wanted, expected = SOLVED[name]
     at_least, unit = wanted.endswith(">="), UNITS[wanted[:-2]]
     column = wanted[:-2] if safe == "off" else ENDS[wanted[:-2]]

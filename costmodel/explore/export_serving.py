@@ -37,7 +37,7 @@ from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.equation import Number
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
-from costmodel.ground.units import Figure
+from costmodel.ground.units import Figure, show_time
 
 _TRIED = (0.5, 0.9)  # shares of memory that give the others
 _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that another engine takes too
@@ -67,6 +67,7 @@ def export_engine(case: ServingCase, to: str, rank: int | None = None) -> Export
     jobs = [_job(found, layout, use, bound) for layout, use in kinds_of(found.evaluation)]
     job = jobs[-1]
     if len(jobs) == 1:
+        job = replace(job, printed=_printed(found))
         return ExportedEngine(found, job, exported_command(target, job), chosen, translated)
     return ExportedEngine(found, job, exported_apart(target, jobs[0], job), chosen, translated, jobs[0])
 
@@ -208,6 +209,19 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
         per_node=round(case.node.accelerators),
         vendor=case.accelerator.vendor,
     )
+
+
+def _printed(found: ServingAnswer) -> str:
+    """What the benchmark of a steady closed loop prints on average, since it starts all of its users at once."""
+    scenario = found.inputs.case.scenario
+    workload = scenario.workload
+    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst":
+        return ""
+    burst = workload.model_copy(update={"traffic": "burst"})
+    case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
+    costs = answer(inputs_of(case), found.plan, bands=False).costs
+    first, token = (show_time(costs[name]) for name in ("ttft", "tpot"))
+    return f"with its first wave, all users at once, the benchmark prints a first token of {first}, {token} a token"
 
 
 def _settled_types(case: ServingCase) -> Serving:

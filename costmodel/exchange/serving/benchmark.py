@@ -166,5 +166,6 @@ def pool_words(job: ServingJob) -> str:
 def commented(job: ServingJob, expected: list[str], asked: list[str]) -> str:
     """What to expect and the benchmark, as comments behind the command."""
     longest = [f"requests over {job.context:,} tokens would be refused:", job.bound]
-    words = [part for line in (*expected, *longest, MEASURED) for part in comment_lines("#", line)]
+    printed = (job.printed,) if job.printed else ()
+    words = [part for line in (*expected, *longest, *printed, MEASURED) for part in comment_lines("#", line)]
     return "".join(f"{line}\n" for line in (*words, *(f"# {line}" for line in lines_of(asked, _WIDTH).splitlines())))

@@ -24,7 +24,7 @@ class ServingJob:
     the cache of one group of attention holds. bound: what sets the context. dispatched: whether tokens go to the ranks
     of their experts alone. narrow_experts: the type of experts in the checkpoint, where it is another than that of the
     other weights. widens: whether the accelerator lacks products in the type of the checkpoint, so that engines read it
-    in 16 bits.
+    in 16 bits. printed: what a benchmark of the load prints, where it is known.
     """
 
     file: str
@@ -48,6 +48,7 @@ class ServingJob:
     widens: bool
     per_node: int
     vendor: str
+    printed: str = ""
 
     def count(self, key: str) -> int:
         """A count of the plan."""

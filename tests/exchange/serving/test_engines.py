@@ -23,6 +23,7 @@ from costmodel.explore.export_serving import ExportedEngine, export_engine
 from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.explore.serving.search_layouts import search
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.units import show_time
 from costmodel.report.answers.export import file_text
 
 SCENARIO = "serve-llama-3.1-70b"
@@ -265,6 +266,16 @@ def test_the_command_says_what_its_log_will_and_how_to_measure_it(engine: str) -
     assert "--model meta-llama/" in benchmark
     assert "--request-rate 4 " in found.file.text  # 8 of two replicas
     assert all(len(line) <= 110 for line in found.file.text.splitlines())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_benchmark_of_a_closed_loop_stands_beside_what_it_prints_with_its_first_wave(engine: str) -> None:
+    load = "workload={kind: serving, prompt: 2048, output: 512, concurrency: 64, precision: bf16%s}"
+    steady, burst = (exported(engine, "dense", load % more) for more in ("", ", traffic: burst"))
+    first = show_time(burst.answer.costs["ttft"])
+    assert burst.answer.costs["ttft"] > 2 * steady.answer.costs["ttft"]
+    assert first in steady.job.printed
+    assert not burst.job.printed
 
 
 def test_checkpoints_have_the_shape_that_they_stand_for() -> None:

@@ -336,7 +336,6 @@ STACKS = {
     ),
     **_all("peft llama-recipes llama-cookbook", "'transformers-ddp' on one GPU, or 'transformers-fsdp'"),
     **_all("autotrain h2o-llmstudio ludwig", "'transformers-ddp' on one GPU, or 'transformers-deepspeed'"),
-    **_all("fsdp", "'fsdp2', or 'fsdp1' for FullyShardedDataParallel"),
     **_all("nemo-automodel automodel veomni torchforge forge", "'fsdp2', whose fully_shard it uses"),
     **_all("torchao", "the software that calls it, as 'torchtune' or 'fsdp2'"),
     **_all("mindspeed paddlenlp", "'megatron-core', whose layouts it has; no accelerator of Huawei is shipped"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +11,12 @@ from costmodel.commands import completion
 from costmodel.commands.pages import drawn
 from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.parsing import UnitError, parse
 from costmodel.report.terminal.style.answer import Reply
+
+if TYPE_CHECKING:
+    from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
 _MACHINE = "Machine"
 TOP = 12  # machines in a terminal
@@ -48,6 +54,26 @@ WithOption = Annotated[
         autocompletion=completion.scenarios,
     ),
 ]
+DayOption = Annotated[
+    str,
+    typer.Option(
+        "--day",
+        metavar="RATES|FILE",
+        help="Requests per second by the hour, a list or a CSV of hour and rate: replicas of each hour",
+        show_default=False,
+        rich_help_panel="Serving",
+    ),
+]
+StartOption = Annotated[
+    str,
+    typer.Option(
+        "--cold-start",
+        metavar="TIME",
+        help="With --day: from the decision to start a replica until it serves",
+        show_default="assume.growth.start, or at once",
+        rich_help_panel="Serving",
+    ),
+]
 PowerOption = Annotated[
     str,
     optional(
@@ -67,6 +93,8 @@ def buy(
     gpu: GpuOption = "",
     node: NodeOption = "",
     gpus: GpusOption = None,
+    day: DayOption = "",
+    cold_start: StartOption = "",
     jobs: WithOption = None,
     power: PowerOption = "",
     prices: PricesOption = "",
@@ -88,13 +116,18 @@ def buy(
     from costmodel.commands.progress import paced
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.buy import MOST, fleet
+    from costmodel.explore.buy import MOST, day_of_traffic, fleet
     from costmodel.explore.buy import buy as run
-    from costmodel.explore.offers import on_offer
+    from costmodel.explore.offers import hourly_rates, on_offer
     from costmodel.explore.safety import preferring
     from costmodel.explore.workloads import workload_of
     from costmodel.report.answers import buy as report
 
+    rates = hourly_rates(day) if day else []
+    if rates:
+        if question.flags["rate"] is not None:
+            raise fail("C004", "--day states the rates, and --rate another", None, "leave one of the two out")
+        question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
     offers = on_offer(_names(gpu), _names(node), prices, case)
     others = [preferring(load_any(name), SAFE) for name in jobs or ()]
@@ -106,15 +139,23 @@ def buy(
         whole = fleet([found, *more])
         made, plain = lambda: report.fleet(whole, top), lambda: report.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
-    document, result = lambda: report.buy(found, top, plot=plot), lambda: report.buy_json(found)
+    hours = day_of_traffic(found, rates, _start(cold_start, case)) if rates else None
+    document = lambda: report.buy(found, top, plot=plot, day=hours)  # noqa: E731
+    result = lambda: report.buy_json(found, hours)  # noqa: E731
     return drawn(document, result, "machines", yes=bool(found.working), stopped=found.stopped, found=found)
+
+
+def _start(text: str, case: LoadedScenario) -> float:
+    """Seconds of a start: as stated, or of the scenario."""
+    growth = getattr(case.scenario.assume, "growth", None)
+    try:
+        return parse(text, "s") if text else 0.0 if growth is None else float(growth.start)
+    except UnitError as error:
+        raise fail("D007", str(error), Place("command line"), "for example --cold-start 5min") from None
 
 
 def _watts(text: str) -> float:
     """A power in watts; without end where none is stated."""
-    from costmodel.ground.errors import Place, fail
-    from costmodel.ground.parsing import UnitError, parse
-
     try:
         watts = parse(text, "J/s") if text else float("inf")
     except UnitError as error:

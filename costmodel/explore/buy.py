@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from costmodel.equations.run.economics import (
     tokens_per_step,
     whole_node_price,
 )
-from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented
+from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.estimate.machine.node_power import rated_power
 from costmodel.estimate.machine.price import Price
 from costmodel.estimate.model.shards import model_parameters
@@ -343,6 +344,82 @@ def fleet(jobs: Sequence[Bought]) -> Fleet:
         return not row.works, math.inf if math.isnan(row.rent) else row.rent, row.gpus
 
     return Fleet(tuple(jobs), tuple(sorted(found, key=order)))
+
+
+@record
+class Hour:
+    """An hour of a day: requests a second, and the replicas that answer them within all limits with the chance.
+
+    ready: the rate that the replicas are for, with what the rate rises by while one starts
+    """
+
+    rate: float
+    ready: float
+    replicas: float
+    gpus: float
+    chance: float
+
+
+@record
+class Day:
+    """A day of traffic on one machine, replicas started and stopped hour by hour.
+
+    start: time of a replica from the decision to start until it serves, s. price: of an accelerator of a fixed fleet,
+    USD/s. elastic: of one that is rented by the hour: the machine on demand, where it is offered so
+    """
+
+    machine: Machine
+    hours: tuple[Hour, ...]
+    start: float
+    price: float
+    elastic: float
+
+    @property
+    def fixed(self) -> float:
+        """Rent of as many accelerators as the fullest hour takes, all the time, USD."""
+        most = max(hour.gpus for hour in self.hours)
+        return float(run_cost(len(self.hours) * _HOUR, most, self.price))
+
+    @property
+    def autoscaled(self) -> float:
+        """Rent of each hour's accelerators, and of those that start before an hour begins, USD."""
+        before = (*self.hours[-1:], *self.hours)
+        more = (max(hour.gpus - ahead.gpus, 0.0) for ahead, hour in itertools.pairwise(before))
+        held = float(run_cost(_HOUR, sum(hour.gpus for hour in self.hours), self.elastic))
+        return held + float(run_cost(self.start, sum(more), self.elastic))
+
+
+_HOUR = 3600.0
+
+
+def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
+    """The layout of the best machine with as many replicas as each hour takes; None where no machine works.
+
+    Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
+    """
+    best, asked = found.best, found.asked
+    if best is None or best.plans.safe is None or best.price is None:
+        return None
+    after = (*rates[1:], rates[0])
+    ready = [
+        now + float(spare_rate(max(then - now, 0.0) / _HOUR, start)) for now, then in zip(rates, after, strict=True)
+    ]
+    settings = [item for item in best.plans.safe.settings if not item.startswith(_OF_A_FLEET[:2])]
+    alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
+    several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
+    sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
+    known = {f"{row.size:.6g}": row.point for row in sizes.rows(UNWATCHED)}
+    least = min((row.costs["gpus"] / row.costs["replicas"] for row in known.values() if row.works), default=math.nan)
+    hours = list[Hour]()
+    for asking, held in zip(rates, ready, strict=True):
+        point = known.get(f"{held:.6g}")
+        if point is not None and not point.works:
+            return None
+        costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs
+        hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance]))
+    by_hour = (row for row in found.working if (row.machine.node, row.machine.sold) == (best.machine.node, "on demand"))
+    price = next((row.price.each for row in by_hour if row.price is not None), best.price.each)
+    return Day(best.machine, tuple(hours), start, best.price.each, price)
 
 
 class _Plans:

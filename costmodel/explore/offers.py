@@ -7,6 +7,7 @@ a scenario: the node, and its price with region, date and source.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from costmodel.documents.text.files import file_text
 from costmodel.estimate.machine.price import hourly_price
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
 from costmodel.explore.node_of_gpu import node_of_gpu
-from costmodel.ground.errors import CostModelError, Fault, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 from costmodel.ground.quoting import quoted_value
 from costmodel.ground.record import record
 
@@ -345,3 +346,44 @@ def _hosted(row: CsvRow) -> HostedOffer:
         row.text("date"),
         row.text("source"),
     )
+
+
+# --- A day of traffic.
+
+_MOST_HOURS = 24 * 7
+
+
+def hourly_rates(text: str) -> list[float]:
+    """Requests a second of each hour: a list, `2,2,5,9`, or a CSV with the columns hour and rate.
+
+    >>> hourly_rates("2,2,5.5")
+    [2.0, 2.0, 5.5]
+
+    Raises:
+        CostModelError: it is neither
+    """
+    if re.fullmatch(r"[\d.,\s]+", text, re.ASCII):
+        return _rates(text.split(","), Place(COMMAND_LINE))
+    columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
+    table = sheet(text, file_text(text, largest=_LARGEST), columns)
+    if missing := [name for name in columns if name not in table.names]:
+        raise fail("D018", f"the column '{missing[0]}' is missing", table.place, "the columns are hour and rate")
+    rows = [row_of(place, table.names, cells, columns) for place, cells in table.records]
+    if faults := [fault for row in rows for fault in row.faults]:
+        raise CostModelError(*(replace(fault, code="D018") for fault in faults))
+    for expected, row in enumerate(rows):
+        if row.number("hour") != expected:
+            sentence = f"hour {expected} is expected here"
+            raise fail("D018", sentence, cell_at(row.place, table.names.index("hour"), "hour"), "a row an hour, from 0")
+    return _rates([row.text("rate") for row in rows], table.place)
+
+
+def _rates(texts: Sequence[str], place: Place) -> list[float]:
+    try:
+        found = [float(text) for text in texts]
+    except ValueError:
+        found = []
+    if not 2 <= len(found) <= _MOST_HOURS or not max(found) > 0 or min(found) < 0 or not max(found) < math.inf:
+        sentence = f"from 2 to {_MOST_HOURS} rates of at least 0 are expected, one of them above 0"
+        raise fail("D018", sentence, place, "for example --day 2,2,5,9,9,5")
+    return found

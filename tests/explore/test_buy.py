@@ -11,7 +11,9 @@ import pytest
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
+from costmodel.documents.text.files import only_texts
 from costmodel.explore.buy import Bought, Fleet, Purchase, curves, published_runs
+from costmodel.explore.offers import hourly_rates
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
 from costmodel.report.answers.buy import buy as document
@@ -312,3 +314,43 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     assert plain[1]["rent_usd_per_month"] is None
     assert "Rent" not in text
     assert "fleet" in str(answer.form("html"))
+
+
+RATES = [5.0, 0.0, 10.0, 40.0, 40.0, 20.0]
+
+
+def test_a_day_has_the_replicas_of_each_hour() -> None:
+    """As `scale` counts them for the rate with what it rises by while a replica starts."""
+    asked = {name: value for name, value in SERVED.items() if name != "rate"}
+    day = ",".join(f"{rate:g}" for rate in RATES)
+    answer = costmodel.buy(node="neocloud-h100", day=day, cold_start="10min", **asked)
+    hours = answer.figures["day"]["hours"]
+    assert [hour["rate"] for hour in hours] == RATES
+    assert [hour["ready"] for hour in hours] == pytest.approx([5, 10 / 6, 10 + 30 / 6, 40, 40, 20])
+    assert [hour["replicas"] for hour in hours] == [1, 1, 2, 5, 5, 3]
+    assert all(hour["chance"] >= 0.9 for hour in hours)
+    assert answer.found.best.gpus == max(hour["gpus"] for hour in hours)
+    fixed = 5 * 6 * 2.72  # reserved
+    by_hour = (sum((1, 1, 2, 5, 5, 3)) + (1 + 3) * 10 / 60) * 3.20  # on demand, four that start
+    assert answer.figures["day"]["fixed_usd"] == pytest.approx(fixed)
+    assert answer.figures["day"]["autoscaled_usd"] == pytest.approx(by_hour)
+    text = " ".join(str(answer.form("table")).split())
+    assert f"{abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
+    assert "reserved for a fixed fleet" in text
+
+
+def test_a_day_is_read_from_a_list_or_a_table() -> None:
+    table = "hour,rate\n" + "".join(f"{hour},{rate:g}\n" for hour, rate in enumerate(RATES))
+    with only_texts({"day.csv": table, "gap.csv": "hour,rate\n0,1\n2,3\n", "none.csv": "hour,users\n0,1\n"}):
+        assert hourly_rates("day.csv") == RATES
+        for wrong, sentence in {
+            "gap.csv": "hour 1 is expected here",
+            "none.csv": "the column 'rate' is missing",
+            "5": "from 2 to 168 rates",
+            "0,0": "one of them above 0",
+            "no.csv": "none of its texts",
+        }.items():
+            with pytest.raises(costmodel.CostModelError, match=sentence):
+                hourly_rates(wrong)
+    with pytest.raises(costmodel.CostModelError, match="--day states the rates"):
+        costmodel.buy(node="neocloud-h100", day="5,6", **SERVED)

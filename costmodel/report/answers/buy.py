@@ -15,6 +15,7 @@ from costmodel.explore.buy import (
     OTHER_TERMS,
     TOKENS_PER_PARAMETER,
     Bought,
+    Day,
     Fleet,
     MachineCurve,
     PublishedRun,
@@ -51,7 +52,7 @@ from costmodel.report.terminal.style.head import (
 )
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
-from costmodel.report.terminal.style.theme import BAD, styled
+from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 from costmodel.report.trials import codes_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import subject_fields, words_of
 
@@ -72,7 +73,7 @@ _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def buy(found: Bought, top: int, *, plot: bool = False) -> AnswerDocument:
+def buy(found: Bought, top: int, *, plot: bool = False, day: Day | None = None) -> AnswerDocument:
     """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
@@ -81,7 +82,11 @@ def buy(found: Bought, top: int, *, plot: bool = False) -> AnswerDocument:
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials = [row.trial for row in found.working if row.trial is not None]
-    closing: list[Line] = [styled(_conclusion(found)), *(styled(line) for line in _optimal(found))]
+    closing: list[Line] = [
+        styled(_conclusion(found)),
+        *([] if day is None else [styled(_day_words(day))]),
+        *(styled(line) for line in _optimal(found)),
+    ]
     if best is not None and best.trial is not None:
         line = command(asked.case, "estimate", settings=trial_settings(best.trial, searched=False))
         closing.append(styled(f"Best: {line}"))
@@ -92,7 +97,7 @@ def buy(found: Bought, top: int, *, plot: bool = False) -> AnswerDocument:
         about,
         _conclusion(found),
         verdict,
-        [_machines(found, top, plot=plot)],
+        [_machines(found, top, plot=plot), *([] if day is None else [_day(day)])],
         remark_lines(trials, _NO_EFFECT),
         codes_of(trials, _NO_EFFECT),
         closing,
@@ -400,6 +405,35 @@ def _offer(found: Bought, row: Purchase) -> str:
     return f"{who}: {', '.join(filter(None, (cost, lasts, f'with a chance of {chance}')))}"
 
 
+def _day(day: Day) -> Section:
+    """The replicas of each hour, those alike in one row."""
+    columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), Column("replicas"), Column("GPUs")]
+    columns += [Column("chance")]
+    rows, begin = list[list[Cell]](), 0
+    for hour, group in itertools.groupby(day.hours):
+        end = begin + len([*group])
+        hours = f"{begin}" if end == begin + 1 else f"{begin} – {end - 1}"
+        figures: list[Cell] = [Value(significant(value), value, "requests_per_s") for value in (hour.rate, hour.ready)]
+        figures += [_number(hour.replicas, "replicas"), _number(hour.gpus, "gpus"), _sure(hour.chance)]
+        rows.append([hours, *figures])
+        begin = end
+    title = f"A day on {day.machine.node}"
+    ahead = [styled(title, HEAD)]
+    return Section("day", title, _day_words(day), ahead=ahead, table=Table(columns, rows), apart=True)
+
+
+def _day_words(day: Day) -> str:
+    """What autoscaling saves against as many replicas as the fullest hour takes."""
+    share = 1 - day.autoscaled / day.fixed if day.fixed else 0.0
+    starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
+    apart = day.elastic != day.price
+    rents = f"{rounded_dollars(day.autoscaled)}{' on demand' if apart else ''}"
+    fixed = f"{rounded_dollars(day.fixed)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
+    than = f"{percent(abs(share), 2)} {'less' if share >= 0 else 'more'}"
+    lead = f"Replicas by the hour on {day.machine.node}, {starts}"
+    return f"{lead}: {rents} for {len(day.hours)} hours, {than} than {fixed}."
+
+
 def _optimal(found: Bought) -> list[str]:
     """The size of model that the budget trains best, with its caution."""
     if found.optimal is None or found.best is None:
@@ -435,7 +469,7 @@ def _headlines(found: Bought) -> list[Headline]:
     return cards
 
 
-def buy_json(found: Bought) -> dict[str, Any]:
+def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
     """All machines as plain values; of one on which no plan meets every limit no result."""
     return {
         **head("costmodel/buy/v1"),
@@ -444,6 +478,7 @@ def buy_json(found: Bought) -> dict[str, Any]:
         "complete": not found.stopped,
         "optimal_parameters": None if found.optimal is None else found.optimal[0],
         "optimal_tokens": None if found.optimal is None else found.optimal[1],
+        **({} if day is None else {"day": _day_fields(day)}),
         "machines": [_fields(found, row) for row in found.rows],
         "hosted": [
             {
@@ -458,6 +493,18 @@ def buy_json(found: Bought) -> dict[str, Any]:
             for offer in found.hosted
         ],
         "notes": notes(row.trial.remarked for row in found.working if row.trial is not None),
+    }
+
+
+def _day_fields(day: Day) -> dict[str, Any]:
+    """A day as plain values."""
+    names = ("rate", "ready", "replicas", "gpus", "chance")
+    return {
+        "node": day.machine.node,
+        "start_s": day.start,
+        "fixed_usd": known(day.fixed),
+        "autoscaled_usd": known(day.autoscaled),
+        "hours": [{name: getattr(hour, name) for name in names} for hour in day.hours],
     }
 
 

@@ -99,7 +99,7 @@ def door() -> Iterator[Door]:
 @pytest.fixture
 def page(browser: Any, door: Door) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(120_000)
     opened, errors = context.new_page(), list[str]()
     opened.on("pageerror", lambda error: errors.append(str(error)))
     refused = "400 (Bad Request)"  # of a question that is wrong, which the page shows

@@ -18,6 +18,7 @@ from costmodel.exchange.logs.measured_run import measured_run
 from costmodel.exchange.logs.step_lines import read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
 from costmodel.exchange.machine_shape import machine_format, machine_shape
+from costmodel.explore.import_runs import MOST_BYTES
 from exchange.hostile import outcome
 from exchange.logs import test_benchmark_result as results
 from exchange.logs import test_engine_start as engines
@@ -64,9 +65,10 @@ def read_all(text: str) -> bool:
         machine_shape(text, "file", tool)
     if is_engine_start(text):
         assert start_as_table(text).count("\n") >= 2
-    if not tool and benchmark_results(text, "file") is not None:
+    head = text[:MOST_BYTES]  # of a log, as import reads it
+    if not tool and benchmark_results(head, "file") is not None:
         return True
-    run = None if tool else measured_run(trainer_log(text, "file") or read_log(text, "file"))
+    run = None if tool else measured_run(trainer_log(head, "file") or read_log(head, "file"))
     return bool(tool) or run is not None
 
 

@@ -148,21 +148,23 @@ def buy(
 def _start(text: str, case: LoadedScenario) -> float:
     """Seconds of a start: as stated, or of the scenario."""
     growth = getattr(case.scenario.assume, "growth", None)
-    try:
-        return parse(text, "s") if text else 0.0 if growth is None else float(growth.start)
-    except UnitError as error:
-        raise fail("D007", str(error), Place("command line"), "for example --cold-start 5min") from None
+    return _quantity(text, "s", "--cold-start 5min") if text else 0.0 if growth is None else float(growth.start)
 
 
 def _watts(text: str) -> float:
     """A power in watts; without end where none is stated."""
-    try:
-        watts = parse(text, "J/s") if text else float("inf")
-    except UnitError as error:
-        raise fail("D007", str(error), Place("command line"), "for example --power 10MW") from None
+    watts = _quantity(text, "J/s", "--power 10MW") if text else float("inf")
     if watts <= 0:
-        raise fail("D008", "the power of a site is above 0", Place("command line"))
+        raise fail("D008", "the power of a site is above 0", Place("command line"), "for example --power 10MW")
     return watts
+
+
+def _quantity(text: str, unit: str, example: str) -> float:
+    """A quantity of an option, in the base unit."""
+    try:
+        return parse(text, unit)
+    except UnitError as error:
+        raise fail("D007", str(error), Place("command line"), f"for example {example}") from None
 
 
 def _names(text: str) -> list[str]:

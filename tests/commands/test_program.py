@@ -325,7 +325,7 @@ def test_the_wheel_holds_the_documents(wheel: set[str]) -> None:
         shipped = {f"costmodel/_shipped/{path.relative_to(ROOT)}" for path in (ROOT / top).rglob("*.yaml")}
         assert shipped
         assert shipped <= wheel
-    assert "costmodel/equations/sources.yaml" in wheel
+    assert {"costmodel/equations/sources.yaml", "costmodel/_shipped/hardware/prices.csv"} <= wheel
 
 
 def test_the_wheel_holds_the_package_and_nothing_at_the_top(wheel: set[str]) -> None:

@@ -22,7 +22,7 @@ from costmodel.report.document import Table, Value
 SERVED = {"model": "llama-3.1-8b", "rate": "40", "prompt": "2000", "answer": "300", "ttft": "1s"}
 TRAINED = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "deadline": "40d"}
 LEARNED = {"model": "qwen-2.5-7b", "rl": "grpo", "answer": "2k", "iterations": "200", "deadline": "2d"}
-NODES = {"serving": "neocloud-h100,g6-48xlarge,g4dn-metal", "training": "p5,g4dn-metal", "rl": "p5en"}
+NODES = {"serving": "neocloud-h100,g6-48xlarge,g4dn-metal", "training": "p5,g4dn-metal", "rl": "p5en,g4dn-metal"}
 HOURS_OF_A_MONTH = 730.0
 _ASKED = {"serving": SERVED, "training": TRAINED, "rl": LEARNED}
 _BOUGHT: dict[str, costmodel.Result] = {}
@@ -99,9 +99,13 @@ def test_rents_are_gpus_or_whole_nodes_times_hours_and_price() -> None:
     hours = trained.trial.costs["run_time"] / 3600
     assert found("training").rent(trained).in_use == pytest.approx(trained.gpus * 55.04 / 8 * hours)
     assert found("training").rent(trained).in_use == pytest.approx(trained.trial.costs["run_cost"], rel=1e-6)
+    learned = best("rl")
+    assert learned.trial is not None
+    hours = learned.trial.costs["run_time"] / 3600
+    assert found("rl").rent(learned).in_use == pytest.approx(learned.gpus * 63.296 / 8 * hours)
 
 
-@pytest.mark.parametrize("kind", ["serving", "training"])
+@pytest.mark.parametrize("kind", _ASKED)
 def test_a_machine_without_an_answer_is_last_and_shows_no_figure(kind: str) -> None:
     """No cell of an answer column is of a plan that fails; each has its reason instead."""
     works = [row.works for row in found(kind).rows]

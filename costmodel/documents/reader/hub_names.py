@@ -228,7 +228,7 @@ def nearest_shapes(name: str, known: Sequence[str]) -> list[str]:
     """The shipped model that a name stands for, or those whose names look most like one on the hub, three at most."""
     if shape := shape_of(name, known):
         return [shape]
-    last = list(_shortened(last_part(name).lower()))[-1]
+    last = ["", *_shortened(last_part(name).lower())][-1]
     if any(holds(model, last) for model in known):
         return alike(last, known, _MOST_NEAR, _CUTOFF)
     by_letters = {squeezed(model): model for model in known}

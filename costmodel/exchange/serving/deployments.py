@@ -110,6 +110,8 @@ def _model(uri: Any, place: Place) -> list[Word]:
     """The model that an address names: of the hub by its name, of a volume by its path."""
     text = str(uri)
     found = _HUB.match(text)
+    if not text:
+        return []
     return [Word(found.group(1) if found else re.sub(r"\A\w+://", "", text), place)]
 
 

@@ -223,6 +223,7 @@ def test_names_of_the_hub(name: str) -> None:
 )
 def test_paths_and_names_of_other_hubs(name: str, shape: str) -> None:
     assert shape_of(name, names("model")) == shape
+    assert nearest_shapes("", names("model")) == []
 
 
 @each("name", KEPT)

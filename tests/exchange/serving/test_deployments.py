@@ -157,3 +157,8 @@ def test_what_is_not_read_or_contradicts_itself_is_refused(text: str, code: str,
     assert (fault.code, words in fault.sentence) == (code, True), fault.sentence
     assert fault.place is not None
     assert fault.place.line
+
+
+def test_a_deployment_without_a_model_asks_for_it(tmp_path: Path) -> None:
+    [fault] = faults(VALUES.replace('uri: "hf://Qwen/Qwen3-32B", ', ""), tmp_path)
+    assert (fault.code, fault.sentence) == ("X002", "the model is not stated")

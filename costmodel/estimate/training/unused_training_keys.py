@@ -82,8 +82,9 @@ SWITCHES = (
     Switch(
         "plan.offload has no optimizer",
         lambda _, block: "optimizer" not in block.structure.offload,
-        "assume.host_update",
+        "assume.host_update stack.offload.returned stack.offload.early",
     ),
+    Switch("plan.zero is 3", lambda _, block: block.structure.zero > 2, "stack.offload.returned"),
     Switch(
         "nothing is copied to the host",
         lambda inputs, block: inputs.run is None and not block.structure.offload and not inputs.optimizer.paged,

@@ -16,7 +16,7 @@ from typing import Any
 
 from costmodel.commands import rl, serving, shared, training
 from costmodel.commands.short_form import Question
-from costmodel.evidence.calibrate import default_efficiency, engine_documents, refine_from_runs
+from costmodel.evidence.calibrate import default_efficiency, engine_fit, refine_from_runs
 from costmodel.evidence.validate import validate
 from costmodel.explore.page import report_facts, rl_facts, serving_facts
 from costmodel.explore.serving import search_remedies, smallest_cluster
@@ -158,7 +158,7 @@ compared = validate.compared
 validate.compared = report_facts.compared = REPLIES.of_objects(_compared)
 for workload in (training, serving, rl):
     workload.view = REPLIES.of_objects(workload.view)  # type: ignore[attr-defined]
-for editor in (default_efficiency, engine_documents, refine_from_runs):
+for editor in (default_efficiency, engine_fit, refine_from_runs):
     editor.rewritten = REPLIES.of_texts(editor.rewritten)  # type: ignore[attr-defined]
 search_remedies.search_remedy = REPLIES.of_objects(search_remedies.search_remedy)
 smallest_cluster.fewest_gpus = REPLIES.of_objects(smallest_cluster.fewest_gpus)

@@ -91,13 +91,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def some_of(cases: list[pytest.Function], share: int) -> list[pytest.Function]:
     """One in so many cases, always the same ones, in which each value of each parameter is as frequent as others."""
-    values = {case: [(name, id(value)) for name, value in case.callspec.params.items()] for case in cases}
+    values = {case.name: [(name, id(value)) for name, value in case.callspec.params.items()] for case in cases}
     rest, taken = sorted(cases, key=lambda case: zlib.crc32(case.name.encode())), Counter[tuple[str, int]]()
     kept: list[pytest.Function] = []
     while len(kept) * share < len(cases):
-        kept.append(min(rest, key=lambda case: sum(taken[value] for value in values[case])))
+        kept.append(min(rest, key=lambda case: sum(taken[value] for value in values[case.name])))
         rest.remove(kept[-1])
-        taken.update(values[kept[-1]])
+        taken.update(values[kept[-1].name])
     return kept
 
 

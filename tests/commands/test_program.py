@@ -65,7 +65,7 @@ def test_every_example_of_the_help_runs(name: str, run: Any) -> None:
     for example in examples:
         if ">" not in example and "SCENARIO" not in example:
             words = shlex.split(example)[1:]
-            ran = run(*words, cwd=SAMPLES if any((SAMPLES / word).is_file() for word in words) else ROOT)
+            ran = run(*words, cwd=SAMPLES if any((SAMPLES / word).exists() for word in words) else ROOT)
             assert ran.code in (0, 1), ran.err
             assert ran.out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-ENGINES = "engines: sglang, trt-llm, vllm, vllm-0.16"
+ENGINES = "engines: neuronx-inference, optimum-habana-inference, sglang, trt-llm, vllm, vllm-0.16"
 SERVED = ("estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "8", "--rate")
 
 

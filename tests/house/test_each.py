@@ -49,12 +49,12 @@ def test_no_case_is_a_fault() -> None:
 
 def test_a_share_has_each_value_of_a_product_as_often_as_others() -> None:
     cases: list[Any] = [
-        SimpleNamespace(name=f"test[{row}-{column}]", callspec=SimpleNamespace(indices={"row": row, "column": column}))
+        SimpleNamespace(name=f"test[{row}-{column}]", callspec=SimpleNamespace(params={"row": row, "column": column}))
         for row, column in product(range(8), range(4))
     ]
     kept = some_of(cases, 4)
     assert len(kept) == 8
-    assert Counter(case.callspec.indices["row"] for case in kept) == dict.fromkeys(range(8), 1)
-    assert Counter(case.callspec.indices["column"] for case in kept) == dict.fromkeys(range(4), 2)
+    assert Counter(case.callspec.params["row"] for case in kept) == dict.fromkeys(range(8), 1)
+    assert Counter(case.callspec.params["column"] for case in kept) == dict.fromkeys(range(4), 2)
     assert some_of(cases[::-1], 4) == kept
     assert some_of(cases[:1], 4) == cases[:1]

@@ -12,7 +12,6 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.hardware import Accelerator, ListPrice, Node
 from costmodel.documents.schemas.sync import sync_of
 from costmodel.equations.run.economics import ownership_price
-from costmodel.estimate.machine.node_power import usual_power
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import Place
 from costmodel.ground.record import record
@@ -122,6 +121,8 @@ def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
     bought = listed.bought
     if bought is None:
         return math.nan if listed.hourly is None else listed.hourly
+    from costmodel.estimate.machine.node_power import usual_power
+
     draw = read("practice", "usual").draw
     with term("whole node"):
         power = usual_power(node, part, draw.rated, draw.part, None) * node.built

@@ -98,6 +98,13 @@ def test_a_command_of_an_engine_comes_back_with_the_same_times_and_memory(run: R
         assert theirs[key] == pytest.approx(ours[key], rel=1e-9)
 
 
+def test_lengths_without_a_spread_are_given_to_import_as_numbers(run: Run, tmp_path: Path) -> None:
+    flags = ("--model", "gemma-3-27b", "--gpu", "h100", "--gpus", "2", "--concurrency", "8", "--prompt", "2000")
+    done = run("export", *flags, "--answer", "200", "--to", "vllm", "-o", str(tmp_path / "serve.sh"))
+    assert done.code == 0, done.err
+    assert "--prompt 2000 --answer 200 --concurrency 8" in " ".join((done.out + done.err).split())
+
+
 def test_a_format_is_of_what_the_scenario_does(run: Run, faults: Callable[[Any], Any]) -> None:
     for scenario, to in (("quickstart", "vllm"), ("serve-llama-3.1-70b", "megatron")):
         [fault] = faults(run("export", scenario, "--to", to))

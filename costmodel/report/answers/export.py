@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.exchange.remarks import comment_lines
 from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.exchange.training.training_format import called
@@ -88,7 +89,7 @@ def _given(found: Found) -> str:
 
 def _amount(key: str, value: Any) -> str:
     """A length or a load as --set or its flag takes it."""
-    if key in ("prompt", "output"):
+    if isinstance(value, Lengths):
         return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
     unit = {"think_time": " s"}.get(key, "")
     return f"'{value:g}{unit}'" if unit else f"{value:g}"

@@ -98,7 +98,7 @@ def search(
         typer.Option(
             "--measured",
             metavar="LINE=TIME",
-            help="What a line of the ranking took, to rank anew; may be repeated",
+            help="Step, token or iteration time that a line of the ranking took; may be repeated",
             show_default=False,
         ),
     ] = None,

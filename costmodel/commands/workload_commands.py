@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from costmodel.report.answers.plan_view import PlanView
     from costmodel.report.answers.search import SearchWords
     from costmodel.report.document import Section
+    from costmodel.report.terminal.style.layout import Line
 
 TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
@@ -76,12 +77,12 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
     from costmodel.report.answers.search import search
     from costmodel.report.answers.search_json import search_json
 
-    next_section, next_fields = _next_measurement(words, asked)
+    next_section, next_fields, closing = _next_measurement(words, asked)
     found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
     works = found.works if found.best or found.front is None else bool(found.front.rows)
     return pages.drawn(
-        lambda: search(words, count, why_not=asked.why_not, more=next_section),
+        lambda: search(words, count, why_not=asked.why_not, more=next_section, closing=closing),
         lambda: search_json(words) | next_fields,
         rows,
         yes=works,
@@ -92,15 +93,18 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
 
 def _next_measurement(
     words: SearchWords[Inputs, Plan], asked: SearchQuestion
-) -> tuple[Sequence[Section], dict[str, Any]]:
-    """What to measure before a plan is chosen, as a section and as plain values, where that is asked."""
+) -> tuple[Sequence[Section], dict[str, Any], Sequence[Line]]:
+    """What to measure before a plan is chosen, as a section and as plain values, and the command for the best plan
+    after what was measured, where that is asked.
+    """
     if not (asked.measure_next or asked.measured):
-        return (), {}
+        return (), {}, ()
     from costmodel.explore.search.next_measurement import advised
-    from costmodel.report.answers.next_measurement import measure_next, measure_next_fields, measured_lines
+    from costmodel.report.answers.next_measurement import best_now, measure_next, measure_next_fields, measured_lines
 
     advice = advised(words.found, measured_lines(words, asked.measured))
-    return (measure_next(words, advice),), {"measure_next": measure_next_fields(words, advice)}
+    fields = {"measure_next": measure_next_fields(words, advice)}
+    return (measure_next(words, advice),), fields, best_now(words, advice)
 
 
 def _seconds(text: str) -> float:

@@ -1,6 +1,7 @@
 """Which term of a step moved between runs of one release of software and the next, from the steps of several layouts.
 
-How far predictions are off in a group of like runs is taken from those before: the new ones are looked at beside that.
+How far the prediction of a layout is off is taken from its runs before, by their names; of a new layout from all runs
+of the model, the machine and the software.
 If one term takes f times as long, a step in which it has the share s takes 1 + s (f − 1) times as long: the factor that
 leaves least is that of the term. What is left of a term beyond chance is judged by how runs before differed.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,10 @@ ALL = "all terms"  # clocks, or another machine
 LIKE = ("model", "accelerator", "stack")  # runs alike in these are off alike
 _FACTORS = np.exp(np.linspace(math.log(0.25), math.log(8.0), 1387))  # of a term, a quarter of a percent apart
 _ROUNDED = 0.005  # spread of runs at least: times are stated in three digits
-_SURE = 3.5  # spreads, from which a change is none of chance, whichever of ten terms is looked at
+_SURE = 4.5  # spreads, themselves of few runs, from which a change of any of ten terms is none of chance
+_WIDE = 6.0  # spreads, from which a single run is none of chance
 _SHARE = 0.02  # of a step in any run, from which a term is looked at
+_EXPLAINED = 0.5  # of the change, as squares, that a term must explain at least
 _APART = 4.0  # squares of spreads by which another term must leave more, to be another
 _FEWEST = 3  # runs of each
 
@@ -52,18 +55,16 @@ class Moved:
     spread: float
     change: float
     moved: bool
+    slower: bool
     terms: tuple[MovedTerm, ...]
     alike: tuple[str, ...]
 
     @property
-    def slower(self) -> bool:
-        """Whether a term takes longer than before, by more than chance."""
-        return self.likeliest is not None and self.likeliest.factor > 1
-
-    @property
     def likeliest(self) -> MovedTerm | None:
-        """The term that moved; none where nothing did."""
-        return self.terms[0] if self.moved and self.terms else None
+        """The term that moved; none where nothing did, or where no single one explains it."""
+        first = self.terms[0]
+        explained = first.left < _EXPLAINED and _FACTORS[0] < first.factor < _FACTORS[-1]
+        return first if self.moved and explained else None
 
 
 def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
@@ -73,24 +74,27 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
         CostModelError: too few runs have a predicted step, or none of the new ones is like one before
     """
     known, new = ([each for each in rows if each.parts and each.error is not None] for rows in (before, now))
-    groups = _offsets(known)
+    own, groups = _offsets(known, _run), _offsets(known, _group)
     new = [each for each in new if _group(each) in groups]
     if len(known) < _FEWEST or len(new) < _FEWEST:
         counts = f"{len(known)} runs before and {len(new)} like them now have a predicted step"
         sentence = f"{counts}; {_FEWEST} of each are needed"
         raise fail("C005", sentence, Place("command line"), "measure several layouts of the same model and machine")
-    kept = [_slower(each) - groups[_group(each)] for each in known]
-    freedom = max(len(kept) - len(groups), 1)
+    repeated = len(own) < len(known)
+    kept = [_slower(each) - (own[_run(each)] if repeated else groups[_group(each)]) for each in known]
+    freedom = max(len(kept) - len(own if repeated else groups), 1)
     spread = max(math.sqrt(sum(each**2 for each in kept) / freedom), _ROUNDED)
-    changes = np.array([_slower(each) - groups[_group(each)] for each in new])
+    changes = np.array([_slower(each) - own.get(_run(each), groups[_group(each)]) for each in new])
     whole = float(changes @ changes)
     found = sorted(_fitted(new, changes), key=lambda each: each.left)
-    best = found[0]
-    moved = whole - best.left > (_SURE * spread) ** 2
-    alike = [each.term for each in found[1:] if each.left - best.left < _APART * spread**2]
+    chance = spread * math.sqrt(1 + len(own) / len(known)) if repeated else spread  # of a run beside a mean of others
+    best, widest = found[0], _WIDE * chance
+    moved = whole - best.left > (_SURE * chance) ** 2 or float(np.abs(changes).max()) > widest
+    slower = moved and (best.factor > 1 or float(changes.max()) > widest)
+    alike = [each.term for each in found[1:] if each.left - best.left < _APART * chance**2]
     terms = tuple(MovedTerm(each.term, each.factor, each.left / whole if whole else 1.0) for each in found)
     change = math.exp(float(np.mean(changes)))
-    return Moved(len(known), len(new), spread, change, bool(moved), terms, tuple(alike if moved else ()))
+    return Moved(len(known), len(new), spread, change, moved, slower, terms, tuple(alike if moved else ()))
 
 
 def _fitted(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
@@ -107,12 +111,16 @@ def _fitted(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[Moved
     return found
 
 
-def _offsets(known: Sequence[Compared]) -> Mapping[tuple[str, ...], float]:
-    """How far predictions of each group of like runs are off, as a logarithm of the time."""
+def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
+    """How far predictions of each group of like runs are off on average, as a logarithm of the time."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for each in known:
-        groups.setdefault(_group(each), []).append(_slower(each))
-    return {group: statistics.median(values) for group, values in groups.items()}
+        groups.setdefault(like(each), []).append(_slower(each))
+    return {group: statistics.fmean(values) for group, values in groups.items()}
+
+
+def _run(each: Compared) -> tuple[str, ...]:
+    return (each.run, *_group(each))
 
 
 def _group(each: Compared) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ figures and errors are jointly normal. Means over all plans are means over fixed
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
@@ -112,10 +113,11 @@ def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Adv
     Raises:
         CostModelError: what plans are ranked by has no band, fewer than two work, or a line is not in the ranking
     """
-    plans = [plan for plan in found.best if not plan.broken][:_MOST]
+    plans = [*itertools.takewhile(lambda plan: not plan.broken, found.best[:_MOST])]
     objective = found.ranked_by
     if len(plans) < 2:
-        raise fail("C025", "fewer than two plans work, so that there is none to choose", None, "leave out a limit")
+        sentence = "fewer than two plans that work are shown, so that there is none to choose"
+        raise fail("C025", sentence, None, "--top 10 shows more, where more work")
     if not all(worse_spread(plan.costs, objective) for plan in plans):
         hint = "--set objective=… names a result with P10 and P90"
         raise fail("C025", f"plans are ranked by {objective}, which has no band here", None, hint)
@@ -124,10 +126,13 @@ def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Adv
     now = prior
     for line, ratio in measured.items():
         if not 1 <= line <= len(plans):
-            raise fail("C025", f"line {line} is none of the {len(plans)} that are compared", None, "name one of these")
+            raise fail(
+                "C025", f"line {line} is none of the {len(plans)} that work and are compared", None, "name one of these"
+            )
         now = now.after(line - 1, math.log(ratio) - float(now.places[line - 1] - prior.places[line - 1]))
     whole = _factor(now.covariance[: len(plans), : len(plans)])
-    drawn, changes = now.places + _points(whole), np.exp(now.places - prior.places)
+    sign = COLUMNS[found.inputs.case.kind][objective].sign
+    drawn, changes = now.places + _points(whole), np.exp(sign * (now.places - prior.places))
     return Advice(
         len(plans),
         float(np.mean(drawn.argmin(axis=1) == now.first)),
@@ -168,7 +173,7 @@ def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequen
 
 
 def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iterator[Measurement]:
-    """The measurements that gain something: those that save most of a job of known length, else those that gain most.
+    """The measurements that gain something, of a job of known length more than they take; the most useful first.
 
     job: seconds, not a number where it has no end
     """
@@ -186,7 +191,7 @@ def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iter
     def worth(each: Measurement) -> float:
         return each.gain if math.isnan(job) else each.saved * ranks - each.busy
 
-    yield from sorted(found, key=worth, reverse=True)
+    yield from sorted((each for each in found if worth(each) > 0), key=worth, reverse=True)
 
 
 def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str, tuple[int, ...], float, list[int]]]:

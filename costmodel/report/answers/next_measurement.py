@@ -23,6 +23,8 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 _SHOWN = 6  # measurements in a terminal
+TOP = 10  # lines of a ranking, unless others are asked for
+_ODD = 10.0  # times the prediction, or less, from which a time is of something else
 _HOUR = 3600.0
 
 
@@ -36,14 +38,21 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> di
     for text in texts:
         line, _, time = text.partition("=")
         place = Place("command line", 0, 12, "", f"--measured {text}", max(1, len(text)))
+        example = f"for example --measured '2={show_time(plans[0].costs[usual])}'" if plans else ""
         try:
             at, seconds = int(line), parse(time, "s")
         except (ValueError, UnitError):
             at, seconds = 0, math.nan
         if not (1 <= at <= len(plans) and 0 < seconds < math.inf):
-            hint = f"for example --measured '2={show_time(plans[0].costs[usual])}', a line from 1 to {len(plans)}"
+            hint = f"{example}: a line from 1 to {len(plans)} and its {usual} with a unit"
             raise fail("C025", f"'{text}' is not a line of the ranking with its {usual}", place, hint)
-        found[at] = seconds / plans[at - 1].costs[usual]
+        ratio = seconds / plans[at - 1].costs[usual]
+        if at in found or not 1 / _ODD < ratio < _ODD:
+            twice = f"line {at} is measured twice"
+            than = f"{significant(max(ratio, 1 / ratio))} times {'more' if ratio > 1 else 'less'} than predicted"
+            odd = f"'{text}' is {than}"
+            raise fail("C025", twice if at in found else odd, place, f"state the {usual} of each line once, {example}")
+        found[at] = ratio
     return found
 
 
@@ -52,14 +61,11 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice) -> Section:
     first = advice.order[0][0]
     stated = (
         f"{first} is the best of the {advice.compared} compared with a chance of {rounded_percent(advice.chance)}; "
-        f"choosing it now loses {percent(advice.loss, 2)} of {words.found.ranked_by} on average."
+        f"on average the one that turns out best is {percent(advice.loss, 2)} better in {words.found.ranked_by}."
     )
     ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]
-    none = "" if advice.measurements else "No measurement of ten minutes is likely to change the choice."
+    none = "" if advice.measurements else "No measurement of ten minutes saves more than it takes."
     beneath: list[Line] = [styled(f"  {none}")] if none else [*_commands(words, advice)]
-    if first > 1:
-        settings = words.settings(words.found.best[first - 1])
-        beneath.append(typed(f"Best now, line {first}:", command(words.case, "estimate", settings=settings)))
     return Section(
         "measure-next",
         "What to measure next",
@@ -72,16 +78,18 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice) -> Section:
 
 def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
     """A row for each measurement."""
-    price, has_end = price_of(words.case).each, any(math.isfinite(each.saved) for each in advice.measurements)
+    prices = {each: _price(words, advice, each) for each in advice.measurements}
+    priced, has_end = any(map(math.isfinite, prices.values())), any(math.isfinite(each.saved) for each in prices)
     columns = [Column("measure", "l"), Column("GPUs"), Column("GPU hours", drop=2)]
-    columns += [Column("cost", legend="the rent of these GPU hours")] if math.isfinite(price) else []
+    columns += [Column("cost", legend="the rent of these GPU hours")] if priced else []
     columns += [Column("gain", legend=f"expected, of {words.found.ranked_by}")]
     columns += [Column("saves", legend="expected, of the whole job")] if has_end else []
     columns.append(Column("pays after", legend="the shortest job that saves what the measurement takes"))
     rows = list[list[Cell]]()
     for each in advice.measurements:
         row: list[Cell] = [name_of(each), counted(each.ranks), significant(each.busy / _HOUR)]
-        row += [Value(rounded_dollars(each.busy * price), each.busy * price)] if math.isfinite(price) else []
+        cost = each.busy * prices[each]
+        row += ([Value(rounded_dollars(cost), cost)] if math.isfinite(cost) else ["unknown"]) if priced else []
         row += [Value(percent(each.gain, 2), each.gain)]
         row += [Value(show_time(each.saved), each.saved)] if has_end else []
         rows.append([*row, Value(show_time(each.pays_after), each.pays_after)])
@@ -93,14 +101,33 @@ def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
     if not advice.measured:
         return []
     name = words.found.ranked_by
-    sign = words.columns[name].sign
+    usual = workload_of(words.case).usual
     lines: list[Line] = [styled("  With what was measured:")]
     for place, (line, change) in enumerate(advice.order, 1):
         plan = words.found.best[line - 1]
-        now = words.result(name, plan.costs[name] * change**sign)
-        seen = ", measured" if line in advice.measured else ""
+        now = words.result(name, plan.costs[name] * change)
+        seen = (
+            f", measured {show_time(plan.costs[usual] * advice.measured[line], 4)}" if line in advice.measured else ""
+        )
         lines.append(styled(f"  {place:>3}  line {line}: {words.line(plan)}: {name} {now}{seen}", DIM))
+    if name != usual:
+        lines.append(styled(f"       {name} is taken to move as {usual} does", DIM))
     return lines
+
+
+def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+    """The command for the best plan after what was measured; none where nothing was."""
+    if not advice.measured:
+        return []
+    first = advice.order[0][0]
+    settings = words.settings(words.found.best[first - 1])
+    return [typed(f"Best now, line {first}:", command(words.case, "estimate", settings=settings))]
+
+
+def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) -> float:
+    """USD a second for an accelerator of the lines that run, or of the best one."""
+    plan = words.found.best[(each.lines[0] if each.lines else advice.order[0][0]) - 1]
+    return float(price_of(words.found.inputs_of(plan.variant).case).each)
 
 
 def name_of(each: Measurement) -> str:
@@ -117,6 +144,10 @@ def _commands(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
         usual, plans = workload_of(words.case).usual, words.found.best
         times = [f"{line}={ratio * plans[line - 1].costs[usual]:.4g}s" for line, ratio in advice.measured.items()]
         named = [part for time in (*times, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
+        named += [
+            part for axis in words.found.variants.over for part in ("--over", f"{axis.path}={','.join(axis.values)}")
+        ]
+        named += ["--top", f"{len(plans)}"] if len(plans) != TOP else []
         lines.append(typed("Then:", command(words.case, "search", *named)))
     if any(each.name == KERNELS for each in shown):
         lines.append(typed("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write"))
@@ -127,7 +158,6 @@ def _commands(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
 
 def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dict[str, Any]:
     """The same as plain values."""
-    price = price_of(words.case).each
     return {
         "compared": advice.compared,
         "best": advice.order[0][0],
@@ -138,7 +168,7 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
             {"line": line, "over_predicted": change, "measured": line in advice.measured}
             for line, change in advice.order
         ],
-        "measurements": [_fields(each, price) for each in advice.measurements],
+        "measurements": [_fields(each, _price(words, advice, each)) for each in advice.measurements],
     }
 
 

@@ -362,11 +362,16 @@ def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
 
 
 def search(
-    words: SearchWords[Inputs, Plan], shown: int, *, why_not: bool = False, more: Sequence[Section] = ()
+    words: SearchWords[Inputs, Plan],
+    shown: int,
+    *,
+    why_not: bool = False,
+    more: Sequence[Section] = (),
+    closing: Sequence[Line] = (),
 ) -> AnswerDocument:
     """The best plans, or the front of two results; the own plan; what became of all; why others are refused.
 
-    more: sections behind the best plans
+    more: sections behind the best plans. closing: commands in place of that for the first plan
     """
     found = words.found
     sections: list[Section] = []
@@ -398,7 +403,7 @@ def search(
         _verdict(words),
         sections,
         remarked=words.remarked(),
-        closing=_closing(words),
+        closing=closing or _closing(words),
         headlines=words.headlines() if found.best else [],
         nodes=words.nodes,
     )

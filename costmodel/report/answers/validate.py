@@ -18,7 +18,7 @@ from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRA
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
 from costmodel.evidence.validate.left_out import KINDS
-from costmodel.evidence.validate.moved_terms import Moved
+from costmodel.evidence.validate.moved_terms import ALL, Moved
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
 from costmodel.evidence.validate.scores import NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.skip_reasons import SkippedRow
@@ -396,7 +396,9 @@ def worth(
     bad = [f"{each.term}{f' of {each.group}' if each.group else ''}" for each in made if not each.earns_its_place]
     stated = f"Of {rows:,} measured steps, those in which a term takes {percent(NOTABLE)} or more; constants are kept."
     closing = [f"Without evidence, no row exercises it enough: {', '.join(unused)}."] if unused else []
-    closing.append(f"Predictions are no worse without {', '.join(bad)}." if bad else "Each makes predictions better.")
+    closing.append(
+        f"Predictions are no worse without {', '.join(bad)}." if bad else "Each lowers the median error or P90."
+    )
     columns = [Column("term", "l"), *([Column("here")] if here else []), *([Column(grouping, "l")] if grouping else [])]
     columns += [Column("rows"), Column("share")]
     columns += [Column(f"{head}{end}") for end in (", with it", ", without") for head in ("median", "P90")]
@@ -445,10 +447,12 @@ def moved(found: Moved, table: str) -> AnswerDocument:
     stated = f"Nothing moved: {counts} differ by no more than those among themselves, {percent(found.spread, 2)}."
     if best is not None:
         times = f"takes {percent(abs(best.factor - 1), 2)} {'longer' if best.factor > 1 else 'less'}"
-        stated = f"{_term(best.term)} {times} than before. {counts}: a step {_changed(found.change)}."
+        stated = f"{_term(best.term)} {times} than before. {counts}: a step {_changed(found.change)} on average."
         if found.alike:
             stated += f" These runs do not distinguish it from {joined(map(_term, found.alike))}."
-    columns = [Column("term", "l"), Column("factor"), Column("explains", legend="of the change, as squares")]
+    elif found.moved:
+        stated = f"Steps moved, and no single term explains it. {counts}: a step {_changed(found.change)} on average."
+    columns = [Column("term", "l"), Column("factor"), Column("explains", legend="of the squares of the changes")]
     rows: list[list[Cell]] = [
         [_term(each.term), Value(f"{each.factor:.2f} ×", each.factor), percent(1 - each.left, 2)]
         for each in (found.terms if found.moved else ())
@@ -460,7 +464,7 @@ def moved(found: Moved, table: str) -> AnswerDocument:
 
 
 def _term(name: str) -> str:
-    return name.replace("_", "-")
+    return "a step in all its terms" if name == ALL else name.replace("_", "-")
 
 
 def _changed(factor: float) -> str:

@@ -108,7 +108,10 @@ def test_who_follows_the_advice_loses_less(case: tuple[str, ...]) -> None:
     uncertain = np.argsort(-np.diagonal(now.covariance)[:count], kind="stable")
     chosen = draw.permuted(np.tile(np.arange(count), (DRAWS, 1)), axis=1)
     for many in (1, 2):
-        best = max((each for each in advice.measurements if len(each.lines) == many), key=lambda each: each.gain)
+        runs = [each for each in advice.measurements if len(each.lines) == many]
+        if not runs:  # none saves what it takes
+            continue
+        best = max(runs, key=lambda each: each.gain)
         others = {"first": np.arange(many), "most uncertain": uncertain[:many]}
         losses = {name: lost(now, truths, np.tile(lines, (DRAWS, 1))) for name, lines in others.items()}
         losses["random"] = lost(now, truths, np.sort(chosen[:, :many], axis=1))
@@ -136,14 +139,36 @@ def test_a_measured_line_ranks_anew(run: Any) -> None:
     assert [each["measured"] for each in said["order"] if each["line"] == 1] == [True]
     text = run(*asked).out
     assert "What to measure next" in text
-    assert "Best now, line" in text
+    assert "Best now, line" in text.splitlines()[-1]
+    first = next(each for each in said["order"] if each["line"] == 1)
+    assert first["over_predicted"] == pytest.approx(593 / 700, rel=0.01)  # of tokens a second
     assert "measure_next" not in json.loads(run("search", "megatron-7.5b-512", "--json").out)
 
 
-@pytest.mark.parametrize("text", ["1", "9=1s", "1=-3s", "0=1s", "1=3 GiB", "x=1s", "1=nan"])
+@pytest.mark.parametrize("text", ["1", "9=1s", "1=-3s", "0=1s", "1=3 GiB", "x=1s", "1=nan", "1=5", "1=5ms"])
 def test_what_is_no_line_with_a_time_is_refused(text: str, run: Any) -> None:
     said = run("search", "megatron-7.5b-512", "--top", "4", "--measured", text)
     assert (said.code, "error[C025]" in said.err) == (2, True)
+
+
+def test_the_next_command_keeps_what_varies_and_machines_have_their_own_price(run: Any) -> None:
+    over = "cluster.node=dgx-h100,dgx-b200"
+    asked = ("search", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "64", "--over", over, "--measure-next")
+    (line,) = (line for line in run(*asked).out.splitlines() if line.startswith("Then:"))
+    assert f"--over {over}" in line
+    found = json.loads(run(*asked, "--json").out)
+    dear = found["measure_next"]["measurements"][0]
+    plan = found["plans"][dear["lines"][0] - 1]
+    assert dear["cost_usd"] == pytest.approx(dear["gpu_hours"] * plan["price_usd_per_gpu_h"])
+    twice = run("search", "quickstart", "--measured", "1=19s", "--measured", "1=20s")
+    assert (twice.code, "measured twice" in twice.err) == (2, True)
+
+
+def test_what_does_not_pay_is_not_advised(run: Any) -> None:
+    said = json.loads(
+        run("search", "megatron-7.5b-512", "--set", "workload.tokens=1B", "--measure-next", "--json").out
+    )["measure_next"]
+    assert said["measurements"] == []
 
 
 def test_a_ranking_without_bands_is_refused(run: Any) -> None:

@@ -42,6 +42,7 @@ from costmodel.ground.units import show
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
+_YEAR = 365 * 86400.0  # a shorter job does not write a purchase off
 OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
@@ -74,7 +75,18 @@ class Purchase:
     @property
     def price(self) -> Price | None:
         """The price of the machine, where a plan works."""
-        return None if self.trial is None or self.trial.about is None else self.trial.about.price
+        price = None if self.trial is None or self.trial.about is None else self.trial.about.price
+        if price is None or price.listed is None or price.listed.bought is None or not self.works:
+            return price
+        return replace(price, nodes=self.nodes)
+
+    @property
+    def capital(self) -> float:
+        """What its nodes are bought for, USD; not a number where they are rented."""
+        price = self.price
+        if price is None or price.listed is None or price.listed.bought is None:
+            return math.nan
+        return self.nodes * price.listed.bought.capital
 
     @property
     def gpus(self) -> float:
@@ -100,21 +112,23 @@ class Purchase:
         """Power that a site supplies for its nodes, W."""
         return self.nodes * self.each
 
-    def rent(self, time: float) -> Rent:
-        """Its rent for so many seconds; not a number where no plan works or no price is known."""
+    def rent(self, time: float, gpus: float | None = None) -> Rent:
+        """Its rent for so many seconds, or that of other accelerators; not a number without a plan or a price."""
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
         each = float(whole_node_price(price.each, price.accelerators, price.built))
-        whole = accelerators_rented(self.gpus, about.built)
-        return Rent(float(run_cost(time, self.gpus, each)), float(run_cost(time, whole, each)))
+        used = self.gpus if gpus is None else gpus
+        whole = accelerators_rented(used, about.built)
+        return Rent(float(run_cost(time, used, each)), float(run_cost(time, whole, each)))
 
 
 @record
 class Bought:
     """Every machine, the cheapest first that works, then those on which no plan does; and APIs that serve the model.
 
-    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at
+    safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
+    the best machine's whole nodes at the size that would do by expected figures, USD
     """
 
     asked: Workload
@@ -123,6 +137,7 @@ class Bought:
     count: int
     hosted: tuple[HostedOffer, ...] = ()
     power: float = math.inf  # that the site has, W
+    smaller: float = math.nan
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -131,9 +146,10 @@ class Bought:
 
     @property
     def best(self) -> Purchase | None:
-        """The cheapest rent that is not on spot; without one the cheapest."""
+        """The cheapest rent that is not on spot; without one the cheapest on other terms that fit the job."""
         kept = (row for row in self.working if row.machine.sold not in OTHER_TERMS)
-        return next(kept, next(iter(self.working), None))
+        fitting = filter(self._terms_fit, self.working)
+        return next(kept, next(fitting, next(iter(self.working), None)))
 
     @property
     def stopped(self) -> bool:
@@ -147,6 +163,29 @@ class Bought:
         return row.rent(row.trial.costs.get("run_time", MONTH))
 
     @property
+    def budget(self) -> float:
+        """What the job may cost, USD; without end where that is not stated."""
+        limits = stated_limits(self.asked.case.scenario.limits)
+        return min(
+            (limit.value for limit in limits if limit.column == "run_cost" and limit.kind == "at_most"),
+            default=math.inf,
+        )
+
+    @property
+    def to_judge(self) -> tuple[Purchase, ...]:
+        """Cheaper offers than the best, on other terms.
+
+        Without purchases whose capital is above the budget, or for a job that ends within a year.
+        """
+        best = self.best
+        ahead = () if best is None else self.working[: self.working.index(best)]
+        return tuple(filter(self._terms_fit, ahead))
+
+    def _terms_fit(self, row: Purchase) -> bool:
+        lasts = math.inf if row.trial is None else row.trial.costs.get("run_time", math.inf)
+        return math.isnan(row.capital) or (row.capital <= self.budget and lasts >= _YEAR)
+
+    @property
     def optimal(self) -> tuple[float, float] | None:
         """Parameters and tokens of the model with the least loss for a budget, where work costs what it does here.
 
@@ -154,14 +193,11 @@ class Bought:
         """
         best, workload = self.best, self.asked.case.scenario.workload
         model, tokens = getattr(self.asked.case, "model", None), getattr(workload, "tokens", None)
-        budgets = [
-            limit.value
-            for limit in stated_limits(self.asked.case.scenario.limits)
-            if limit.column == "run_cost" and limit.kind == "at_most"
-        ]
-        if not budgets or best is None or best.trial is None or not tokens or model is None or model.has_experts:
+        if best is None or best.trial is None or not tokens or model is None or model.has_experts:
             return None
-        work = six_n_flop(float(model_parameters(model)), tokens) / best.trial.costs["run_cost"] * budgets[0]
+        if math.isinf(self.budget):
+            return None
+        work = six_n_flop(float(model_parameters(model)), tokens) / best.trial.costs["run_cost"] * self.budget
         parameters = float(optimal_parameters(work, TOKENS_PER_PARAMETER))
         return parameters, parameters * TOKENS_PER_PARAMETER
 
@@ -289,7 +325,19 @@ def buy(
         rent = found.rent(row).in_use
         return not row.works, math.inf if math.isnan(rent) else rent, row.gpus, row.machine.node
 
-    return replace(found, rows=tuple(sorted(rows, key=order)))
+    found = replace(found, rows=tuple(sorted(rows, key=order)))
+    return replace(found, smaller=_smaller(found))
+
+
+def _smaller(found: Bought) -> float:
+    """Rent of the whole nodes of the best machine at its expected size, USD; not a number without such a size."""
+    best = found.best
+    if best is None or best.plans.expected is None or best.price is None:
+        return math.nan
+    expected = best.plans.expected
+    settings = (*best.machine.settings, *best.machine.price, *expected.settings)
+    costs = tried(found.asked, settings, results=(found.asked.usual,)).costs
+    return best.rent(costs.get("run_time", MONTH), expected.gpus).whole
 
 
 @record

@@ -108,7 +108,9 @@ def test_the_answer_is_a_rent_that_stays_and_names_what_is_cheaper() -> None:
         answer = costmodel.buy(prices="prices.csv", **ASKED)
         text = " ".join(str(answer.form("table")).split())
     assert "neocloud-h100 on spot, which may be taken away, $6,930" in text
-    assert "dgx-h100 bought, without its hall and its staff, $6,270" in text
+    terms = "bought for $310 k, written off over 4 years at 70 %"
+    assert f"dgx-h100 {terms}, without its hall and its staff, $6,270" in text
+    assert f"(dgx-h100, {terms}, 20" in text
     plain = answer.figures["machines"]
     assert {row["node"]: row["sold"] for row in plain}["neocloud-h100"] == "spot"
     assert all(row["price_date"] == "2026-11-12" and row["price_source"] for row in plain)

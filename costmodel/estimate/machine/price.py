@@ -42,6 +42,7 @@ class Price:
     assumed: whether it is that of an offer of the same accelerator, as the node has none
     job: the node of the job, which is not `node` where the price is assumed
     others: of an assumed price, the lowest and the highest of other offers, USD a second
+    nodes: that are bought for a job
     """
 
     each: float
@@ -55,6 +56,7 @@ class Price:
     assumed: bool = False
     job: str = ""
     others: tuple[float, float] | None = None
+    nodes: float | None = None
 
     @property
     def known(self) -> bool:

@@ -49,6 +49,7 @@ from costmodel.report.terminal.style.head import (
     prices,
     subject_words,
     title,
+    written_off,
 )
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
@@ -374,22 +375,33 @@ def _conclusion(found: Bought) -> str:
     second = f" Next: {_offer(found, further)}." if further is not None else ""
     choices = []
     assert best.plans.safe is not None
-    if smaller := _size(best.plans.expected, best.plans.safe):
-        choices.append(f"fewer GPUs, {smaller}")
-    choices += [_cheaper(found, row) for row in found.working[: found.working.index(best)]]
+    smaller, whole = _size(best.plans.expected, best.plans.safe), found.rent(best).whole
+    if smaller and not found.smaller >= whole:
+        cost = f", {rounded_dollars(found.smaller)} by whole nodes" if math.isfinite(found.smaller) else ""
+        choices.append(f"fewer GPUs, {smaller}{cost}")
+    choices += [_cheaper(found, row) for row in found.to_judge]
     own = found.rent(best).in_use
     choices += [f"an API, {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
     decide = f" To decide: {'; '.join(choices)}." if choices else ""
-    return f"{_offer(found, best)}.{second} {looked_at}.{decide}"
+    over = (
+        f" Its capital is above the budget of {rounded_dollars(found.budget)}." if best.capital > found.budget else ""
+    )
+    return f"{_offer(found, best)}.{over}{second} {looked_at}.{decide}"
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
     """An offer that does not compare with a rent that stays."""
-    terms = _TERMS.get(row.machine.sold, row.machine.sold)
+    terms = _bought(row) or f"on {row.machine.sold}, which may be taken away"
     return f"{row.machine.node} {terms}, {rounded_dollars(found.rent(row).in_use)}"
 
 
-_TERMS = {"spot": "on spot, which may be taken away", "purchase": "bought, without its hall and its staff"}
+def _bought(row: Purchase) -> str:
+    """The capital of a purchase; empty of a rent."""
+    listed = None if row.price is None else row.price.listed
+    if listed is None or listed.bought is None:
+        return ""
+    capital = f"bought for {rounded_dollars(row.capital)}, {written_off(listed.bought)}"
+    return f"{capital}, without its hall and its staff"
 
 
 def _offer(found: Bought, row: Purchase) -> str:
@@ -400,7 +412,8 @@ def _offer(found: Bought, row: Purchase) -> str:
     time = math.nan if row.trial is None else row.trial.costs.get("run_time", math.nan)
     lasts = f"{show_time(time)}{_ends(row, 'run_time', show_time)}" if math.isfinite(time) else ""
     chance = rounded_percent(row.plans.safe.chance).replace("%", " %")
-    sold = "" if row.machine.sold in ("", "on demand") else f", {row.machine.sold}"
+    terms = _bought(row) or row.machine.sold
+    sold = "" if terms in ("", "on demand") else f", {terms}"
     who = f"{counted(row.gpus)} {row.machine.accelerator} ({row.machine.node}{sold})"
     return f"{who}: {', '.join(filter(None, (cost, lasts, f'with a chance of {chance}')))}"
 
@@ -526,6 +539,7 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
         "expected_chance": None if plans.expected is None or trial is None else known(plans.expected.chance),
         "rent_in_use_usd": known(rent.in_use),
         "rent_whole_nodes_usd": known(rent.whole),
+        "capital_usd": known(row.capital),
         **{machine_name(name): known(costs.get(name, math.nan)) for name in names},
         **({} if row.price is None or trial is None else price_fields(row.price)),
         "site_power_w": known(row.power),

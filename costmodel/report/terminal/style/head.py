@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.foreign_readers import Foreign
     from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
     from costmodel.documents.schemas.default_values import Assumption, FlagQuestion
-    from costmodel.documents.schemas.hardware import ListPrice
+    from costmodel.documents.schemas.hardware import ListPrice, Ownership
     from costmodel.estimate.machine.price import Price
 
 _HOURLY = "cluster.node.price.hourly"  # set alone, the date and the source are those of another price
@@ -268,18 +268,22 @@ def price_source(price: Price) -> str:
     where = f" in {listed.region}" if listed.region else ""
     known = ", not checked since" if listed.check == "known" else ""
     part = "" if listed.per == "accelerator" or price.accelerators == price.built else _whole(price)
-    return f"{price.node}, {listed.sold}{_terms(listed)}{where}, {listed.date}, {listed.source}{known}{part}"
+    return f"{price.node}, {_sold(price, listed)}{where}, {listed.date}, {listed.source}{known}{part}"
 
 
-def _terms(listed: ListPrice) -> str:
-    """What a price depends on that is not rent."""
-    bought = listed.bought
-    if bought is None:
-        return ""
+def _sold(price: Price, listed: ListPrice) -> str:
+    """How it is sold; of a purchase the capital, of the job where its nodes are known."""
+    if listed.bought is None:
+        return listed.sold
+    one, nodes = listed.bought.capital, price.nodes
+    capital = f"{rounded_dollars(one)} a node" if nodes is None else rounded_dollars(nodes * one)
+    return f"bought for {capital}, {written_off(listed.bought)}"
+
+
+def written_off(bought: Ownership) -> str:
+    """Over which time, and at which use of it, capital is counted."""
     years = f"{bought.life / (365 * 86400):.3g}"
-    return (
-        f" for {rounded_dollars(bought.capital)} over {years} years, at work {percent(bought.utilisation, 2)} of them"
-    )
+    return f"written off over {years} years at {percent(bought.utilisation, 2)}"
 
 
 def _whole(price: Price) -> str:

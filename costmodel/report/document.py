@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from costmodel.documents.schemas.default_values import SAFE
@@ -182,7 +183,8 @@ class AnswerDocument:
 
     head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
     has by their codes. closing: the last lines of a terminal. headlines: figures at the head of a page. nodes: how
-    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal
+    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal. counted:
+    by code, on how many of several plans a remark is
     """
 
     case: LoadedScenario | None
@@ -197,3 +199,4 @@ class AnswerDocument:
     headlines: Sequence[Headline] = ()
     nodes: Callable[[], Mapping[str, ExplainedFigure]] = dict
     problems: Sequence[Line] = ()
+    counted: Mapping[str, str] = field(default_factory=dict)

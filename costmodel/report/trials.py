@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from costmodel.documents.schemas.default_values import SAFE
@@ -17,7 +17,7 @@ from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.head import price_fields
 from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.remark_lines import remarks
+from costmodel.report.terminal.style.remark_lines import remark_counts, remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, styled
 from costmodel.report.workload_words import words_of
 
@@ -150,10 +150,21 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
     """The same in lines, each with how many trials it is about."""
+    return remarks(*_remarked(trials, *shown))
+
+
+def counts_of(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
+    """The same by code: how many trials each is about, and which machines."""
+    each, _, nodes = _remarked(trials, *shown)
+    return remark_counts(each, nodes)
+
+
+def _remarked(trials: Sequence[Trial], *shown: str) -> tuple[list[list[str]], list[Mapping[str, float]], list[str]]:
+    """Codes, results and node of each trial with an answer."""
     found, codes = [trial for trial in trials if trial.costs], codes_of(trials, *shown)
     each = [[code for code in trial.remarked if code in codes] for trial in found]
     nodes = [trial.about.node.name for trial in found if trial.about is not None]
-    return remarks(each, [trial.costs for trial in found], nodes)
+    return each, [trial.costs for trial in found], nodes
 
 
 def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:

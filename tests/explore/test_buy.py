@@ -241,6 +241,15 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     assert next(each.label for each in served.headlines) == "Rent of a month of 730 h"
 
 
+def test_a_remark_on_some_machines_names_them_in_a_page_too() -> None:
+    asked = {**SERVED, "node": "neocloud-h100,nd96isr-mi300x-v5", "price": "3USD/GPU/h"}
+    answer = costmodel.buy(**asked)
+    for face in ("table", "html"):
+        text = " ".join(str(answer.form(face)).split())
+        for title in ("never fitted", "never measured"):
+            assert f"{title} (1 of 2: nd96isr-mi300x-v5): " in text
+
+
 def test_fewer_gpus_have_the_rent_of_whole_nodes_where_that_is_less() -> None:
     answer = costmodel.buy(node="g6-48xlarge", **SERVED).found
     row = answer.best

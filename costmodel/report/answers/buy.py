@@ -54,7 +54,7 @@ from costmodel.report.terminal.style.head import (
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
-from costmodel.report.trials import codes_of, remark_lines, result_cells, trial_settings
+from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
 from costmodel.report.workload_words import subject_fields, words_of
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def buy(found: Bought, top: int, *, plot: bool = False, day: Day | None = None) 
         codes_of(trials, _NO_EFFECT),
         closing,
         _headlines(found),
+        counted=counts_of(trials, _NO_EFFECT),
     )
 
 

@@ -28,7 +28,7 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
     headlines = [replace(each, value=opened(each.value, traces)) for each in document.headlines]
     data |= {"trace": made} if (made := traces.data())["nodes"] else {}
     about = [words for words in plain_words(document.head) if words not in (document.title, document.conclusion)]
-    findings = list(remark_findings(document.remarked))
+    findings = list(remark_findings(document.remarked, document.counted))
     return HtmlPage(
         document.title, about, document.conclusion, document.verdict, headlines, parts, findings, commands, data
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
@@ -15,6 +15,7 @@ from costmodel.report.page.content import PageTable, Part
 from costmodel.report.terminal.style.head import price_lines, title
 
 SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
+_ONE_PLAN: Mapping[str, str] = {}
 
 
 def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
@@ -34,7 +35,7 @@ def scenario_part(case: LoadedScenario) -> Part:
     return Part("scenario", "The scenario", plain=text, screen_only=True)
 
 
-def remark_findings(codes: Iterable[str]) -> Iterator[tuple[Verdict, str]]:
-    """Remarks, each once."""
+def remark_findings(codes: Iterable[str], counted: Mapping[str, str] = _ONE_PLAN) -> Iterator[tuple[Verdict, str]]:
+    """Remarks, each once; counted: on how many of several plans."""
     for code in dict.fromkeys(codes):
-        yield "warn", f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}"
+        yield "warn", f"{code} {REMARKS[code].title}{counted.get(code, '')}: {REMARKS[code].meaning}"

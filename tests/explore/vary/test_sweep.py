@@ -48,7 +48,7 @@ def test_what_there_is_to_remark_is_said_once(run: Any) -> None:
     said = [line for line in ran.out.splitlines() if line.startswith("  ▲ ")]
     titles = [
         "N005 never fitted (2 of 4: gaudi2-8)",
-        "N040 software not described for this vendor (2 of 4)",
+        "N040 software not described for this vendor (2 of 4: gaudi2-8)",
         "N005 ranking",
     ]
     assert [line.startswith(f"  ▲ {title}: ") for line, title in zip(said, titles, strict=True)] == 3 * [True]

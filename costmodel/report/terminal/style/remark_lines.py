@@ -54,21 +54,32 @@ def remarks(
 
     nodes: the node of each plan, which a remark on its accelerator names
     """
-    counts = Counter(code for codes in plans for code in codes)
-    lines: list[Line] = []
-    for code, count in counts.items():
-        named = (
-            [node for codes, node in zip(plans, nodes, strict=True) if code in codes]
-            if code == "N005" and nodes
-            else []
-        )
-        words = [f"{count:,} of {len(plans):,}"] if count < len(plans) else []
-        words += [", ".join(dict.fromkeys(named))] if named else []
-        some = f" ({': '.join(words)})" if words else ""
-        lines.append(styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN))
-    if 0 < counts["N005"] < len(plans):
+    counted = remark_counts(plans, nodes)
+    lines: list[Line] = [
+        styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN)
+        for code, some in counted.items()
+    ]
+    if 0 < sum("N005" in codes for codes in plans) < len(plans):
         lines.append(styled(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN))
     return lines
+
+
+def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> dict[str, str]:
+    """By each remark on one of the plans on how many of them, where not on all, and on which machines.
+
+    nodes: the node of each plan
+    """
+    found = dict[str, str]()
+    for code, count in Counter(code for codes in plans for code in codes).items():
+        words = [f"{count:,} of {len(plans):,}"] if count < len(plans) else []
+        if nodes and (code == "N005" or (words and code in _OF_MACHINES)):
+            named = (node for codes, node in zip(plans, nodes, strict=True) if code in codes)
+            words.append(", ".join(dict.fromkeys(named)))
+        found[code] = f" ({': '.join(words)})" if words else ""
+    return found
+
+
+_OF_MACHINES = ("N002", "N005", "N040", "N056")  # remarks on an accelerator, or on its software
 
 
 def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:

@@ -13,7 +13,7 @@ from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.trial import tried
-from costmodel.explore.workload import SmallestPlan, SmallestPlans, Trial, Workload
+from costmodel.explore.workload import MissedLimit, SmallestPlan, SmallestPlans, Trial, Workload
 
 NODES = "cluster.nodes"
 EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
@@ -77,6 +77,11 @@ def ladder_of(most: float) -> list[float]:
     return found
 
 
+def _fits(trial: Trial) -> bool:
+    """Whether a plan breaks limits of the scenario alone."""
+    return not trial.refused and set(trial.broken) == {"T001"}
+
+
 @dataclass
 class _Sizes:
     """A job at some numbers of nodes, each looked at once."""
@@ -101,12 +106,28 @@ class _Sizes:
         expected = self._first(ladder, lambda nodes: self.at(nodes).works, self._start(ladder))
         if expected is None:
             nearest = self.at(ladder[-1])
-            return SmallestPlans(codes=nearest.codes, fault=nearest.fault)
+            return SmallestPlans(codes=nearest.codes, fault=nearest.fault, missed=self._missed())
         safely = self._first(ladder, lambda nodes: self.chance(nodes) >= safe, expected)
         surest = max(map(self.chance, self.seen))
         return SmallestPlans(
             self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
         )
+
+    def _missed(self) -> tuple[MissedLimit, ...]:
+        """The limits that the plan nearest to all of them misses, of those that fit."""
+        fitting = {
+            nodes: trial.kept.costs for nodes, trial in self.seen.items() if trial.kept is not None and _fits(trial)
+        }
+        limits = [limit for limit in stated_limits(self.asked.case.scenario.limits) if limit.kind == "at_most"]
+        missed = [
+            tuple(
+                MissedLimit(limit.column, limit.value, costs[limit.column], nodes * self.each)
+                for limit in limits
+                if costs.get(limit.column, 0.0) > limit.value > 0
+            )
+            for nodes, costs in fitting.items()
+        ]
+        return min(filter(None, missed), key=lambda found: max(each.value / each.limit for each in found), default=())
 
     def _start(self, ladder: list[float]) -> int:
         """The place of the size on which the job would end in time if its time fell as its size grows."""

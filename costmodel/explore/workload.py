@@ -152,11 +152,25 @@ class SmallestPlan:
 
 
 @record
+class MissedLimit:
+    """A limit at most, and the result of the plan nearest to it that fits.
+
+    gpus: of that plan; not a number of one of a service
+    """
+
+    column: str
+    limit: float
+    value: float
+    gpus: float = math.nan
+
+
+@record
 class SmallestPlans:
     """The plans on the fewest accelerators that meet every limit.
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the highest chance that was seen, of
-    any number of accelerators. codes: what speaks against the nearest plan where none meets the limits
+    any number of accelerators. codes: what speaks against the nearest plan where none meets the limits. missed: limits
+    of the nearest plan that fits
     """
 
     expected: SmallestPlan | None = None
@@ -164,6 +178,7 @@ class SmallestPlans:
     surest: float = math.nan
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
+    missed: tuple[MissedLimit, ...] = ()
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
         """The same with settings ahead of those of each plan."""

@@ -183,8 +183,8 @@ class AnswerDocument:
 
     head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
     has by their codes. closing: the last lines of a terminal. headlines: figures at the head of a page. nodes: how
-    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal. counted:
-    by code, on how many of several plans a remark is
+    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal.
+    counted: by code, on how many of several plans a remark is
     """
 
     case: LoadedScenario | None

@@ -241,6 +241,32 @@ def test_the_first_sentence_is_for_who_decides() -> None:
     assert next(each.label for each in served.headlines) == "Rent of a month of 730 h"
 
 
+def against(**asked: str) -> str:
+    """Why the one machine that is looked at fails."""
+    (row,) = costmodel.buy(price="2USD/GPU/h", **asked).figures["machines"]
+    return str(row["against"])
+
+
+def test_a_machine_that_fails_by_money_time_or_power_says_by_which_figures() -> None:
+    asked = {name: value for name, value in TRAINED.items() if name != "deadline"} | {"node": "dgx-h100"}
+    seconds = 0.0
+    for gpus in ("16", "32"):
+        words = against(deadline="2d", gpus=gpus, **asked)
+        assert words.startswith("a time of ")
+        assert words.endswith(f" on {gpus} GPUs is over the deadline of 2.00 days")
+        days = float(words.split(" days on")[0].removeprefix("a time of "))
+        assert 0.4 < days * 86400 / seconds < 0.6 if seconds else days > 2
+        seconds = days * 86400
+    poor = against(budget="10k", gpus="64", **asked)
+    assert poor.startswith("rent $")
+    assert poor.endswith("is over the budget of $10.0 k")
+    dark = against(deadline="2d", power="40kW", **asked)
+    assert dark.endswith(" on 24 GPUs is over the deadline of 2.00 days, and the site has power for 3 nodes")
+    late = against(**{**SERVED, "ttft": "1ms"}, node="neocloud-h100")
+    assert late.startswith("ttft_p99 ")
+    assert late.endswith("is over the limit of 1.00 ms")
+
+
 def test_a_remark_on_some_machines_names_them_in_a_page_too() -> None:
     asked = {**SERVED, "node": "neocloud-h100,nd96isr-mi300x-v5", "price": "3USD/GPU/h"}
     answer = costmodel.buy(**asked)

@@ -35,6 +35,7 @@ from costmodel.explore.serving.cluster_sizes import sizes_of_cluster
 from costmodel.explore.serving.found_plans import RankedPlan
 from costmodel.explore.serving.layout_candidates import candidates
 from costmodel.explore.serving.search_layouts import codes_of, ranked_plan
+from costmodel.explore.workload import MissedLimit
 from costmodel.ground.errors import CostModelError, Fault
 from costmodel.ground.record import record
 
@@ -56,7 +57,7 @@ class Fleets:
 
     expected: by expected figures. safe: with the chance that is asked for. surest: the plan with the highest chance of
     those that are about as large. highest: the chance that no plan exceeds, of all that were looked at
-    codes: what speaks against most plans, where none meets every limit
+    codes: what speaks against most plans, where none meets every limit. missed: limits that none of them meets
     """
 
     expected: RankedPlan | None = None
@@ -65,6 +66,7 @@ class Fleets:
     highest: float = math.nan
     codes: tuple[str, ...] = ()
     fault: Fault | None = None
+    missed: tuple[MissedLimit, ...] = ()
 
 
 def chance_preferred(inputs: ServingInputs) -> float | None:
@@ -100,16 +102,16 @@ def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
     except CostModelError as error:
         return Fleets(fault=error.faults[0])
     with np.errstate(all="ignore"):
-        layout, needed, within, codes = _that_may_keep_limits(inputs, fitting, most)
+        layout, needed, within, none = _that_may_keep_limits(inputs, fitting, most)
         if not len(layout):
-            return Fleets(codes=codes)
+            return none
         if inputs.case.scenario.workload.rate is None:
             rows, counts = (each.ravel() for each in np.meshgrid(np.arange(len(layout)), _COUNTS, indexing="ij"))
             return _fleets(inputs, layout.at(rows.astype(np.intp)), counts, counts, most, safe)
         fewest = np.argsort(needed * np.asarray(layout.ranks), kind="stable")[:_COUNTED]
         fewest = fewest[np.isfinite(needed[fewest])]
         if not len(fewest):
-            return Fleets(codes=codes)
+            return none
         return _at_rate(inputs, layout.at(fewest), (needed[fewest], within[fewest]), most, safe)
 
 
@@ -145,30 +147,36 @@ def that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER
 
 def _that_may_keep_limits(
     inputs: ServingInputs, layout: PlanColumns, most: float
-) -> tuple[PlanColumns, Rows, Rows, tuple[str, ...]]:
+) -> tuple[PlanColumns, Rows, Rows, Fleets]:
     """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
     lie between what they are at both.
 
-    With the replicas that the load needs, and the rate of one, by expected figures; and the code against most of them
-    with as many as there may be.
+    With the replicas that the load needs, and the rate of one, by expected figures; and what speaks against all where
+    none is left: the code against most of them with as many as there may be, and limits that none of them meets.
     """
     count = len(layout)
     if not count:
-        return layout, np.empty(0), np.empty(0), ("M001",)
+        return layout, np.empty(0), np.empty(0), Fleets(codes=("M001",))
     counts = np.concatenate([np.ones(count), np.maximum(np.floor(most / np.asarray(layout.ranks)), 1.0)])
     both = replace(layout.at(np.tile(np.arange(count), 2)), replicas=counts)
     found = evaluate(inputs, both, counted=False)
-    results, kept = found.results, np.ones(count, dtype=bool)
+    results, kept, missed = found.results, np.ones(count, dtype=bool), list[MissedLimit]()
     against = {code: int(mask[count:].sum()) for code, mask in codes_of(inputs, found).items()}
     for limit in stated_limits(inputs.case.scenario.limits):
         if limit.kind != "target":
-            kept &= limit.kept(results.column(limit.column)).reshape(2, count).any(axis=0)
+            values = results.column(limit.column)
+            keeps = limit.kept(values)
+            kept &= keeps.reshape(2, count).any(axis=0)
+            least = float(np.min(values[values > 0], initial=np.inf))
+            if limit.kind == "at_most" and not keeps.any() and least < np.inf:
+                missed.append(MissedLimit(limit.column, limit.value, least))
     needed, within = (results.column(name)[:count][kept] for name in ("replicas_needed", "rate_within_slo_per_s"))
     layout = layout.at(kept)
     if len(layout) and np.any(inputs.load.history):  # which are counted by what turns find on so many
         results = evaluate(inputs, layout).results
         needed, within = results.column("replicas_needed"), results.column("rate_within_slo_per_s") / layout.replicas
-    return layout, needed, within, tuple(sorted(against, key=lambda code: -against[code]))[:1]
+    codes = tuple(sorted(against, key=lambda code: -against[code]))[:1]
+    return layout, needed, within, Fleets(codes=codes, missed=tuple(missed))
 
 
 def _at_rate(

@@ -359,8 +359,26 @@ def _against(found: Bought, row: Purchase) -> str:
         return f"✗ the surest plan has a chance of {rounded_percent(plans.surest).replace('%', ' %')}"
     if plans.fault is not None:
         return f"✗ {plans.fault.code} {plans.fault.with_near_word}"
+    if plans.missed:
+        return f"✗ {_missed(found, row)}"
     reasons = found.asked.reasons
     return f"✗ {', '.join(f'{code} {reasons[code].title}' if code in reasons else code for code in plans.codes)}"
+
+
+def _missed(found: Bought, row: Purchase) -> str:
+    """The limits that the nearest plan that fits misses; with what the site's power allows where time is one."""
+    say, parts = words_of(found.asked.case.kind).result, list[str]()
+    for missed in row.plans.missed:
+        value, limit = say(missed.column, missed.value), say(missed.column, missed.limit)
+        where = "" if math.isnan(missed.gpus) else f" on {number_of(missed.gpus, 'GPU')}"
+        what, of = _MISSED.get(missed.column, (missed.column, "limit"))
+        parts.append(f"{what} {value}{where} is over the {of} of {limit}")
+    held = any(missed.column == "run_time" for missed in row.plans.missed) and math.isfinite(found.power)
+    power = f", and the site has power for {number_of(found.power // row.each, 'node')}" if held else ""
+    return f"{' and '.join(parts)}{power}"
+
+
+_MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}
 
 
 def _conclusion(found: Bought) -> str:

@@ -212,7 +212,7 @@ class _PriceTable:
     def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
         """Its machines, and its APIs."""
         table = sheet(self.file, text, COLUMNS)
-        faults = [*_of_header(table), *repeated(table.place, table.names)]
+        faults = list(_of_cells(table) or (*_of_header(table), *repeated(table.place, table.names)))
         machines, hosted = list[Machine](), list[HostedOffer]()
         for place, cells in table.records if not faults else ():
             row = row_of(place, table.names, cells, COLUMNS)
@@ -232,6 +232,7 @@ class _PriceTable:
                 except CostModelError as error:
                     at = cell_at(row.place, table.names.index(named), named)
                     faults.append(replace(error.faults[0], place=at))
+        faults = _one_of_commas(faults)
         if not (machines or hosted or faults):
             faults.append(
                 Fault("D018", "there is no price below the header", table.place, "write a row for each price")
@@ -281,6 +282,34 @@ class _PriceTable:
             f"{{capital: {row.text('capital_usd')} USD, life: {(row.number('years') or 0) * 365:g} days, "
             f"utilisation: {row.text('utilisation')}, tariff: {energy}, pue: {row.text('pue') or f'{pue:g}'}}}"
         )
+
+
+def _of_cells(table: Sheet) -> list[Fault]:
+    """One fault of a table between semicolons, as spreadsheets of some countries write it."""
+    sentence = "cells are separated by semicolons here, not by commas"
+    separated = any(";" in name for name in table.names)
+    return [Fault("D018", sentence, table.place, f"save it with commas between cells; {_POINT}")] if separated else []
+
+
+def _one_of_commas(faults: list[Fault]) -> list[Fault]:
+    """The faults, of numbers with a decimal comma the first alone: in quotes, or as a cell too many."""
+    found = [fault for fault in faults if _is_of_comma(fault)]
+    others = [fault for fault in faults if fault not in found]
+    return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in found[:1]), *others]
+
+
+def _is_of_comma(fault: Fault) -> bool:
+    place = fault.place
+    if place is None:
+        return False
+    many = re.fullmatch(r"this row has (\d+) cells and the header (\d+)", fault.sentence)
+    if many is not None:
+        return int(many[1]) > int(many[2])
+    return COLUMNS.get(place.path, COLUMNS["kind"]).kind == "number" and _COMMA.search(fault.sentence) is not None
+
+
+_POINT = "a number has a decimal point: 3.20"
+_COMMA = re.compile(r"\d,\d", re.ASCII)
 
 
 def _of_header(table: Sheet) -> Iterator[Fault]:
@@ -362,10 +391,12 @@ def hourly_rates(text: str) -> list[float]:
     Raises:
         CostModelError: it is neither
     """
-    if re.fullmatch(r"[\d.,\s]+", text, re.ASCII):
+    if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
         return _rates(text.split(","), Place(COMMAND_LINE))
     columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
     table = sheet(text, file_text(text, largest=_LARGEST), columns)
+    if separated := _of_cells(table):
+        raise CostModelError(*separated)
     if missing := [name for name in columns if name not in table.names]:
         raise fail("D018", f"the column '{missing[0]}' is missing", table.place, "the columns are hour and rate")
     rows = [row_of(place, table.names, cells, columns) for place, cells in table.records]
@@ -383,7 +414,11 @@ def _rates(texts: Sequence[str], place: Place) -> list[float]:
         found = [float(text) for text in texts]
     except ValueError:
         found = []
-    if not 2 <= len(found) <= _MOST_HOURS or not max(found) > 0 or min(found) < 0 or not max(found) < math.inf:
+    if below := next((text.strip() for text, rate in zip(texts, found, strict=False) if rate < 0), ""):
+        raise fail(
+            "D018", f"a rate of {below} is below 0", place, "a rate is positive, or 0 in an hour without requests"
+        )
+    if not 2 <= len(found) <= _MOST_HOURS or not max(found) > 0 or not max(found) < math.inf:
         sentence = f"from 2 to {_MOST_HOURS} rates of at least 0 are expected, one of them above 0"
         raise fail("D018", sentence, place, "for example --day 2,2,5,9,9,5")
     return found

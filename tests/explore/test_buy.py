@@ -414,13 +414,22 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
 
 def test_a_day_is_read_from_a_list_or_a_table() -> None:
     table = "hour,rate\n" + "".join(f"{hour},{rate:g}\n" for hour, rate in enumerate(RATES))
-    with only_texts({"day.csv": table, "gap.csv": "hour,rate\n0,1\n2,3\n", "none.csv": "hour,users\n0,1\n"}):
+    with only_texts(
+        {
+            "day.csv": table,
+            "gap.csv": "hour,rate\n0,1\n2,3\n",
+            "none.csv": "hour,users\n0,1\n",
+            "semicolons.csv": "hour;rate\n0;1,5\n",
+        }
+    ):
         assert hourly_rates("day.csv") == RATES
         for wrong, sentence in {
             "gap.csv": "hour 1 is expected here",
             "none.csv": "the column 'rate' is missing",
             "5": "from 2 to 168 rates",
             "0,0": "one of them above 0",
+            "5,-50": "a rate of -50 is below 0",
+            "semicolons.csv": "separated by semicolons",
             "no.csv": "none of its texts",
         }.items():
             with pytest.raises(costmodel.CostModelError, match=sentence):

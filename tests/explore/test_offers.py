@@ -214,6 +214,21 @@ def test_what_is_no_table_of_prices_is_refused(text: str, sentence: str) -> None
     assert all(fault.place is not None and fault.place.file == "prices.csv" for fault in raised.value.faults)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("kind;gpu;date;source;usd_per_gpu_hour\nspot;h100;2026-11;an offer;3,20\n", "separated by semicolons"),
+        ("kind,gpu,date,source,usd_per_gpu_hour\n" + 2 * 'spot,h100,2026-11,an offer,"3,20"\n', "not '3,20'"),
+        ("kind,gpu,date,source,usd_per_gpu_hour\n" + 2 * "spot,h100,2026-11,an offer,3,20\n", "this row has 6 cells"),
+    ],
+)
+def test_semicolons_and_decimal_commas_are_one_fault(text: str, sentence: str) -> None:
+    with only_texts({"prices.csv": text}), pytest.raises(CostModelError, match=sentence) as raised:
+        on_offer(prices="prices.csv")
+    (fault,) = raised.value.faults
+    assert "a number has a decimal point: 3.20" in fault.hint
+
+
 def test_the_command_reads_a_table(run: Any, tmp_path: Path) -> None:
     own = tmp_path / "mine.csv"
     own.write_text(table(*OWN))

@@ -116,7 +116,7 @@ def buy(
     from costmodel.commands.progress import paced
     from costmodel.documents.reader.load_scenario import load_any
     from costmodel.documents.schemas.default_values import SAFE
-    from costmodel.explore.buy import MOST, day_of_traffic, fleet
+    from costmodel.explore.buy import MOST, day_of_traffic, fleet, over_a_day
     from costmodel.explore.buy import buy as run
     from costmodel.explore.offers import hourly_rates, on_offer
     from costmodel.explore.safety import preferring
@@ -139,6 +139,7 @@ def buy(
         whole = fleet([found, *more])
         made, plain = lambda: report.fleet(whole, top), lambda: report.fleet_json(whole)
         return drawn(made, plain, "machines", yes=whole.best is not None, stopped=found.stopped, found=whole)
+    found = over_a_day(found, rates) if rates else found
     hours = day_of_traffic(found, rates, _start(cold_start, case)) if rates else None
     document = lambda: report.buy(found, top, plot=plot, day=hours)  # noqa: E731
     result = lambda: report.buy_json(found, hours)  # noqa: E731

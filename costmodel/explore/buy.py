@@ -128,7 +128,8 @@ class Bought:
     """Every machine, the cheapest first that works, then those on which no plan does; and APIs that serve the model.
 
     safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
-    the best machine's whole nodes at the size that would do by expected figures, USD
+    the best machine's whole nodes at the size that would do by expected figures, USD. traffic: requests of a day over
+    those of as many fullest hours
     """
 
     asked: Workload
@@ -138,6 +139,7 @@ class Bought:
     hosted: tuple[HostedOffer, ...] = ()
     power: float = math.inf  # that the site has, W
     smaller: float = math.nan
+    traffic: float = 1.0
 
     @property
     def working(self) -> tuple[Purchase, ...]:
@@ -206,7 +208,7 @@ class Bought:
         tokens, best = self.asked.request_tokens, self.best
         if tokens is None or best is None or best.trial is None:
             return math.nan
-        requests = best.trial.costs["requests_per_s"] * MONTH
+        requests = best.trial.costs["requests_per_s"] * self.traffic * MONTH
         prices = offer.prompt, offer.cached, offer.output
         return float(hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices))
 
@@ -413,7 +415,8 @@ class Day:
     """A day of traffic on one machine, replicas started and stopped hour by hour.
 
     start: time of a replica from the decision to start until it serves, s. price: of an accelerator of a fixed fleet,
-    USD/s. elastic: of one that is rented by the hour: the machine on demand, where it is offered so
+    USD/s. elastic: of one that is rented by the hour: the machine on demand, where it is offered so. built: those of a
+    node
     """
 
     machine: Machine
@@ -421,23 +424,48 @@ class Day:
     start: float
     price: float
     elastic: float
+    built: float
 
     @property
-    def fixed(self) -> float:
-        """Rent of as many accelerators as the fullest hour takes, all the time, USD."""
-        most = max(hour.gpus for hour in self.hours)
-        return float(run_cost(len(self.hours) * _HOUR, most, self.price))
+    def fixed(self) -> Rent:
+        """Rent of as many accelerators as the fullest hour takes, all the time."""
+        time, most = len(self.hours) * _HOUR, max(hour.gpus for hour in self.hours)
+        rents = (float(run_cost(time, held, self.price)) for held in (most, self._whole(most)))
+        return Rent(*rents)
 
     @property
-    def autoscaled(self) -> float:
-        """Rent of each hour's accelerators, and of those that start before an hour begins, USD."""
-        before = (*self.hours[-1:], *self.hours)
-        more = (max(hour.gpus - ahead.gpus, 0.0) for ahead, hour in itertools.pairwise(before))
-        held = float(run_cost(_HOUR, sum(hour.gpus for hour in self.hours), self.elastic))
+    def autoscaled(self) -> Rent:
+        """Rent of each hour's accelerators, and of those that start before an hour begins."""
+        used = [hour.gpus for hour in self.hours]
+        return Rent(self._by_hour(used), self._by_hour([self._whole(gpus) for gpus in used]))
+
+    def _whole(self, gpus: float) -> float:
+        return float(accelerators_rented(gpus, self.built))
+
+    def _by_hour(self, used: Sequence[float]) -> float:
+        more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
+        held = float(run_cost(_HOUR, sum(used), self.elastic))
         return held + float(run_cost(self.start, sum(more), self.elastic))
 
 
 _HOUR = 3600.0
+
+
+def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
+    """What was found for the fullest hour, with the money for each token of a whole day's traffic on such a fleet."""
+    traffic = share(sum(rates) / len(rates), max(rates))
+
+    def spread(trial: Trial | None) -> Trial | None:
+        if trial is None or trial.kept is None:
+            return trial
+        costs = {
+            name: float(share(cost, traffic)) if name.startswith("cost_per_m") else cost
+            for name, cost in trial.kept.costs.items()
+        }
+        return replace(trial, kept=replace(trial.kept, costs=costs))
+
+    rows = tuple(replace(row, trial=spread(row.trial)) for row in found.rows)
+    return replace(found, rows=rows, traffic=float(traffic))
 
 
 def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
@@ -446,7 +474,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
     """
     best, asked = found.best, found.asked
-    if best is None or best.plans.safe is None or best.price is None:
+    if best is None or best.plans.safe is None or best.price is None or best.trial is None or best.trial.about is None:
         return None
     after = (*rates[1:], rates[0])
     ready = [
@@ -467,7 +495,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
         hours.append(Hour(asking, held, costs["replicas"], costs["gpus"], costs[asked.chance]))
     by_hour = (row for row in found.working if (row.machine.node, row.machine.sold) == (best.machine.node, "on demand"))
     price = next((row.price.each for row in by_hour if row.price is not None), best.price.each)
-    return Day(best.machine, tuple(hours), start, best.price.each, price)
+    return Day(best.machine, tuple(hours), start, best.price.each, price, best.trial.about.built)
 
 
 class _Plans:

@@ -410,6 +410,16 @@ def test_a_day_has_the_replicas_of_each_hour() -> None:
     text = " ".join(str(answer.form("table")).split())
     assert f"{abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
     assert "reserved for a fixed fleet" in text
+    whole, starts = 8 * 6 * 2.72, 8 * 6 * 3.20  # a node holds all, all the time
+    assert answer.figures["day"]["fixed_whole_nodes_usd"] == pytest.approx(whole)
+    assert answer.figures["day"]["autoscaled_whole_nodes_usd"] == pytest.approx(starts)
+    assert f"for 6 hours, {abs(1 - by_hour / fixed):.0%}".replace("%", " %") in text
+    assert f"by whole nodes ${starts:.0f}, {starts / whole - 1:.0%} more".replace("%", " %") in text
+    full = costmodel.buy(node="neocloud-h100", rate="40", **asked).figures["machines"]
+    for row, other in zip(answer.figures["machines"], full, strict=True):
+        assert row["rent_in_use_usd"] == other["rent_in_use_usd"]
+        for name in ("cost_per_minput_usd", "cost_per_moutput_usd"):
+            assert row[name] == pytest.approx(other[name] * 40 / (sum(RATES) / len(RATES)))
 
 
 def test_a_day_is_read_from_a_list_or_a_table() -> None:

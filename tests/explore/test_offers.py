@@ -214,6 +214,16 @@ def test_what_is_no_table_of_prices_is_refused(text: str, sentence: str) -> None
     assert all(fault.place is not None and fault.place.file == "prices.csv" for fault in raised.value.faults)
 
 
+def test_an_api_asks_for_the_traffic_of_a_day_and_not_for_its_fullest_hour() -> None:
+    asked = {name: value for name, value in ASKED.items() if name != "rate"}
+    with only_texts({"prices.csv": table(*OWN)}):
+        full, day = (
+            costmodel.buy(prices="prices.csv", **asked, **load).figures["hosted"][0]["cost_usd_per_month"]
+            for load in ({"rate": "40"}, {"day": "10,40,40,30"})
+        )
+    assert day == pytest.approx(full * 0.75)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -70,6 +70,10 @@ _HEADS = {
     "run_time": "time",
     "iteration_cost": "$/iteration",
 }
+_OF_A_DAY = {
+    "cost_per_minput": "this and other $/M of all requests of the day, on the same GPUs all day",
+    "energy_per_token": "in the fullest hour",
+}
 _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
@@ -135,7 +139,11 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
         columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
     limited = math.isfinite(found.power)
     columns += [Column("site power", legend="rated, with cooling")] if limited else []
-    columns += [Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6) for name in shown]
+    legends = {} if found.traffic == 1 else _OF_A_DAY
+    columns += [
+        Column(_HEADS.get(name, name.replace("_", " ")), result=name, drop=6, legend=legends.get(name, ""))
+        for name in shown
+    ]
     columns += [Column("measured", "l", drop=7, legend=_MEASURED), Column("binds", "l", drop=8), Column("", "l")]
     columns += [Column("price of", "l", face="page")] if priced else []
     rows = list[tuple[float, list[Cell], dict[str, str]]]()
@@ -456,14 +464,24 @@ def _day(day: Day) -> Section:
 
 def _day_words(day: Day) -> str:
     """What autoscaling saves against as many replicas as the fullest hour takes."""
-    share = 1 - day.autoscaled / day.fixed if day.fixed else 0.0
     starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
-    apart = day.elastic != day.price
-    rents = f"{rounded_dollars(day.autoscaled)}{' on demand' if apart else ''}"
-    fixed = f"{rounded_dollars(day.fixed)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
-    than = f"{percent(abs(share), 2)} {'less' if share >= 0 else 'more'}"
-    lead = f"Replicas by the hour on {day.machine.node}, {starts}"
-    return f"{lead}: {rents} for {len(day.hours)} hours, {than} than {fixed}."
+    apart, hours = day.elastic != day.price, len(day.hours)
+    often = "a day" if hours == 24 else f"for {hours} hours"
+    scaled, fixed = day.autoscaled, day.fixed
+    rents = f"{rounded_dollars(scaled.in_use)}{' on demand' if apart else ''} {often}"
+    than = f"{_less(scaled.in_use, fixed.in_use)}{f' {day.machine.sold}' if apart else ''} for a fixed fleet"
+    lead = f"Replicas by the hour on {day.machine.node}, {starts}: {rents}, {than}"
+    if (scaled.whole, fixed.whole) == (scaled.in_use, fixed.in_use):
+        return f"{lead}."
+    return f"{lead}; by whole nodes {rounded_dollars(scaled.whole)}, {_less(scaled.whole, fixed.whole)}."
+
+
+def _less(rent: float, other: float) -> str:
+    """How a rent compares with another."""
+    part = 1 - rent / other if other else 0.0
+    if not part:
+        return f"as much as {rounded_dollars(other)}"
+    return f"{percent(abs(part), 2)} {'less' if part > 0 else 'more'} than {rounded_dollars(other)}"
 
 
 def _optimal(found: Bought) -> list[str]:
@@ -534,8 +552,10 @@ def _day_fields(day: Day) -> dict[str, Any]:
     return {
         "node": day.machine.node,
         "start_s": day.start,
-        "fixed_usd": known(day.fixed),
-        "autoscaled_usd": known(day.autoscaled),
+        "fixed_usd": known(day.fixed.in_use),
+        "autoscaled_usd": known(day.autoscaled.in_use),
+        "fixed_whole_nodes_usd": known(day.fixed.whole),
+        "autoscaled_whole_nodes_usd": known(day.autoscaled.whole),
         "hours": [{name: getattr(hour, name) for name in names} for hour in day.hours],
     }
 

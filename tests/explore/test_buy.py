@@ -261,7 +261,10 @@ def test_a_machine_that_fails_by_money_time_or_power_says_by_which_figures() -> 
     assert poor.startswith("rent $")
     assert poor.endswith("is over the budget of $10.0 k")
     dark = against(deadline="2d", power="40kW", **asked)
-    assert dark.endswith(" on 24 GPUs is over the deadline of 2.00 days, and the site has power for 3 nodes")
+    power = "a node takes 12.2 kW, and the site has"
+    assert dark.endswith(f" on 24 GPUs is over the deadline of 2.00 days: {power} 40.0 kW, for 3 nodes")
+    busy = against(**{**SERVED, "rate": "400"}, node="neocloud-h100", power="13kW")
+    assert busy == f"S003 cache full: {power} 13.0 kW, for 1 node"
     late = against(**{**SERVED, "ttft": "1ms"}, node="neocloud-h100")
     assert late.startswith("ttft_p99 ")
     assert late.endswith("is over the limit of 1.00 ms")

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.schemas.results import machine_name
+from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.buy import (
     OTHER_TERMS,
@@ -370,20 +371,29 @@ def _against(found: Bought, row: Purchase) -> str:
     if plans.missed:
         return f"✗ {_missed(found, row)}"
     reasons = found.asked.reasons
-    return f"✗ {', '.join(f'{code} {reasons[code].title}' if code in reasons else code for code in plans.codes)}"
+    power = _powered(found, row) if OVERLOAD.intersection(plans.codes) else ""
+    titles = (f"{code} {reasons[code].title}" if code in reasons else code for code in plans.codes)
+    return f"✗ {', '.join(titles)}{power}"
 
 
 def _missed(found: Bought, row: Purchase) -> str:
-    """The limits that the nearest plan that fits misses; with what the site's power allows where time is one."""
+    """The limits that the nearest plan that fits misses."""
     say, parts = words_of(found.asked.case.kind).result, list[str]()
     for missed in row.plans.missed:
         value, limit = say(missed.column, missed.value), say(missed.column, missed.limit)
         where = "" if math.isnan(missed.gpus) else f" on {number_of(missed.gpus, 'GPU')}"
         what, of = _MISSED.get(missed.column, (missed.column, "limit"))
         parts.append(f"{what} {value}{where} is over the {of} of {limit}")
-    held = any(missed.column == "run_time" for missed in row.plans.missed) and math.isfinite(found.power)
-    power = f", and the site has power for {number_of(found.power // row.each, 'node')}" if held else ""
-    return f"{' and '.join(parts)}{power}"
+    late = any(missed.column == "run_time" for missed in row.plans.missed)
+    return f"{' and '.join(parts)}{_powered(found, row) if late else ''}"
+
+
+def _powered(found: Bought, row: Purchase) -> str:
+    """How many nodes a site supplies, where more of them would do more."""
+    if math.isinf(found.power):
+        return ""
+    nodes = number_of(found.power // row.each, "node")
+    return f": a node takes {show(row.each, 'J/s')}, and the site has {show(found.power, 'J/s')}, for {nodes}"
 
 
 _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")}

@@ -33,7 +33,7 @@ BUDGETS = {
     "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 8_800,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 8_850,  # terminal, page and plain values of a question in one place, and views of plans
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_750,
     "server": 1_250,

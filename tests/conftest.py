@@ -312,7 +312,7 @@ def browser() -> Iterator[Any]:
         if path is None and not os.path.exists(started.chromium.executable_path):
             pytest.skip("there is no Chromium")
         sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        quiet = ["--disable-gpu", "--disable-quic", "--disable-sync"]  # it asks nobody
+        quiet = ["--disable-gpu", "--disable-quic", "--disable-sync"]  # no request leaves this machine
         made = started.chromium.launch(executable_path=path, args=[*sandbox, *quiet])
         yield made
         made.close()

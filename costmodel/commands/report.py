@@ -172,7 +172,7 @@ Mark = tuple[int, int]
 
 
 def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
-    """When each file was written and how long it is; nothing of one that is not there."""
+    """When each file was written and how long it is; a missing file has none."""
     return {path: _mark(path) for path in paths}
 
 

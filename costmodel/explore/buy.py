@@ -242,7 +242,7 @@ def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCur
         if asked.request_tokens is None or len(drawn) == most or row.machine.accelerator in seen:
             continue
         assert row.plans.safe is not None
-        plan = [item for item in row.plans.safe.settings if not item.startswith(_OF_A_FLEET)]
+        plan = [item for item in row.plans.safe.settings if not item.startswith((*_SIZE, "limits."))]
         alone = (*row.machine.settings, *plan, "plan.replicas=1", *_NO_LOAD)
         trials = (tried(asked, (*alone, f"workload.concurrency={count}"), results=traded) for count in _IN_FLIGHT)
         points = tuple((trial.costs[traded[0]], trial.costs[traded[1]]) for trial in trials if trial.costs)
@@ -250,7 +250,7 @@ def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCur
     return drawn
 
 
-_OF_A_FLEET = ("plan.replicas=", "cluster.nodes=", "limits.")
+_SIZE = ("plan.replicas=", "cluster.nodes=")
 _NO_LOAD = "workload.rate=null", "workload.users=null", "workload.requests=null", "workload.think_time=null"
 _IN_FLIGHT = (1, 4, 16, 64, 256)
 
@@ -480,7 +480,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     ready = [
         now + float(spare_rate(max(then - now, 0.0) / _HOUR, start)) for now, then in zip(rates, after, strict=True)
     ]
-    settings = [item for item in best.plans.safe.settings if not item.startswith(_OF_A_FLEET[:2])]
+    settings = [item for item in best.plans.safe.settings if not item.startswith(_SIZE)]
     alone = (*best.machine.settings, *best.machine.price, *settings, "plan.replicas=1", "cluster.nodes=1")
     several = ",".join(f"{held:.6g}" for held in sorted({held for held in ready if held}))
     sizes = asked.of(vary_any(asked.case, alone)).scaling("", f"{several} /s", weak=False, best=False)
@@ -488,7 +488,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
     least = min((row.costs["gpus"] / row.costs["replicas"] for row in known.values() if row.works), default=math.nan)
     hours = list[Hour]()
     for asking, held in zip(rates, ready, strict=True):
-        point = known.get(f"{held:.6g}")
+        point = known[f"{held:.6g}"] if held else None
         if point is not None and not point.works:
             return None
         costs = {"replicas": 1.0, "gpus": least, asked.chance: 1.0} if point is None else point.costs

@@ -108,10 +108,10 @@ def on_offer(
 ) -> Offers:
     """The machines that are named, at each of their prices; without names every accelerator that has one.
 
-    Of an accelerator without a name its node with the lowest list price stands there, with the other offers of any.
+    Of an accelerator without a name that is its node with the lowest list price, beside the other offers of any.
 
     gpus: accelerators, each in every node that has it and a price, or else in its usual node
-    prices: a table in the place of all prices of the library; a machine that it lacks keeps its list price
+    prices: a table that replaces all prices of the library; a machine that it lacks keeps its list price
     case: whose model APIs serve and whose keys of power a purchase takes; without it all APIs
 
     Raises:

@@ -244,7 +244,7 @@ class ListPrice(Sourced):
         default=None,
         description="Of what is rented: 98.32 USD/h of the whole node, 6 USD/GPU/h of an accelerator; none if bought",
     )
-    bought: Ownership | None = Field(default=None, description="In the place of hourly: what the node costs to own")
+    bought: Ownership | None = Field(default=None, description="What the node costs to own; then hourly is left out")
     sold: Sold = Field(
         default="on demand",
         description="By the hour at any time, reserved ahead for a stretch of days, under a contract for months or "

@@ -106,7 +106,7 @@ def containers(tree: Mapping) -> list[Container]:
 def _walk(
     node: Any, depth: int, copies: OriginValue | None, around: Mapping
 ) -> Iterator[tuple[Mapping, OriginValue | None, Mapping]]:
-    """Every mapping, with the replicas that it or what it stands in states, and which of these has resources."""
+    """Every mapping, with the replicas that it states, or the mapping around it, and which of these has resources."""
     if depth > _DEEPEST:
         return
     if isinstance(node, Mapping):

@@ -23,7 +23,6 @@ from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 
 _SHOWN = 6  # measurements in a terminal
-TOP = 10  # lines of a ranking, unless others are asked for
 _ODD = 10.0  # times the prediction, or less, from which a time is of something else
 _HOUR = 3600.0
 
@@ -147,7 +146,7 @@ def _commands(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
         named += [
             part for axis in words.found.variants.over for part in ("--over", f"{axis.path}={','.join(axis.values)}")
         ]
-        named += ["--top", f"{len(plans)}"] if len(plans) != TOP else []
+        named += ["--top", f"{len(plans)}"]
         lines.append(typed("Then:", command(words.case, "search", *named)))
     if any(each.name == KERNELS for each in shown):
         lines.append(typed("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write"))

@@ -170,6 +170,9 @@ def test_what_to_rent_and_what_more_gpus_gain(page: Any) -> None:
     answer(page, "--weak").locator("h1").wait_for()
     page.select_option("#f-question", "buy")
     answer(page, "--deadline 60d").locator("#machines svg").first.wait_for()
+    page.select_option("#f-question", "search")  # what the page filled in leaves with its question
+    answer(page, "costmodel search").locator("#plans table").wait_for()
+    assert not {"--deadline", "--tokens"} & {*page.locator("#command").text_content().split()}
 
 
 def test_a_shipped_scenario_is_a_start_and_so_is_a_file(page: Any, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@
     rl: { rl: "grpo", prompts: "128", samples: "8", prompt: "512", answer: "2048" },
   };
   const ENDS = { training: { tokens: "2T", deadline: "60d" }, rl: { iterations: "100", deadline: "30d" }, serving: {} };
+  const ends = new Set(); /* of these the ones that the page filled in: they leave with the question */
   const fields = byId("fields"), state = byId("state"), frames = byId("frames");
   let offered, texts = {}, values = { ...START, ...PRESETS.training };
 
@@ -220,8 +221,13 @@
     if (changed === "scenario" && values.scenario) values = { question, scenario: values.scenario };
     else if (changed === "scenario") values = { ...START, question, ...PRESETS.training };
     else if (changed === "kind") values = { ...values, ...PRESETS[values.kind], settings: "" };
-    if (values.question === "buy" && !values.scenario && ["question", "kind"].includes(changed))
-      values = { ...ENDS[values.kind], ...values };
+    ends.delete(changed);
+    if (["question", "scenario", "kind"].includes(changed)) {
+      for (const name of ends) delete values[name];
+      ends.clear();
+      for (const [name, value] of Object.entries(values.question === "buy" && !values.scenario ? ENDS[values.kind] : {}))
+        if (!(name in values)) { values[name] = value; ends.add(name); }
+    }
     if (["question", "scenario", "kind"].includes(changed)) draw();
     clearTimeout(rest);
     if (moves) ask(false);

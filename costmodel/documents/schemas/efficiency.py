@@ -162,6 +162,15 @@ class MeasuredMixers(SourcedFit):
     )
 
 
+class MeasuredLayers(SourcedFit):
+    """Which layers the runs with measured memory had, and how far the memory of others may be off."""
+
+    runs: dict[str, Measurements] = Field(description="By the layers of the model, in words")
+    spread: Positive = Field(
+        description="Standard deviation of what layers without runs save, recompute and lose in logits, relative"
+    )
+
+
 class MeasuredEngines(SourcedFit):
     """Which engines the fitted benchmarks of services had, and how much slower they may be on parts of other makers."""
 
@@ -297,6 +306,7 @@ class Efficiency(Document):
     sustained: SustainedFit | None = optional("Power and clocks")
     routing: UnevenRouting | None = optional("Where a scenario states no imbalance; of unmeasured.yaml alone")
     mixers: MeasuredMixers | None = optional("Layers of measured runs; of unmeasured.yaml alone")
+    layers: MeasuredLayers | None = optional("Layers of runs with measured memory; of unmeasured.yaml alone")
     engines: MeasuredEngines | None = optional("Engines of measured services; of unmeasured.yaml alone")
     collectives: dict[str, CollectiveFit] = Field(
         default_factory=no_keys, description="By operation, inside the scale-up domain"

@@ -24,6 +24,7 @@ from costmodel.estimate.shared.fit_ranges import outside_assumptions
 from costmodel.estimate.shared.plan_batch import Block, Structure, one_row
 from costmodel.estimate.shared.unused_keys import unused_keys
 from costmodel.estimate.training.constraints.plan_constraints import refusals, remarks
+from costmodel.estimate.training.memory.memory_band import unmeasured_memory
 from costmodel.estimate.training.parallelism.data.codecs import warm_up
 from costmodel.estimate.training.parallelism.pipeline.layer_split import fewer_at_ends
 from costmodel.estimate.training.parallelism.pipeline.schedule_rules import FOLDED
@@ -231,7 +232,7 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-    counting = (*idle, *new, *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    counting = (*idle, *new, *unmeasured_memory(inputs), *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
     return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
 
 

@@ -16,6 +16,7 @@ from costmodel.equations.run.uncertainty import ninetieth_percentile, tenth_perc
 from costmodel.estimate.evaluate.error_band import kind_spread, time_spread
 from costmodel.estimate.evaluate.evaluate_plans import step_of
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
+from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.time.step import TrainingStep
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
@@ -24,7 +25,6 @@ from costmodel.evidence.validate.compared_figures import UNKNOWN
 from costmodel.evidence.validate.modelled_rows import modelled
 from costmodel.evidence.validate.outcomes import stated, step_time
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
-from costmodel.evidence.validate.validate import layer_words
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.ground.record import record
 

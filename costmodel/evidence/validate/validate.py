@@ -15,7 +15,7 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
-from costmodel.estimate.model.mixers.table import mixer_kinds
+from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.evidence.validate.alternatives import RowOutcome, outcomes_over
 from costmodel.evidence.validate.compared_figures import (
     GROUPINGS,
@@ -128,12 +128,6 @@ def _groups_of_case(table: MeasuredTable, case: LoadedScenario, reason: str) -> 
     parts = (case.accelerator.vendor, stack, layer_words(case.model))
     groups = (*found, case.scenario.workload.precision, stack, kind, reason, *parts)
     return dict(zip(GROUPINGS, groups, strict=True))
-
-
-def layer_words(model: Model) -> str:
-    """What the layers of a model consist of: their mixers, and whether tokens are routed to experts."""
-    mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
-    return " + ".join([*mixers, *(["experts"] if model.has_experts else [])])
 
 
 def _stack(case: LoadedScenario) -> str:

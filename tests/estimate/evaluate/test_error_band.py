@@ -102,6 +102,20 @@ def test_every_spread_of_the_stack_widens(name: str) -> None:
     assert widths[0] < widths[1] < widths[2]
 
 
+@pytest.mark.parametrize(("shape", "measured"), [("llama-3-8b", True), ("deepseek-v3", True), ("mixtral-8x7b", False)])
+def test_memory_of_layers_without_a_measured_run_is_less_sure(shape: str, *, measured: bool) -> None:
+    """By what their activations may be off alone: weights, gradients and states are counted as those of any layer."""
+    given = ask(certain(priced(shape=shape)), recompute="full", zero=3, micro_batch=1)
+    ledger, new = given.evaluation.ledger, given.inputs.case.common.layers
+    assert new is not None
+    most = max(range(3), key=lambda place: float(np.max(ledger.peaks[place])))
+    doubtful = sum(float(np.max(ledger.line(name, most))) for name in MEMORY_KINDS["activations"])
+    off = 0.0 if measured else new.spread * doubtful / float(np.max(ledger.peaks[most]))
+    row = given.evaluation.costs.row()
+    assert math.log(row["memory_peak_high"] / row["memory_peak"]) == pytest.approx(1.2816 * off, rel=0.02, abs=1e-9)
+    assert ("memory of attention + experts" in {item.path for item in given.assumed}) is not measured
+
+
 @pytest.mark.parametrize("group", ["matmul", "attention", "network", "memory", "sustained", "collectives"])
 def test_every_residual_widens(group: str) -> None:
     asked, widths = certain(priced()), []

@@ -59,6 +59,12 @@ def mixer_kinds(kind: Layers) -> Iterator[str]:
         yield "selective scan"
 
 
+def layer_words(model: Model) -> str:
+    """What the layers of a model consist of: their mixers, and whether tokens are routed to experts."""
+    mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
+    return " + ".join([*mixers, *(["experts"] if model.has_experts else [])])
+
+
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
     """The mixing half cut over tp ranks, if the layer has one."""
     held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]

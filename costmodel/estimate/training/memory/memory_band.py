@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.documents.schemas.efficiency import MeasuredLayers
 from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import (
     combined_error,
@@ -15,6 +17,7 @@ from costmodel.equations.run.uncertainty import (
     tenth_percentile,
     term_error,
 )
+from costmodel.estimate.model.mixers.table import layer_words
 from costmodel.estimate.shared.per_stage import STAGES
 from costmodel.estimate.shared.time_breakdown import added
 from costmodel.estimate.training.memory.breakdown import LINES, Ledger
@@ -53,8 +56,22 @@ def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Num
             if counted:
                 with term(kind):
                     spread = getattr(inputs.stack.spread, kind)
+                    if kind == "activations" and (new := unmeasured_layers(inputs)) is not None:
+                        spread = combined_error(spread, new.spread)
                     error = combined_error(error, term_error(spread, added(lines, counted)))
         return share(error, np.maximum(total, 1.0))
+
+
+def unmeasured_layers(inputs: TrainingInputs) -> MeasuredLayers | None:
+    """How far the memory of such layers may be off, where it was not measured in any run."""
+    known = inputs.case.common.layers
+    return None if known is None or layer_words(inputs.model) in known.runs else known
+
+
+def unmeasured_memory(inputs: TrainingInputs) -> Iterator[Assumption]:
+    """A line for layers whose memory was measured in no run."""
+    if unmeasured_layers(inputs) is not None:
+        yield Assumption(f"memory of {layer_words(inputs.model)}", "never measured", "wider band")
 
 
 def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:

@@ -21,7 +21,7 @@ from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, benchmark_costs, predict
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.serving.exported_command import (
     ENGINES,
@@ -213,13 +213,9 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
 
 def _printed(found: ServingAnswer) -> str:
     """What the benchmark of a steady closed loop prints on average, since it starts all of its users at once."""
-    scenario = found.inputs.case.scenario
-    workload = scenario.workload
-    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst":
+    costs = benchmark_costs(found)
+    if costs is None:
         return ""
-    burst = workload.model_copy(update={"traffic": "burst"})
-    case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
-    costs = answer(inputs_of(case), found.plan, bands=False).costs
     first, token = (show_time(costs[name]) for name in ("ttft", "tpot"))
     return f"with its first wave, all users at once, the benchmark prints a first token of {first}, {token} a token"
 

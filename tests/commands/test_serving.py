@@ -590,3 +590,16 @@ def test_ranks_of_experts_that_change_no_figure_are_remarked(load: tuple[str, ..
         assert remarked == (alike and ep == "8")
         assert load or ("N051" in out) == remarked
     assert (figures[0] == pytest.approx(figures[1], rel=1e-9)) == alike
+
+
+def test_a_closed_loop_has_the_means_of_its_benchmark_beside_it(run: Any) -> None:
+    """A benchmark starts all users at once, so its mean is of a burst; a stated rate has no first wave."""
+    load = "estimate --model llama-3.1-8b --gpu h100 --gpus 1 --prompt 1000 --answer 300 --set plan.tp=1".split()
+    found, burst, steady = (
+        json_of(run, *load, *of)
+        for of in (["--users=32"], ["--concurrency=32", "--set=workload.traffic=burst"], ["--rate=5/s"])
+    )
+    assert found["benchmark"] == {name: burst["plans"][0][name] for name in ("ttft_s", "tpot_s")}
+    assert found["benchmark"]["ttft_s"] > 2 * found["plans"][0]["ttft_s"]
+    assert "benchmark" not in burst
+    assert "benchmark" not in steady

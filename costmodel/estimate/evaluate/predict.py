@@ -232,7 +232,13 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
     first = converted(inputs.case)
     leaves_domain = bool(inputs.ranks > inputs.domain)
     spoken = (*first, *assumed, *inputs.assumed[len(first) :], *_of_foreign(inputs.case))
-    counting = (*idle, *new, *unmeasured_memory(inputs), *beyond, *relevant_assumptions(spoken, block, leaves_domain=leaves_domain))
+    counting = (
+        *idle,
+        *new,
+        *unmeasured_memory(inputs),
+        *beyond,
+        *relevant_assumptions(spoken, block, leaves_domain=leaves_domain),
+    )
     return Answer(inputs, plan, _without_withheld(evaluation, broken), counting, refused, tuple(broken), remarked)
 
 

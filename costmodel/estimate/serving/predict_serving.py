@@ -360,6 +360,17 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N050"
 
 
+def benchmark_costs(found: ServingAnswer) -> dict[str, float] | None:
+    """What a benchmark of a closed loop measures on average, as it starts all of its users at once; else None."""
+    scenario = found.inputs.case.scenario
+    workload = scenario.workload
+    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst":
+        return None
+    burst = workload.model_copy(update={"traffic": "burst"})
+    case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
+    return answer(inputs_of(case), found.plan, bands=False).costs
+
+
 def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:
     """Memory, times, rates and cost of the scenario's own plan under its load; bands: with their ends.
 

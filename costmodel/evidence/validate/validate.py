@@ -12,7 +12,6 @@ from costmodel.documents.reader.measured_cases import cases, serves
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
 from costmodel.documents.schemas.measurement import MeasuredTable
-from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.answer_facts import subject_of
 from costmodel.estimate.evaluate.predict import Answer, predict
 from costmodel.estimate.model.mixers.table import layer_words

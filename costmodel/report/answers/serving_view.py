@@ -83,14 +83,18 @@ class ServingView:
 
     def plain(self) -> dict[str, Any]:
         """Its results as plain values."""
+        from costmodel.report.machine.answer_fields import known
         from costmodel.report.machine.serving_json import fixes, own_plan
 
         row, against = partial(own_plan, self.answer), fixes(self.answer)
-        return plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
+        found = plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
+        if (printed := self.facts.benchmark) is not None:
+            found["benchmark"] = {machine_name(name): known(printed[name]) for name in ("ttft", "tpot")}
+        return found
 
     def lines(self) -> list[Line]:
         """Times, rates, memory and cost under its load."""
-        return serving_estimate.estimate_lines(self.answer)
+        return serving_estimate.estimate_lines(self.answer, self.facts.benchmark)
 
     def bound(self) -> Line:
         """What binds its times and its rate."""

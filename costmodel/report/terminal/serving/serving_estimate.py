@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
@@ -57,10 +57,13 @@ BINDS = {
 }
 
 
-def estimate_lines(answer: ServingAnswer) -> list[Line]:
-    """Times, rates, memory and cost of a plan under its load; nothing of one that does not fit."""
+def estimate_lines(answer: ServingAnswer, benchmark: Mapping[str, float] | None = None) -> list[Line]:
+    """Times, rates, memory and cost of a plan under its load; nothing of one that does not fit.
+
+    benchmark: what a benchmark of the load prints, where that is known and differs
+    """
     settled = is_settled(answer)
-    return [*_at_most(answer, followed=settled), *(_facts(answer) if settled else [])]
+    return [*_at_most(answer, followed=settled), *(_facts(answer, benchmark or {}) if settled else [])]
 
 
 def is_settled(answer: ServingAnswer) -> bool:
@@ -145,7 +148,7 @@ def _between_tokens(answer: ServingAnswer) -> Iterator[Row]:
     yield from _pair(answer, ("whole answer", "latency"), ("worst gap", "worst_gap"))
 
 
-def _facts(answer: ServingAnswer) -> list[Line]:
+def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
     """The figures one asks for first, two to a line, each with the limit on it and its band below."""
     costs, total = answer.costs, gib(float(answer.evaluation.memory.total))
     of_one = "replica" if answer.plan.prefill is None else "decode"
@@ -158,6 +161,7 @@ def _facts(answer: ServingAnswer) -> list[Line]:
     rows = [
         *_pair(answer, ("first token", "ttft"), ("p99", "ttft_p99"), marks=("ttft_p99", "ttft")),
         *([_NO_GAPS] if single else _between_tokens(answer)),
+        *([_benchmark(benchmark)] if benchmark else []),
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
         *_pair(answer, ("load", "saturation_share", _load(costs)), beside),
@@ -177,6 +181,13 @@ def _facts(answer: ServingAnswer) -> list[Line]:
         CellTable([""] * 5, rows, "lllll", headed=False, marked=marked),
         *money_and_energy(answer),
     ]
+
+
+def _benchmark(printed: Mapping[str, float]) -> Row:
+    """The means that a benchmark prints: it starts all users at once, where the figures above are of a steady load."""
+    first, token = (result(name, printed[name]) for name in ("ttft", "tpot"))
+    between = f"{token} mean TPOT" if math.isfinite(printed["tpot"]) else ""
+    return "benchmark", f"{first} mean TTFT", "", between, "all start at once"
 
 
 def _pair(

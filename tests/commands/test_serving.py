@@ -601,5 +601,6 @@ def test_a_closed_loop_has_the_means_of_its_benchmark_beside_it(run: Any) -> Non
     )
     assert found["benchmark"] == {name: burst["plans"][0][name] for name in ("ttft_s", "tpot_s")}
     assert found["benchmark"]["ttft_s"] > 2 * found["plans"][0]["ttft_s"]
+    assert "benchmark" not in json_of(run, *load, "--users=1")
     assert "benchmark" not in burst
     assert "benchmark" not in steady

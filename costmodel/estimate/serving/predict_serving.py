@@ -361,10 +361,14 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
 
 
 def benchmark_costs(found: ServingAnswer) -> dict[str, float] | None:
-    """What a benchmark of a closed loop measures on average, as it starts all of its users at once; else None."""
+    """What a benchmark of a closed loop measures on average, as it starts all of its users at once.
+
+    None where no others start beside a user, or the load is another.
+    """
     scenario = found.inputs.case.scenario
     workload = scenario.workload
-    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst":
+    alone = found.costs["concurrency"] <= 1  # in each replica
+    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst" or alone:
         return None
     burst = workload.model_copy(update={"traffic": "burst"})
     case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))

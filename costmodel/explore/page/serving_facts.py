@@ -6,7 +6,7 @@ import functools
 import math
 
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.estimate.serving.predict_serving import ServingAnswer, benchmark_costs
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.explore.explain.explain import ExplainedFigure
@@ -43,11 +43,6 @@ class ServingFacts:
         """Whether its times are known: it is valid, fits, and answers what arrives."""
         answer = self.answer
         return not answer.refused and "M001" not in answer.broken and math.isfinite(answer.costs["ttft"])
-
-    @functools.cached_property
-    def benchmark(self) -> dict[str, float] | None:
-        """What the benchmark of a closed loop prints with its first wave, where its times are known."""
-        return benchmark_costs(self.answer) if self.settled else None
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:

@@ -594,7 +594,15 @@ def test_ranks_of_experts_that_change_no_figure_are_remarked(load: tuple[str, ..
 
 def test_a_closed_loop_has_the_means_of_its_benchmark_beside_it(run: Any) -> None:
     """A benchmark starts all users at once, so its mean is of a burst; a stated rate has no first wave."""
-    load = ["estimate", "--model", "llama-3.1-8b", "--gpu", "h100", "--gpus", "1", "--prompt", "1000", "--answer", "300", "--set", "plan.tp=1"]
+    load = [
+        "estimate",
+        "--model=llama-3.1-8b",
+        "--gpu=h100",
+        "--gpus=1",
+        "--prompt=1000",
+        "--answer=300",
+        "--set=plan.tp=1",
+    ]
     found, burst, steady = (
         json_of(run, *load, *of)
         for of in (["--users=32"], ["--concurrency=32", "--set=workload.traffic=burst"], ["--rate=5/s"])

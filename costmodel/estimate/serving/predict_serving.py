@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,21 @@ class ServingAnswer:
     def overload(self) -> tuple[str, ...]:
         """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
         return () if self.refused or "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
+
+    @cached_property
+    def benchmark(self) -> dict[str, float] | None:
+        """What a benchmark of a closed loop measures on average, as it starts all of its users at once.
+
+        None where no others start beside a user, the load is another, or the plan cannot run.
+        """
+        scenario = self.inputs.case.scenario
+        workload, alone = scenario.workload, self.costs["concurrency"] <= 1  # in each replica
+        closed = workload.concurrency is not None and workload.rate is None and workload.traffic != "burst"
+        if not closed or alone or self.refused or "M001" in self.broken:
+            return None
+        burst = workload.model_copy(update={"traffic": "burst"})
+        case = replace(self.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
+        return answer(inputs_of(case), self.plan, bands=False).costs
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
@@ -358,21 +373,6 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N042"
     if needs_other_checkpoint(inputs.case):
         yield "N050"
-
-
-def benchmark_costs(found: ServingAnswer) -> dict[str, float] | None:
-    """What a benchmark of a closed loop measures on average, as it starts all of its users at once.
-
-    None where no others start beside a user, or the load is another.
-    """
-    scenario = found.inputs.case.scenario
-    workload = scenario.workload
-    alone = found.costs["concurrency"] <= 1  # in each replica
-    if workload.concurrency is None or workload.rate is not None or workload.traffic == "burst" or alone:
-        return None
-    burst = workload.model_copy(update={"traffic": "burst"})
-    case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
-    return answer(inputs_of(case), found.plan, bands=False).costs
 
 
 def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:

@@ -13,7 +13,7 @@ from costmodel.documents.schemas.results import SERVING_COLUMNS, SERVING_RESULTS
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.operating_point import micro_batch
-from costmodel.estimate.serving.predict_serving import ServingAnswer, benchmark_costs
+from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.estimate.serving.replica_traffic import transfers
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.kept_answers import one
@@ -63,12 +63,6 @@ class ServingView:
 
         return ServingFacts(self.case, self.answer)
 
-    @functools.cached_property
-    def benchmark(self) -> dict[str, float] | None:
-        """What the benchmark of a closed loop prints with its first wave, where its times are known."""
-        known = not self.answer.refused and serving_estimate.is_settled(self.answer)
-        return benchmark_costs(self.answer) if known else None
-
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
         """The traces of its figures."""
@@ -94,13 +88,13 @@ class ServingView:
 
         row, against = partial(own_plan, self.answer), fixes(self.answer)
         found = plan_json(self, row, lambda code: against, columns=SERVING_COLUMNS)
-        if (printed := self.benchmark) is not None:
+        if (printed := self.answer.benchmark) is not None:
             found["benchmark"] = {machine_name(name): known(printed[name]) for name in ("ttft", "tpot")}
         return found
 
     def lines(self) -> list[Line]:
         """Times, rates, memory and cost under its load."""
-        return serving_estimate.estimate_lines(self.answer, self.benchmark)
+        return serving_estimate.estimate_lines(self.answer, self.answer.benchmark)
 
     def bound(self) -> Line:
         """What binds its times and its rate."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
-from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict
+from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
 from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -53,6 +53,8 @@ def view(case: LoadedScenario, question: str) -> ServingView:
 
     held = serving(case)
     asked = predicted(held, _SHOWN.get(question))
+    if question == "estimate":
+        asked = with_benchmark(asked)
     if question == "estimate" and waiting_requests(held.scenario.workload, asked.costs):
         from costmodel.explore.serving.user_levers import with_room_for_all
 

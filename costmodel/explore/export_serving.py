@@ -21,7 +21,7 @@ from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.evaluate_apart import ApartEvaluation
 from costmodel.estimate.serving.expert_step import dispatches
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict
+from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, predict, with_benchmark
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.exchange.serving.exported_command import (
     ENGINES,
@@ -213,7 +213,7 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
 
 def _printed(found: ServingAnswer) -> str:
     """What the benchmark of a steady closed loop prints on average, since it starts all of its users at once."""
-    costs = found.benchmark
+    costs = with_benchmark(found).benchmark
     if costs is None:
         return ""
     first, token = (show_time(costs[name]) for name in ("ttft", "tpot"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,26 +71,14 @@ class ServingAnswer:
     more: bool = False  # whether a search may find others, of which too many were left to try
     partial: int = 0  # how many of the first remedies make it fit, and leave limits broken
     alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
+    benchmark: dict[str, float] | None = (
+        None  # means that a benchmark of a closed loop prints, where they were asked for
+    )
 
     @property
     def overload(self) -> tuple[str, ...]:
         """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
         return () if self.refused or "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
-
-    @cached_property
-    def benchmark(self) -> dict[str, float] | None:
-        """What a benchmark of a closed loop measures on average, as it starts all of its users at once.
-
-        None where no others start beside a user, the load is another, or the plan cannot run.
-        """
-        scenario = self.inputs.case.scenario
-        workload, alone = scenario.workload, self.costs["concurrency"] <= 1  # in each replica
-        closed = workload.concurrency is not None and workload.rate is None and workload.traffic != "burst"
-        if not closed or alone or self.refused or "M001" in self.broken:
-            return None
-        burst = workload.model_copy(update={"traffic": "burst"})
-        case = replace(self.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
-        return answer(inputs_of(case), self.plan, bands=False).costs
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
@@ -373,6 +361,21 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
         yield "N042"
     if needs_other_checkpoint(inputs.case):
         yield "N050"
+
+
+def with_benchmark(found: ServingAnswer) -> ServingAnswer:
+    """With what a benchmark of a closed loop measures on average, as it starts all of its users at once.
+
+    Without it where no others start beside a user, the load is another, or the plan cannot run.
+    """
+    scenario = found.inputs.case.scenario
+    workload, alone = scenario.workload, found.costs["concurrency"] <= 1  # in each replica
+    closed = workload.concurrency is not None and workload.rate is None and workload.traffic != "burst"
+    if not closed or alone or found.refused or "M001" in found.broken:
+        return found
+    burst = workload.model_copy(update={"traffic": "burst"})
+    case = replace(found.inputs.case, scenario=scenario.model_copy(update={"workload": burst}))
+    return replace(found, benchmark=answer(inputs_of(case), found.plan, bands=False).costs)
 
 
 def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> ServingAnswer:

@@ -152,7 +152,7 @@ def test_a_share_that_ends_at_the_whole_is_not_said_to_be_turned_to_both_sides(r
     for name in WORKLOADS[1:]:
         knob = next(item for item in json_of(run, "sensitivity", name)["figures"] if item["path"] == share)
         assert knob["turned"][1] == "1"
-        for form, row in (("table", "  fit.serving.decode."), ("html", "<tr><td class=\"long\">fit.serving.decode.")):
+        for form, row in (("table", "  fit.serving.decode."), ("html", '<tr><td class="long">fit.serving.decode.')):
             lines = run("sensitivity", name, "--top", "40", "--format", form).out.splitlines()
             turned = [line for line in lines if line.startswith(f"{row}memory_share")]
             assert turned

@@ -72,7 +72,7 @@ class ServingAnswer:
     partial: int = 0  # how many of the first remedies make it fit, and leave limits broken
     alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
     benchmark: dict[str, float] | None = (
-        None  # means that a benchmark of a closed loop prints, where they were asked for
+        None  # means that the benchmark of a closed loop prints, if asked for
     )
 
     @property

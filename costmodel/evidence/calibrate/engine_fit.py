@@ -65,7 +65,7 @@ def benchmark_groups(rows: Sequence[CsvRow], shelf: CachedReader) -> tuple[list[
         except CannotModel as refused:
             left.append(SkippedRow(row.id, refused.code, refused.why))
     found = []
-    for members in ([asked[place] for place in places] for places in groups(asked)):
+    for members in ([asked[place] for place in group] for group in groups(asked)):
         try:
             case = case_of_group(members, shelf)
         except CannotModel as refused:

@@ -118,13 +118,13 @@ def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, 
             ("network.share", case.network.of, 0.4, True),
             ("launch.operation", case.stack.name, 0.3, False),
         )
-        for leaf, document, spread, share in named:
+        for leaf, document, spread, of_share in named:
             group, _, key = leaf.partition(".")
             now = float(getattr(getattr(before(leaf, document, shelf), group), key))
-            if on_a_scale(now, share=share):
+            if on_a_scale(now, share=of_share):
                 name = f"{group}, {document}"
                 made[document, group] = Prior(
-                    name=name, documents=[document], leaf=leaf, mean=now, spread=spread, share=share
+                    name=name, documents=[document], leaf=leaf, mean=now, spread=spread, share=of_share
                 )
     return tuple(made.values())
 

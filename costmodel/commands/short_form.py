@@ -36,6 +36,10 @@ RateOption = Annotated[str | None, _flag(_SERVING, "rate", "Requests that arrive
 ConcurrencyOption = Annotated[
     str | None, _flag(_SERVING, "concurrency", "Requests in flight, instead of a rate", "COUNT")
 ]
+BurstOption = Annotated[
+    str | None,
+    _flag(_SERVING, "burstiness", "Of a rate: below 1 in bursts, as in vllm bench serve; 1 at random", "SHAPE"),
+]
 PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt, of serving and RL", "COUNT")]
 AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL on average", "COUNT")]
 
@@ -261,6 +265,7 @@ def _flags(
     ] = None,
     rate: RateOption = None,
     concurrency: ConcurrencyOption = None,
+    burstiness: BurstOption = None,
     users: Annotated[
         str | None,
         _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),

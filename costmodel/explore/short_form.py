@@ -45,6 +45,7 @@ from costmodel.ground.record import record
 
 _NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
+OF_RATES = ("workload.arrival_spread", "workload.burstiness")
 _SIZES = (NODES, PART)
 _OF_A_JOB = ("workload.", "stack", "limits.", "optimizer")  # keys that are of some workloads alone
 _WORD = re.compile(r"-(?=(?:tokens?|sequences?|requests?)$)")  # before the word of a count, where a shell wants quotes
@@ -69,6 +70,7 @@ class ScenarioFlags:
     batch: str | None = None
     rate: str | None = None
     concurrency: str | None = None
+    burstiness: str | None = None
     users: str | None = None
     prompt: str | None = None
     answer: str | None = None
@@ -283,7 +285,7 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
     given = [change for change in changes if change.path in LOADS]
     both = all(at(tree, path) is not None for path in CAPPED)
     for change in given if len(given) == 1 else ():
-        for path in (*LOADS, *OF_LOADS):
+        for path in (*LOADS, *OF_LOADS, *(OF_RATES if change.path != "workload.rate" and not both else ())):
             if path != change.path and at(tree, path) is not None and not (both and {path, change.path} == {*CAPPED}):
                 yield replace(change, path=path, value=None)
 

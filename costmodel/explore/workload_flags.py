@@ -57,6 +57,7 @@ FLAGS = {
             **_COMMON,
             "rate": "workload.rate",
             "concurrency": "workload.concurrency",
+            "burstiness": "workload.burstiness",
             "users": "workload.users",
             "prompt": "workload.prompt",
             "answer": "workload.output",

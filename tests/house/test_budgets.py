@@ -18,7 +18,7 @@ BUDGETS = {
     "documents": 5_550,  # with names of checkpoints, their types, and of software
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_450,  # with what a measurement shows
-    "equations/serving": 3_100,  # launches of prompts, caps
+    "equations/serving": 3_300,  # launches of prompts, caps, arrivals in bursts
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_650,  # launches of prompts, bands of what no run had, caps, packed caches, near budgets
     "estimate/training": 7_750,

@@ -164,6 +164,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("isl input input_len input_tokens random_input_len prompt_tokens", "workload.prompt", ""),
     ("osl output_len output_tokens random_output_len answer_tokens max_tokens", "workload.output", ""),
     ("prefix prefix_len random_prefix_len", "workload.shared_prefix", ""),
+    ("coefficient_of_variation arrival_cv cv arrivals", "workload.arrival_spread", ""),
     ("qps rps request_rate", "workload.rate", ""),
     ("max_concurrency", "workload.concurrency", ""),
     ("num_requests num_prompts", "workload.requests", ""),

@@ -242,8 +242,9 @@ def instances_needed(pairs: InstancePairs) -> tuple[Number, Number]:
 def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
     """The pairs without those that differ only in how many instances they have, and which of them each row is."""
     halves = (pairs.prefill, pairs.decode)
+    bursts = pairs.inputs.gaps != 1  # which many instances share
     near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
-    columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas"]
+    columns = [np.asarray(getattr(half, name)) for half in halves for name in SIZES if name != "replicas" or bursts]
     if pairs.decode.straddles is not None:
         columns.append(pairs.decode.straddles)
     first, which = distinct([*columns, near, *numbered_factors(pairs.decode)])

@@ -132,16 +132,20 @@ def evaluate(
         rated, looped = (evaluate(each, layout, counted=counted) for each in loads)
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
         return replace(found, results=under_cap(inputs, rated.results, looped.results))
-    if not np.any(inputs.load.history):
+    if not inputs.depends_on_count:
         return _evaluated(inputs, layout, capacity)
-    found = _conversing(inputs, layout)
+    found = _by_replicas(inputs, layout, capacity)
     if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited):
         return found
     return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
 
 
-def _conversing(inputs: ServingInputs, layout: PlanColumns) -> ServingEvaluation:
+def _by_replicas(
+    inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
+) -> ServingEvaluation:
     """The evaluation in which turns find what is left of their conversations on so many replicas."""
+    if not np.any(inputs.load.history):
+        return _evaluated(inputs, layout, capacity)
     return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
 
 
@@ -151,17 +155,21 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
     fits = evaluation.results.column("memory_share") <= 1
 
     def needed(places: Places, counts: Values) -> tuple[Values, NDArray[np.bool_]]:
-        found = _conversing(inputs, replace(layout.at(places), replicas=counts)).results
+        found = _by_replicas(inputs, replace(layout.at(places), replicas=counts)).results
         each = found.column("rate_within_slo_per_s") / counts
         count = np.asarray(replicas_for_load(inputs, each))
         within[places] = np.where(count <= counts, each, within[places])
-        late = found.column("prefix_hit") * inputs.load.prompt < np.asarray(found_of(inputs, counts)) - 0.5
+        late = np.zeros(len(counts), dtype=bool)
+        if np.any(inputs.load.history):
+            late = found.column("prefix_hit") * inputs.load.prompt < np.asarray(found_of(inputs, counts)) - 0.5
         return count, late
 
     with untraced(), np.errstate(all="ignore"):
         bare = layout.bare()
-        alone = capacity_of(conversing(inputs, 1.0), bare)
-        most = alone.kinds.of_plans(alone.within_limits(conversing(inputs, 1.0)))
+        lone = conversing(inputs, 1.0) if np.any(inputs.load.history) else inputs
+        lone = replace(lone, gaps=min(inputs.gaps, 1.0))  # the fewest bursts that any number has
+        alone = capacity_of(lone, bare)
+        most = alone.kinds.of_plans(alone.within_limits(lone))
         count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)
     with term("by what turns find on so many"):
         replicas = np.maximum(replicas_for_load(inputs, within), count)

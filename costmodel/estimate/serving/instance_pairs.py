@@ -13,7 +13,7 @@ from costmodel.estimate.serving.apart_columns import SeenApart
 from costmodel.estimate.serving.instances import CacheTransfer, PromptTime, first_token
 from costmodel.estimate.serving.limits_chance import OWN, Reached, limits_chance
 from costmodel.estimate.serving.load import LEAST
-from costmodel.estimate.serving.operating_point import Steps, micro_batch
+from costmodel.estimate.serving.operating_point import Steps, gaps_of_line, micro_batch
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.requests_in_time import IN_TIME, in_time
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
@@ -72,13 +72,18 @@ class InstancePairs:
             arriving = rate / self.prefill.replicas
         return self.seen_at(arriving, many)
 
+    @property
+    def gaps(self) -> Number:
+        """Variation of the gaps between arrivals at a prefill instance."""
+        return gaps_of_line(self.inputs, self.prefill.replicas)
+
     def seen_at(self, arriving: Number, many: Number) -> SeenApart:
         """What users see at a rate of one prefill instance, with so many sequences in one that generates."""
         step, load = self.step(many), self.inputs.load
         tpot = load.per_token(step)
         with term("links"):
             links = share(arriving, self.transfer.sent), share(self.decoded(many), self.transfer.received)
-        first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links)
+        first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links, self.gaps)
         with term("latency"):
             latency = first.mean + (load.output - 1.0) * tpot
         far = token_p99_apart(load, self.step, self.steps.one, many)

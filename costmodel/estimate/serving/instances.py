@@ -14,7 +14,7 @@ from costmodel.equations.serving.first_token import (
     own_prompt_time,
     prompt_service_time,
 )
-from costmodel.equations.serving.queues import queue_wait, queue_wait_variance
+from costmodel.equations.serving.queues import found_busy, queue_wait, queue_wait_variance
 from costmodel.equations.serving.service_level import lognormal_percentile, normal_quantile
 from costmodel.equations.serving.serving_economics import cache_transfer_time, exposed_transfer_time
 from costmodel.equations.serving.steady_state import engine_utilisation, mixed_step_time, time_slope
@@ -25,7 +25,7 @@ from costmodel.estimate.serving.engine_step import prompt_step
 from costmodel.estimate.serving.kv_cache import sequence_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, without_speculation
-from costmodel.estimate.serving.steady_state import TAIL
+from costmodel.estimate.serving.steady_state import TAIL, at_random, in_bursts
 from costmodel.estimate.serving.step_batch import prompt_piece, step_budget
 from costmodel.estimate.serving.whole_prompts import filled_room, part_of_prompt, steps_with_prompt
 from costmodel.ground.equation import Number, term
@@ -127,9 +127,11 @@ def first_token(
     transfer: CacheTransfer,
     step: Number,
     links: tuple[Number, Number] = (0.0, 0.0),
+    gaps: Number = 1.0,
 ) -> FirstToken:
     """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
 
+    gaps: between the arrivals at a prefill instance, standard deviation over mean
     links: shares of time in which the sending and the receiving instance's links carry caches, which wait in line
     No decoding runs on it: a prompt that finds it idle starts at once. The gate is the fixed part of steps alone, which
     each batch of prompts has; an idle instance has none to wait for, so that gate without load is taken off.
@@ -138,7 +140,8 @@ def first_token(
     busy = engine_utilisation(rate, prompt.full)
     with term("prompts"):
         prompts = engine_utilisation(rate, computed * prompt.filled)
-    line = queue_wait(prompt.full, busy, spread)
+    queue = queue_wait(prompt.full, busy, spread), queue_wait_variance(prompt.full, busy, spread), busy
+    line, queued, waits = queue if at_random(gaps) else in_bursts(queue, gaps, spread)
     gate = gate_wait(alpha, prompts) - gate_wait(alpha, 0.0)
     wait = line + gate
     later = later_prompt_tokens(rate, computed, wait, prompts, filled_room(load, budget), in_parts=not load.whole)
@@ -149,13 +152,13 @@ def first_token(
     with term("behind the prompt"):
         behind = transfer.exposed + gate_wait(step, 0.0) + step
     mean = wait + own_prompt_time(steps, alpha, gamma, computed, later) + sending + behind
-    queued = queue_wait_variance(prompt.full, busy, spread) + sent
-    variance = first_token_variance(queued, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
+    variance = first_token_variance(queued + sent, np.maximum(wait, SHORTEST), later * gamma, gate, prompt.full, spread)
     far = lognormal_percentile(behind, mean, variance, normal_quantile(TAIL))
     with term("alone"):
         own = own_prompt_time(steps, alpha, gamma, computed, 0.0)
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
+        met = met if at_random(gaps) else found_busy(met, gaps)
     with term("one step"):
         one = mixed_step_time(alpha, 0.0, 0.0, gamma, part_of_prompt(load, budget))
-    return FirstToken(mean, np.maximum(far, first_token_tail(own + behind, line, busy, one, met, TAIL)), busy)
+    return FirstToken(mean, np.maximum(far, first_token_tail(own + behind, line, waits, one, met, TAIL)), busy)

@@ -20,6 +20,7 @@ from costmodel.equations.serving.engine_step import (
     prompts_of_a_step_with_any,
 )
 from costmodel.equations.serving.first_token import prompt_room
+from costmodel.equations.serving.queues import split_gap_variation
 from costmodel.equations.serving.steady_state import request_work, step_intercept, time_slope
 from costmodel.estimate.serving.engine_step import StepTime, step_time
 from costmodel.estimate.serving.host_loading import NOTHING, HostLoading, loading
@@ -70,6 +71,7 @@ class OperatingPoint:
     beside: Number | None = None  # γ of a prompt, with those that other groups compute meanwhile; left out, the same
     lone: Number | None = None  # γ of a prompt while other groups have none; left out, the same
     blocking: BlockingPrompts = NO_BLOCKING  # prompts that wait until answers end
+    gaps: Number = 1.0  # between arrivals at a line of requests: standard deviation over mean
 
     @property
     def own_room(self) -> Number:
@@ -212,6 +214,7 @@ def operating_point(
     with term("steps of a prompt"):
         rides = share(load.computed, carried)
     found = OperatingPoint(concurrency, decode, mixed, rides, room, alpha, beta, gamma, whole, work, servers, host)
+    found = replace(found, gaps=gaps_of_line(inputs, share(layout.replicas, servers)))
     if load.whole and load.prompt_spread:
         constants = alpha, beta, concurrency
         found = replace(found, blocking=blocking_prompts(load, layout.budget, decodes / count, count, constants))
@@ -232,6 +235,11 @@ def operating_point(
             waits = polling_steps(inputs.engine.poll) * np.clip(concurrency - 1.0, 0.0, 1.0) * decode
             found = replace(found, gathering=waits, beside=share(carried, load.computed) * gamma)
     return found
+
+
+def gaps_of_line(inputs: ServingInputs, lines: Number) -> Number:
+    """Variation of the gaps between arrivals at one of so many lines, which get the scenario's requests at random."""
+    return 1.0 if inputs.gaps == 1 else split_gap_variation(inputs.gaps, lines)
 
 
 def _lone(inputs: ServingInputs, layout: PlanColumns, steps: Steps, point: OperatingPoint, piece: Number) -> Number:

@@ -118,8 +118,8 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
 
 
 def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
-    """The same, for several loads; None where it depends on the load, as turns of conversations do."""
-    return None if np.any(inputs.load.history) else capacity_of(inputs, *with_straddling(inputs, layout))
+    """The same, for several loads; None where it depends on the load or their number."""
+    return None if inputs.depends_on_count else capacity_of(inputs, *with_straddling(inputs, layout))
 
 
 def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
@@ -171,11 +171,11 @@ _KNOWN: deque[_KnownReplicas] = deque(maxlen=QUESTIONS)
 
 
 def _known(inputs: ServingInputs) -> _KnownReplicas | None:
-    """What is known of the replicas of a scenario; nothing is where they share a line of requests, or have lengths of
-    their own.
+    """What is known of the replicas of a scenario; nothing is where they share a line of requests or bursts, or have
+    lengths of their own.
     """
     case, lengths = inputs.case, [getattr(inputs.load, part.name) for part in fields(inputs.load)]
-    if case.scenario.assume.routing == "least-loaded" or any(np.ndim(length) for length in lengths):
+    if case.scenario.assume.routing == "least-loaded" or inputs.gaps != 1 or any(np.ndim(length) for length in lengths):
         return None
     drafts = None if inputs.draft is None else case.scenario.plan and case.scenario.plan.speculation
     written = drafts and drafts.model_dump_json()

@@ -40,8 +40,8 @@ def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
 
 
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
-    """The replicas of some plans; where replicas share one line of requests, their number is part of the kind."""
-    if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded":
+    """The replicas of some plans; where they share one line, or bursts, their number is part of the kind."""
+    if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded" or inputs.gaps != 1:
         return ReplicaKinds(layout)
     sizes = [np.asarray(getattr(layout, name)) for name in (*cuts_of(layout), "budget")]
     first, which = distinct([*sizes, *numbered_factors(layout)])

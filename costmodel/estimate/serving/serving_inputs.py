@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.checkpoint_types import name_words
 from costmodel.documents.reader.library import UNMEASURED
@@ -21,6 +23,7 @@ from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
 from costmodel.equations.serving.engine_step import accepted_tokens, tokens_of_acceptance
+from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
 from costmodel.estimate.machine.node_power import usual_power
@@ -129,12 +132,18 @@ class ServingInputs(Machine):
     is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
+    gaps: float = 1.0  # between arrivals at the service: standard deviation over mean
     crosses: bool = False  # whether tensor parallelism of a plan crosses domains, which no fitted benchmark's does
 
     @property
     def domain(self) -> Number:
         """Accelerators of a scale-up domain, which engines fill one after another."""
         return domain_of(self.case, self.ranks, even=False)
+
+    @property
+    def depends_on_count(self) -> bool:
+        """Whether what a replica answers depends on how many there are, which share conversations or bursts."""
+        return bool(np.any(self.load.history)) or self.gaps != 1
 
     @property
     def gathered_within(self) -> Number:
@@ -180,8 +189,17 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         assumed=(),
         host_pool=host_pool(case, log),
         power=service_power(case, log),
+        gaps=_gaps(case),
     )
     return _planned(inputs, log)
+
+
+def _gaps(case: ServingCase) -> float:
+    """Variation of the gaps between arrivals, by either key that states it."""
+    workload = case.scenario.workload
+    if workload.burstiness is not None:
+        return number(gap_variation(workload.burstiness))
+    return 1.0 if workload.arrival_spread is None else workload.arrival_spread
 
 
 def inputs_without_limits(case: ServingCase) -> ServingInputs:

@@ -15,11 +15,17 @@ from costmodel.equations.serving.first_token import (
     prompt_service_time,
 )
 from costmodel.equations.serving.queues import (
+    burst_growth,
+    burst_token_delay,
+    burst_variance,
+    found_busy,
     full_slot_time,
+    peakedness,
     pooled_wait,
     pooled_wait_variance,
     queue_wait,
     queue_wait_variance,
+    shared_burst_growth,
     slot_variation,
     slots_taken,
     slotted_token_time,
@@ -96,6 +102,11 @@ def steady_state(
     mean = mean_step_time(alpha, utilisation)
     line = full_steps(inputs, point, rate)
     more = clustering_delay(beta, gamma, load.computed, load.steps, prompts, utilisation, load.prompt_spread)
+    if not at_random(point.gaps):
+        peaked = peakedness(point.gaps, load.output_spread)
+        with term("of a prompt"):
+            each = load.computed * gamma
+        more = more + burst_token_delay(beta, each, load.steps, point.gaps, peaked, utilisation, prompts)
     with term("full of prompts"):
         full = mixed_step_time(alpha, beta, point.concurrency, point.filled, point.room)
     token = clustered_token_time(mean, more, beta, point.step, full, line[1], load.computed, point.room)
@@ -119,14 +130,30 @@ def prompts_between(token: Number, decode: Number) -> Number:
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
     """Wait in line, its variance, and the share of requests that wait: before one replica, or before all of them."""
     own = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
+    own = own if at_random(point.gaps) else in_bursts(own, point.gaps, spread)
     one = np.asarray(point.servers) == 1
     if np.all(one):
         return own
     waits = waiting_probability(point.servers, busy)
     line = pooled_wait(service, point.servers, busy, spread, waits)
+    line = line if at_random(point.gaps) else line * shared_burst_growth(point.gaps, spread)
     pooled = line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
     wait, variance, share = (np.where(one, *each) for each in zip(own, pooled, strict=True))
     return wait, variance, share
+
+
+def at_random(gaps: Number) -> bool:
+    """Whether requests arrive at random."""
+    return isinstance(gaps, float) and gaps == 1
+
+
+def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: float) -> tuple[Number, Number, Number]:
+    """A line before one server with such gaps between arrivals: its wait, variance, and the share that waits."""
+    wait, variance, busy = line
+    with term("bursts"):
+        waits = found_busy(busy, gaps)
+        grown = burst_growth(busy, waits, gaps, spread)
+        return wait * grown, burst_variance(variance, grown, busy, waits), waits
 
 
 def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
@@ -159,6 +186,7 @@ def _first_token(
         own = own_prompt_time(steps, step, point.alone, prompt, 0.0)
     with term("meets a prompt"):
         met = engine_utilisation(rate, own)
+        met = met if at_random(point.gaps) else found_busy(met, point.gaps)
     with term("one prompt"):
         part = part_of_prompt(load, point.own_room)
         one = mixed_step_time(point.alpha, point.beta, point.concurrency, point.alone + elsewhere, part)
@@ -221,6 +249,10 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
         with term("of all replicas"):
             crowd = _Crowd(point.servers * slots, point.servers * base, utilisation)
     near = np.asarray(spare_slots(crowd.slots, crowd.base_load, utilisation) < FAR)
+    if not at_random(point.gaps):  # as a calmer line before fewer slots (Hayward)
+        peaked = peakedness(point.gaps, load.output_spread)
+        with term("of a burst"):
+            crowd = _Crowd(np.maximum(crowd.slots / peaked, 1.0), crowd.base_load / peaked, utilisation)
     parts = point, rate, slots, own, token, crowd
     if np.all(near):
         return _slots(load, *parts)

@@ -9,6 +9,7 @@ import numpy as np
 from costmodel.equations.run.economics import rate as rate_of
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.engine_step import varying_prompt_time
+from costmodel.equations.serving.queues import peakedness
 from costmodel.equations.serving.service_level import (
     crowd_deviation,
     lognormal_percentile,
@@ -26,7 +27,7 @@ from costmodel.equations.serving.steady_state import (
 from costmodel.estimate.serving.operating_point import OperatingPoint, Steps, micro_batch, step_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import Load, ServingInputs, arrive_at_random
-from costmodel.estimate.serving.steady_state import TAIL, SteadyState
+from costmodel.estimate.serving.steady_state import TAIL, SteadyState, at_random
 from costmodel.ground.equation import Number, term
 
 LEAST = 0.99  # of a mean step, which the fastest one is under
@@ -45,6 +46,8 @@ def token_p99(
         arriving = arrive_at_random(inputs)
         each = _of_prompt(load, layout, point)
         variance = _of_arrivals(load, state, each) if arriving else _of_loop(load, state, each)
+        if not at_random(point.gaps):
+            variance = variance * peakedness(point.gaps, load.output_spread)
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
     if arriving:
         far = percentile_of_sum(token, far - token, _of_crowd(load, layout, point, steps, state))
@@ -72,7 +75,10 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
     with term("crowd"):
         base = requests_in_flight(state.rate, load.steps, point.alpha)
         prompts = engine_utilisation(state.rate, load.computed * point.gamma)
-        crowd = 1.0 + point.concurrency + normal_quantile(TAIL) * crowd_deviation(base, state.utilisation, prompts)
+        spread = crowd_deviation(base, state.utilisation, prompts)
+        if not at_random(point.gaps):
+            spread = spread * np.sqrt(peakedness(point.gaps, load.output_spread))
+        crowd = 1.0 + point.concurrency + normal_quantile(TAIL) * spread
         micro, carried = micro_batch(layout, crowd), share(load.computed, point.rides)
     with term("of steps with prompts"):
         mixed = np.minimum(share(point.concurrency, load.steps) * point.rides / layout.pp, 1.0)

@@ -37,7 +37,8 @@ TABLE = known(
     part("num-prompts", "workload.concurrency", "count"),
     part("dataset-name", "workload.prompt", "word"),
     part("model", "model", "word"),
-    lost("approximated", "requests do not arrive at random", "burstiness ramp-up-strategy", "1.0", 1.0),
+    part("burstiness", "workload.burstiness", "figure", 1.0),
+    lost("approximated", "the rate changes during the run", "ramp-up-strategy"),
 )
 
 
@@ -94,6 +95,8 @@ def _read_load(keys: ForeignKeys, layer: Layer) -> None:
         return
     if math.isfinite(figure) and figure > 0:
         layer.facts["workload.rate"] = rate._replace(value=f"{figure:g} /s")
+        if keys.given("burstiness"):
+            layer.facts["workload.burstiness"] = keys["burstiness"]
         if most.value:
             layer.facts["workload.concurrency"] = most
         return
@@ -125,7 +128,7 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
     ]
     if of_sglang or ratio:
         words.append(f"--random-range-ratio {ratio:.3g}")
-    return [*words, *_written_load(job, remarks)]
+    return [*words, *_written_load(job, remarks, of_sglang=of_sglang)]
 
 
 def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
@@ -142,13 +145,27 @@ def _range(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> float:
     return (1 - wide) / (1 + wide) if of_sglang else float(wide)
 
 
-def _written_load(job: ServingJob, remarks: Remarks) -> list[str]:
+def _bursts(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
+    """The option for arrivals that are not at random, as one of several replicas gets them."""
+    workload = job.workload
+    square = 1.0 / workload.burstiness if workload.burstiness else (workload.arrival_spread or 1.0) ** 2
+    shape = 1.0 / max(1.0 + (square - 1.0) / job.count("replicas"), 0.01)
+    if shape == 1:
+        return []
+    if of_sglang:
+        remarks.note("this benchmark has no option for bursts of arrivals: its requests come at random")
+        return []
+    return [f"--burstiness {shape:.4g}"]
+
+
+def _written_load(job: ServingJob, remarks: Remarks, *, of_sglang: bool) -> list[str]:
     """Requests of one replica, whose share of the load is as large as that of the others."""
     workload, replicas = job.workload, job.count("replicas")
     if workload.rate is not None:
         most = workload.concurrency
         capped = [] if most is None else [f"--max-concurrency {max(1, round(most / replicas))}"]
-        return [f"--request-rate {workload.rate / replicas:.4g}", *capped, f"--num-prompts {_REQUESTS}"]
+        rate = [f"--request-rate {workload.rate / replicas:.4g}"]
+        return [*rate, *_bursts(job, remarks, of_sglang=of_sglang), *capped, f"--num-prompts {_REQUESTS}"]
     if workload.concurrency is not None:
         each = max(1, round(workload.concurrency / replicas))
         return [f"--max-concurrency {each}", f"--num-prompts {each * _ROUNDS}"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from costmodel.documents.schemas.serving.serving_plan import ACCEPTED
+from costmodel.documents.schemas.serving.serving_workload import BURSTS
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format
 from costmodel.exchange.remarks import Remarks
@@ -22,7 +23,7 @@ BESIDE = {
     "plan.replicas": "the same command once for each replica",
     "workload.kind": "a serving program",
     **dict.fromkeys(
-        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic")),
+        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", *BURSTS, "concurrency", "traffic")),
         "the requests, which the command of a benchmark beside it states",
     ),
     **dict.fromkeys(

@@ -172,7 +172,7 @@ def _that_may_keep_limits(
                 missed.append(MissedLimit(limit.column, limit.value, least))
     needed, within = (results.column(name)[:count][kept] for name in ("replicas_needed", "rate_within_slo_per_s"))
     layout = layout.at(kept)
-    if len(layout) and np.any(inputs.load.history):  # which are counted by what turns find on so many
+    if len(layout) and inputs.depends_on_count:  # which are counted by what turns find on so many
         results = evaluate(inputs, layout).results
         needed, within = results.column("replicas_needed"), results.column("rate_within_slo_per_s") / layout.replicas
     codes = tuple(sorted(against, key=lambda code: -against[code]))[:1]

@@ -57,7 +57,7 @@ def with_most_replicas(inputs: ServingInputs, layout: PlanColumns) -> PlanColumn
 
 def counts_fleets(inputs: ServingInputs) -> bool:
     """Whether plans are compared by how many replicas they need, or are cheap to count."""
-    return counts_replicas(inputs) or not np.any(inputs.load.history)
+    return counts_replicas(inputs) or not inputs.depends_on_count
 
 
 def counts_replicas(inputs: ServingInputs) -> bool:

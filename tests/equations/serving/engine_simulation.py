@@ -35,6 +35,7 @@ class Engine:
     request_rate: float
     variation: float = 0.0  # of prompts; of answers too where their own is not stated
     answers: float | None = None
+    gaps: float = 1.0  # variation of those between arrivals, which follow a gamma law
     slots: float = math.inf  # requests that it holds at most
     launch_time: float = 0.0  # that the prompts of a step add to it at least
     poll: int = 1  # steps between two looks for requests
@@ -91,8 +92,8 @@ def _within(prompts: list[int], most: int) -> list[int]:
 
 def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     """Serve so many requests."""
-    random = np.random.default_rng(seed)
-    gaps = -np.log(evenly(random, count))
+    random, shape = np.random.default_rng(seed), engine.gaps**-2
+    gaps = -np.log(evenly(random, count)) if engine.gaps == 1 else random.gamma(shape, 1 / shape, count)
     arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
     spread = engine.variation if engine.answers is None else engine.answers

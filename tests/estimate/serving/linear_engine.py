@@ -43,7 +43,8 @@ def point_of(engine: Engine) -> OperatingPoint:
     mixed = step + gamma * carried
     blocking = blocking_prompts(load, engine.token_budget, many, 1.0, (alpha, beta, many))
     rides = engine.prompt / carried
-    return OperatingPoint(many, step, mixed, rides, room, alpha, beta, gamma, gamma, work, blocking=blocking)
+    found = OperatingPoint(many, step, mixed, rides, room, alpha, beta, gamma, gamma, work, blocking=blocking)
+    return replace(found, gaps=engine.gaps)
 
 
 def state_of(engine: Engine) -> SteadyState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,8 @@ from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits
 from costmodel.estimate.serving.steady_state import replica_rate
 
-from .cases import inputs, one
-from .linear_engine import LinearSteps, inputs_of, plan, state_of
+from .cases import costs, inputs, one
+from .linear_engine import LinearSteps, inputs_of, plan, state_of, token_p99_of
 
 # Llama 3.1 70B in bf16 on tp 8 of H100, prompts of 2,048 and answers of 512: α, β and γ of its worked example
 ALPHA, BETA, GAMMA, PROMPT, OUTPUT = 9.98103e-3, 60.7273e-6, 47.8171e-6, 2048.0, 512.0
@@ -42,6 +43,34 @@ def test_22_loads_of_a_simulated_engine(rate: float, budget: float, variation: f
     assert float(found.in_flight) == pytest.approx(seen.in_flight, rel=0.13)
     assert float(found.ttft) == pytest.approx(seen.ttft, rel=0.18)
     assert float(found.ttft_p99) == pytest.approx(seen.ttft_p99, rel=0.26)
+
+
+@pytest.mark.parametrize("variation", [0.0, 1.0])
+@pytest.mark.parametrize("gaps", [0.3, 2.0, 3.0])
+@pytest.mark.parametrize(("budget", "prompt", "rate"), [(2048.0, 2048.0, 3.5), (8192.0, 300.0, 12.0)])
+def test_bursts_of_arrivals(budget: float, prompt: float, rate: float, gaps: float, variation: float) -> None:
+    """Time per token to 6 %, its p99 and the mean first token to 25 %; the p99 of this to 45 %, too long if regular."""
+    shape = {"request_rate": rate, "token_budget": budget, "prompt": prompt, "gaps": gaps, "variation": variation}
+    engine = replace(ENGINE, **shape)
+    seen, found = [serve(engine, 8_000, seed) for seed in range(2)], state_of(engine)
+    times = {name: np.mean([getattr(each, name) for each in seen]) for name in ("tpot", "ttft", "ttft_p99")}
+    assert float(found.tpot) == pytest.approx(times["tpot"], rel=0.06)
+    assert float(found.ttft) == pytest.approx(times["ttft"], rel=0.25)
+    assert float(found.ttft_p99) / times["ttft_p99"] == pytest.approx(1.0, abs=0.45 if gaps > 1 else 0.8)
+    far, most = token_p99_of(engine), np.mean([np.quantile(each.tokens, 0.99) for each in seen])
+    assert far == pytest.approx(most, rel=0.25)
+
+
+def test_a_burst_before_many_replicas_is_none_before_each() -> None:
+    """Requests go to one of n at random: c² = 1 + (4 − 1) / n; before a common line all of the burst arrives."""
+    load = "workload.rate=%g /s", "plan.replicas=%g", "cluster.nodes=8", "limits={}"
+    for replicas, spread in ((1, 2.0), (8, math.sqrt(1 + 3 / 8))):
+        stated = [each % (4 * replicas if "rate" in each else replicas) if "%" in each else each for each in load]
+        several = costs(*stated, "workload.arrival_spread=2")
+        alone = costs("workload.rate=4 /s", "plan.replicas=1", "limits={}", f"workload.arrival_spread={spread}")
+        assert several["ttft_p99"] == pytest.approx(alone["ttft_p99"], rel=1e-6)
+    shaped = costs(*stated, "workload.burstiness=0.25")
+    assert shaped["ttft_p99"] == pytest.approx(several["ttft_p99"], rel=1e-9)
 
 
 @pytest.mark.parametrize(("budget", "rate"), [(512.0, 5.59), (2048.0, 7.07), (8192.0, 7.57)])

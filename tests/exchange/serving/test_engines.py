@@ -265,6 +265,8 @@ def test_the_command_says_what_its_log_will_and_how_to_measure_it(engine: str) -
     benchmark = found.file.text.partition("to measure the prediction:")[2]
     assert "--model meta-llama/" in benchmark
     assert "--request-rate 4 " in found.file.text  # 8 of two replicas
+    bursts = exported(engine, "dense", "workload.arrival_spread=2").file.text
+    assert ("--burstiness 0.4 " in bursts) is (engine != "sglang")  # of two replicas: c² = 1 + (4 − 1) / 2
     assert all(len(line) <= 110 for line in found.file.text.splitlines())
 
 

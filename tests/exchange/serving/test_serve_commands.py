@@ -431,3 +431,13 @@ def test_a_plan_that_cannot_exist_is_a_warning_as_an_estimate_of_it_is_refused(r
     (tmp_path / "serve.sh").write_text(text, "utf-8")
     asked = ("--gpu", "h100", "--rate", "2", "--prompt", "2000", "--answer", "500")
     assert run("import", str(tmp_path / "serve.sh"), *asked, "--strict").code == 1
+
+
+def test_bursts_of_a_benchmark(tmp_path: Path) -> None:
+    """The option states the key of its name."""
+    text = "vllm serve Qwen/Qwen3-8B\nvllm bench serve --model Qwen/Qwen3-8B --random-input-len 900 "
+    text += "--random-output-len 100 --request-rate 4 --burstiness 0.25\n"
+    found = read(text, tmp_path, given=())
+    workload = found.document["workload"]
+    assert (workload["rate"], workload["burstiness"]) == ("4 /s", 0.25)
+    assert not any("at random" in loss.sentence for loss in found.losses)

@@ -17,9 +17,11 @@ Tokens = Annotated[float, Quantity("token", 1, whole=True)]
 FewTokens = Annotated[float, Quantity("token", 0, whole=True)]
 Requests = Annotated[float, Quantity("request", 1, 1e12, whole=True)]
 Users = Annotated[float, Quantity("user", 1, 1e12, whole=True)]
+Burstiness = Annotated[float, Quantity("1", 0.01, 100)]
 Spread = Annotated[float, Quantity("1", 0, 10)]  # at 10, half of all log-normal lengths are below a tenth of the mean
 
 LOADS = ("rate", "concurrency", "users", "requests")
+BURSTS = ("arrival_spread", "burstiness")
 CAPPED = ("rate", "concurrency")  # which a load may state together
 
 
@@ -64,6 +66,13 @@ class Serving(Document):
         "Requests of an offline batch, all there at the start; the time of the last answer counts"
     )
     think_time: Seconds | None = optional("Time between an answer and the user's next request")
+    arrival_spread: Spread | None = optional(
+        "For a rate: standard deviation of the gaps between arrivals at the service over their mean, above 1 in "
+        "bursts; default: 1, at random"
+    )
+    burstiness: Burstiness | None = optional(
+        "In its place: the shape of the gamma law of the gaps, below 1 in bursts, as --burstiness of vllm bench serve"
+    )
     traffic: Traffic | None = optional(
         "For a concurrency: steady, or burst if all requests start at once as in benchmarks; default: steady"
     )
@@ -118,6 +127,11 @@ class Serving(Document):
         if self.traffic is not None and (self.concurrency is None or self.rate is not None):
             sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
             raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
+        bursts = [name for name in BURSTS if getattr(self, name) is not None]
+        if len(bursts) > 1 or (bursts and self.rate is None):
+            both = "arrival_spread and burstiness state the same: leave one of the two out"
+            sentence = both if len(bursts) > 1 else f"{bursts[0]} belongs to a rate"
+            raise PydanticCustomError("load", sentence, {"keys": tuple(bursts)})  # type: ignore[type-var]
         if self.turns == 1 and self.shared_prefix >= self.mean("prompt"):
             words = {"keys": ("shared_prefix", "prompt")}
             raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)

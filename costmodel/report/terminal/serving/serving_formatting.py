@@ -127,6 +127,7 @@ def load_words(workload: Serving) -> str:
     """The load in a few words."""
     if workload.rate is not None:
         words = rate_words(workload.rate, significant(workload.rate, 3).removesuffix(".00").removesuffix(".0"))
+        words += burst_words(workload)
         return words if workload.concurrency is None else f"{words}, at most {workload.concurrency:,.0f} in flight"
     if workload.concurrency is not None:
         burst = ", all started at once" if workload.traffic == "burst" else ""
@@ -134,6 +135,13 @@ def load_words(workload: Serving) -> str:
     if workload.requests is not None:
         return f"{number_of(workload.requests, 'request')} offline"
     return f"{workload.users:,.0f} users who think for {show_time(workload.think_time or 0.0)}"
+
+
+def burst_words(workload: Serving) -> str:
+    """How arrivals differ from random ones; nothing where they are at random."""
+    if workload.burstiness is not None and workload.burstiness != 1:
+        return f", burstiness {workload.burstiness:g}"
+    return f", arrival spread {workload.arrival_spread:g}" if workload.arrival_spread not in (None, 1) else ""
 
 
 def lengths_words(workload: Serving) -> str:

@@ -353,10 +353,13 @@ class ServingWorkload(_Usual):
     @property
     def request_tokens(self) -> RequestTokens:
         """By the lengths that are asked for; what repeats earlier tokens is in the cache."""
+        from costmodel.estimate.serving.conversations import shared_tokens
         from costmodel.estimate.serving.serving_inputs import inputs_of
 
-        load = inputs_of(self.case).load
+        inputs = inputs_of(self.case)
+        load = inputs.load
         cached = float(load.common + load.history)
+        cached += float(shared_tokens(inputs))
         return RequestTokens(float(load.prompt) - cached, cached, float(load.output))
 
     @property

@@ -18,9 +18,9 @@ BUDGETS = {
     "documents": 5_550,  # with names of checkpoints, their types, and of software
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_450,  # with what a measurement shows
-    "equations/serving": 3_300,  # launches of prompts, caps, arrivals in bursts
+    "equations/serving": 3_300,  # launches of prompts, caps, arrivals in bursts, what a cache keeps
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 8_650,  # launches of prompts, bands of what no run had, caps, packed caches, near budgets
+    "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
     "estimate/training": 7_750,
     "evidence": 7_400,
     "exchange": 5_750,  # with results of benchmark clients and of the Trainer, and what becomes of each of their keys

@@ -237,6 +237,40 @@ def residency_time(pool_held: Number, request_rate: Number, tokens: Number) -> N
 
 
 @equation
+def kept_chance(lasting: Number, spacing: Number) -> Number:
+    """Chance that a beginning is still in the cache when it comes back.
+
+    1 − e^(−N / d)
+
+    lasting N: requests after which an unused beginning is pushed out · spacing d: requests from use to use, on average
+    → chance
+    Source: che-2002; fricker-2012
+    Holds: the least recently used goes first, and beginnings come back at random
+    Monotone: increasing in lasting; decreasing in spacing
+    >>> [round(float(kept_chance(300.0, spacing)), 3) for spacing in (10.0, 300.0, 3000.0)]
+    [1.0, 0.632, 0.095]
+    """
+    return -np.expm1(-lasting / spacing)
+
+
+@equation
+def kept_beginning_tokens(share: Number, tokens: Number, spacing: Number, kept_chance: Number) -> Number:
+    """Tokens of a kind of beginnings that the cache holds: of as many as there are, those that are kept.
+
+    p n d h, as p d different ones are in use
+
+    share p: share of requests that begin with one · tokens n: of a beginning
+    spacing d: requests from use to use, on average · kept_chance h: chance that one is in the cache
+    → tokens
+    Source: che-2002
+    Monotone: increasing in share, tokens, spacing, kept_chance
+    >>> kept_beginning_tokens(0.5, 2000.0, 200.0, 0.75)
+    150000.0
+    """
+    return share * tokens * spacing * kept_chance
+
+
+@equation
 def scattered_hit(hit_share: Number, replicas: Number) -> Number:
     """Share of prompts found in the cache where a router sends requests to any of several replicas.
 

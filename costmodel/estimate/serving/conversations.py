@@ -9,12 +9,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.equations.serving.cache_pool import hit_tokens, scattered_hit
+from costmodel.equations.run.economics import share
+from costmodel.equations.serving.cache_pool import hit_tokens, kept_beginning_tokens, kept_chance, scattered_hit
+from costmodel.estimate.serving.engine_memory import memory_use
 from costmodel.estimate.serving.plan_columns import PlanColumns
-from costmodel.estimate.serving.replica_kinds import where_rows
+from costmodel.estimate.serving.replica_kinds import rows_of, where_rows
 from costmodel.estimate.serving.serving_inputs import ServingInputs
-from costmodel.ground.equation import Number, term
+from costmodel.ground.equation import Number, term, untraced
+from costmodel.ground.solvers import last_within
 
+LEAST = 1e-3  # requests after which a beginning is pushed out at least
 T = TypeVar("T")
 
 
@@ -63,6 +67,56 @@ def by_replicas(
         found = where_rows(late, _of_counts(inputs, layout, evaluate, hosted=True), found)
         late = late & np.asarray(lost(found, "host_residency"))
     return where_rows(late, evaluate(forgetting(inputs), layout), found) if late.any() else found
+
+
+def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
+    """Evaluations of plans whose prompts find those of several beginnings that the pool of their replica keeps."""
+    with untraced(), np.errstate(all="ignore"):
+        hits = np.round(np.broadcast_to(np.asarray(_remembered(inputs, layout)), (len(layout),)))
+    found: T | None = None
+    for hit in np.unique(hits):
+        of_hit, mask = replace(inputs, load=replace(inputs.load, hit=float(hit))), hits == hit
+        if mask.all():
+            return evaluate(of_hit, layout)
+        places = np.minimum(np.searchsorted(np.flatnonzero(mask), np.arange(len(mask))), np.count_nonzero(mask) - 1)
+        held = rows_of(evaluate(of_hit, layout.at(mask)), places, np.count_nonzero(mask))
+        found = held if found is None else where_rows(mask, held, found)
+    assert found is not None
+    return found
+
+
+def shared_tokens(inputs: ServingInputs) -> Number:
+    """Tokens of a prompt that others of its kind have begun with too."""
+    tokens: Number = 0.0
+    for kind in inputs.beginnings:
+        tokens = tokens + kind.share * kind.tokens
+    return tokens
+
+
+def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Tokens of a prompt that its replica has, of kinds of beginnings that come back after others."""
+    kinds, load = inputs.beginnings, inputs.load
+    pool = np.maximum(np.asarray(memory_use(inputs, layout).tokens), 1.0)
+    owned = layout.replicas if inputs.case.scenario.assume.routing == "cache-aware" else 1.0
+    with term("new tokens"):
+        new = load.prompt + load.output - shared_tokens(inputs)
+
+    def chances(lasting: Number) -> list[Number]:
+        return [kept_chance(lasting, np.maximum(share(kind.spacing, owned), 1.0)) for kind in kinds]
+
+    def filled(log: Number) -> Number:
+        held = np.exp(log) * new
+        for kind, chance in zip(kinds, chances(np.exp(log)), strict=True):
+            held = held + kept_beginning_tokens(kind.share, kind.tokens, share(kind.spacing, owned), chance)
+        return np.log(held / pool)
+
+    rows = len(layout)
+    lasting = np.exp(last_within(filled, np.full(rows, np.log(LEAST)), np.log(pool / new * np.ones(rows))))
+    hit: Number = 0.0
+    with term("beginnings"):
+        for kind, chance in zip(kinds, chances(lasting), strict=True):
+            hit = hit + kind.share * kind.tokens * chance
+    return np.minimum(hit, load.prompt - 1.0)
 
 
 def _of_counts(

@@ -18,7 +18,7 @@ from costmodel.equations.serving.steady_state import interference_share
 from costmodel.estimate.machine.price import price_per_accelerator
 from costmodel.estimate.serving.cached_prompts import cached_cost
 from costmodel.estimate.serving.concurrency import closed_loop, in_line
-from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of
+from costmodel.estimate.serving.conversations import by_replicas, conversing, found_of, remembering, shared_tokens
 from costmodel.estimate.serving.deployment_rent import rent_columns, rent_needed
 from costmodel.estimate.serving.engine_memory import EngineMemoryUse
 from costmodel.estimate.serving.engine_placement import with_straddling
@@ -132,10 +132,10 @@ def evaluate(
         rated, looped = (evaluate(each, layout, counted=counted) for each in loads)
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
         return replace(found, results=under_cap(inputs, rated.results, looped.results))
-    if not inputs.depends_on_count:
+    if not inputs.depends_on_count and not inputs.beginnings:
         return _evaluated(inputs, layout, capacity)
     found = _by_replicas(inputs, layout, capacity)
-    if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited):
+    if inputs.case.scenario.workload.rate is None or not (counted and inputs.is_limited and inputs.depends_on_count):
         return found
     return replace(found, results=replace(found.results, columns=found.results.columns | _needed(inputs, found)))
 
@@ -144,6 +144,9 @@ def _by_replicas(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
     """The evaluation in which turns find what is left of their conversations on so many replicas."""
+    if inputs.beginnings:
+        found = remembering(inputs, layout, _evaluated)
+        return replace(found, results=Costs(found.results.columns, len(layout)))
     if not np.any(inputs.load.history):
         return _evaluated(inputs, layout, capacity)
     return by_replicas(inputs, layout, _evaluated, lambda found, stays: _late(inputs, found, stays))
@@ -168,6 +171,8 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
         bare = layout.bare()
         lone = conversing(inputs, 1.0) if np.any(inputs.load.history) else inputs
         lone = replace(lone, gaps=min(inputs.gaps, 1.0))  # the fewest bursts that any number has
+        if inputs.beginnings:
+            lone = replace(lone, load=replace(lone.load, hit=shared_tokens(inputs)))  # all of them
         alone = capacity_of(lone, bare)
         most = alone.kinds.of_plans(alone.within_limits(lone))
         count = enough_replicas(np.where(fits, replicas_for_load(inputs, most), np.inf), needed)

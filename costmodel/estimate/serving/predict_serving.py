@@ -170,6 +170,8 @@ def apart_is_modelled(inputs: ServingInputs) -> None:
         key, what, hint = "workload.traffic", "the start of a benchmark", "leave traffic out"
     elif workload.requests is not None:
         key, what, hint = "workload.requests", "an offline batch", "take concurrency"
+    elif inputs.beginnings:
+        key, what, hint = "workload.beginnings", "what several beginnings share", "state shared_prefix"
     if key:
         sentence = f"{what} is not modelled with separate prefill and decode"
         raise fail("D016", sentence, inputs.case.place(key), hint)

@@ -119,7 +119,9 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
 
 def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
     """The same, for several loads; None where it depends on the load or their number."""
-    return None if inputs.depends_on_count else capacity_of(inputs, *with_straddling(inputs, layout))
+    return (
+        None if inputs.depends_on_count or inputs.beginnings else capacity_of(inputs, *with_straddling(inputs, layout))
+    )
 
 
 def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:

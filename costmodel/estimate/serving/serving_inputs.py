@@ -68,6 +68,15 @@ def service_power(case: ServingCase, log: AssumptionLog) -> ServicePower:
 
 
 @record
+class SharedBeginning:
+    """Beginnings of a kind that prompts share: whole blocks, share of the requests, requests from use to use."""
+
+    tokens: Number
+    share: float
+    spacing: float
+
+
+@record
 class Load:
     """Lengths of requests, and how many tokens of them are in the cache already; one, or one of each plan."""
 
@@ -132,6 +141,7 @@ class ServingInputs(Machine):
     is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
+    beginnings: tuple[SharedBeginning, ...] = ()  # of which prompts find what the cache keeps
     gaps: float = 1.0  # between arrivals at the service: standard deviation over mean
     crosses: bool = False  # whether tensor parallelism of a plan crosses domains, which no fitted benchmark's does
 
@@ -143,7 +153,8 @@ class ServingInputs(Machine):
     @property
     def depends_on_count(self) -> bool:
         """Whether what a replica answers depends on how many there are, which share conversations or bursts."""
-        return bool(np.any(self.load.history)) or self.gaps != 1
+        shared = bool(self.beginnings) and self.case.scenario.assume.routing == "cache-aware"
+        return bool(np.any(self.load.history)) or self.gaps != 1 or shared
 
     @property
     def gathered_within(self) -> Number:
@@ -190,6 +201,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         host_pool=host_pool(case, log),
         power=service_power(case, log),
         gaps=_gaps(case),
+        beginnings=_beginnings(case),
     )
     return _planned(inputs, log)
 
@@ -200,6 +212,16 @@ def _gaps(case: ServingCase) -> float:
     if workload.burstiness is not None:
         return number(gap_variation(workload.burstiness))
     return 1.0 if workload.arrival_spread is None else workload.arrival_spread
+
+
+def _beginnings(case: ServingCase) -> tuple[SharedBeginning, ...]:
+    """What prompts of several kinds begin with; nothing where the engine reuses no beginnings."""
+    found = []
+    for kind in case.scenario.workload.beginnings if case.stack.prefix_cache else ():
+        with term("prefix"):
+            tokens = hit_tokens(kind.tokens, kind.tokens + 1.0, case.stack.block)
+        found.append(SharedBeginning(tokens, kind.share, kind.requests_apart))
+    return tuple(found)
 
 
 def inputs_without_limits(case: ServingCase) -> ServingInputs:
@@ -340,7 +362,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     if workload.shared_prefix and engine.prefix_cache:
         with term("prefix"):
             hit = hit_tokens(workload.shared_prefix, prompt, engine.block)
-    elif not workload.shared_prefix and workload.turns == 1:
+    elif not workload.shared_prefix and not workload.beginnings and workload.turns == 1:
         log.note("workload.shared_prefix", "0", "no prompts share a prefix")
     if longest is None:
         longest = Figure(float(workload.opening + workload.turns * (added + output)))

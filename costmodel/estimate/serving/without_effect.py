@@ -129,7 +129,7 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
         yield "stack.burst", "workload.traffic is not burst"
     if workload.turns == 1:
         yield "stack.host_cache", "workload.turns is 1, so no turn comes back"
-    if workload.turns == 1 and not workload.shared_prefix and not engine.prefix_cache:
+    if workload.turns == 1 and not (workload.shared_prefix or workload.beginnings or engine.prefix_cache):
         yield "stack.prefix_cache", "no prompts share a prefix, and workload.turns is 1"
     if workload.single_token:
         yield from ((f"limits.{name}", "an answer is one token, and none follows it") for name in BETWEEN_TOKENS)
@@ -138,7 +138,7 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
         yield "assume.routing", "one replica gets all requests"
     elif workload.turns == 1 and (len(columns) > 1 or workload.at_once is not None):
         yield "assume.routing", "workload.turns is 1, and each replica gets as many requests as the others"
-    elif workload.turns == 1 and inputs.case.scenario.assume.routing == "cache-aware":
+    elif workload.turns == 1 and inputs.case.scenario.assume.routing == "cache-aware" and not workload.beginnings:
         yield "assume.routing", "workload.turns is 1, so requests go at random"
     if len(columns) == 1:
         yield "assume.cache_transfer", "no instances for prompts are apart"
@@ -150,7 +150,7 @@ def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     if not inputs.engine.prefix_cache:
         off = "stack.prefix_cache is false"
         if workload.turns == 1:
-            yield "workload.shared_prefix", off
+            yield from ((f"workload.{name}", off) for name in ("shared_prefix", "beginnings"))
         elif workload.users is None:
             yield "workload.think_time", off
         if routing == "cache-aware":

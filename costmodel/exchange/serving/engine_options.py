@@ -23,13 +23,14 @@ BESIDE = {
     "plan.replicas": "the same command once for each replica",
     "workload.kind": "a serving program",
     **dict.fromkeys(
-        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", *BURSTS, "concurrency", "traffic")),
+        (f"workload.{key}" for key in ("prompt", "output", "shared_prefix", "rate", "concurrency", "traffic", *BURSTS)),
         "the requests, which the command of a benchmark beside it states",
     ),
     **dict.fromkeys(
         (f"workload.{key}" for key in ("users", "think_time", "turns")),
         "the requests; a benchmark asks at a rate, or so many at once",
     ),
+    "workload.beginnings": "the requests; the benchmark sends other prompts",
     "workload.requests": "those of a benchmark are read as so many at once",
     "workload.images": "the data; the benchmark at the end sends text alone",
     "workload.expert_precision": "the checkpoint",

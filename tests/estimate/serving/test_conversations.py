@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from costmodel.ground.errors import CostModelError
@@ -86,3 +87,57 @@ def test_one_line_before_all_replicas_is_shorter_than_one_before_each() -> None:
     assert least["tpot"] == pytest.approx(random["tpot"])
     one = ("plan.replicas=1", "workload.rate=4 /s")
     assert costs(*one, "assume.routing=least-loaded")["ttft_p99"] == costs(*one)["ttft_p99"]
+
+
+def _simulated_hits(kinds: list[tuple[float, float, int]], pool: float, new: float, count: int) -> float:
+    """Tokens that a prompt finds on the mean in a cache that drops the least recently used, request by request."""
+    random, cache, held, found = np.random.default_rng(1), dict[object, float](), 0.0, 0.0
+    ends = np.cumsum([share for share, _, _ in kinds])
+    for request in range(count):
+        kind = int(np.searchsorted(ends, random.random()))
+        added: list[tuple[object, float]] = [(request, new)]
+        if kind < len(kinds):
+            added.append(((kind, int(random.integers(kinds[kind][2]))), kinds[kind][1]))
+        for name, tokens in added:
+            known = cache.pop(name, 0.0)
+            found += known if request >= count // 2 else 0.0
+            cache[name] = tokens
+            held += tokens - known
+        while held > pool:
+            held -= cache.pop(next(iter(cache)))
+    return found / (count - count // 2)
+
+
+@pytest.mark.parametrize("count", [20, 500, 3000])
+def test_several_beginnings_are_found_as_often_as_the_pool_keeps_them(count: int) -> None:
+    """Half of the requests begin with one of so many documents, three tenths with one system prompt."""
+    stated = f"workload.beginnings=[{{tokens: 1008, share: 50 %, count: {count}}}, {{tokens: 512, share: 30 %}}]"
+    found = costs(stated)
+    kinds, new = [(0.5, 1008.0, count), (0.3, 512.0, 1)], 2048 + 512 - 0.5 * 1008 - 0.3 * 512
+    hits = _simulated_hits(kinds, found["cache_pool_tokens"], new, 30_000)
+    assert found["prefix_hit"] * 2048 == pytest.approx(hits, rel=0.03)
+
+
+def test_one_beginning_of_all_requests_is_a_shared_prefix() -> None:
+    """With what each request holds for itself less, the cache binds later: that is of shared_prefix alone."""
+    several, one = costs("workload.beginnings=[{tokens: 1000}]"), costs("workload.shared_prefix=1000")
+    for name in ("prefix_hit", "ttft_p99", "tpot"):
+        assert several[name] == pytest.approx(one[name], rel=1e-3)
+    aware = costs("workload.beginnings=[{tokens: 1000, count: 3000}]", AWARE)
+    random = costs("workload.beginnings=[{tokens: 1000, count: 3000}]")
+    assert aware["prefix_hit"] > 1.5 * random["prefix_hit"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "sentence"),
+    [
+        ("workload.beginnings=[{tokens: 5000}]", "as long as the prompt"),
+        ("workload.beginnings=[{tokens: 10, share: 60 %}, {tokens: 20, share: 60 %}]", "over 100 %"),
+        ("workload.beginnings=[{tokens: 10, count: 2, spacing: 9}]", "both state"),
+        ("workload.beginnings=[{tokens: 10}]", "leave one of the two out"),
+    ],
+)
+def test_beginnings_that_make_no_sense(stated: str, sentence: str) -> None:
+    more = ("workload.shared_prefix=16",) if "two out" in sentence else ()
+    with pytest.raises(CostModelError, match=sentence):
+        inputs(stated, *more)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds, optional
+from costmodel.documents.schemas.base import Count, Document, Quantity, Seconds, Share, no_items, optional
 from costmodel.documents.schemas.images import Images
 from costmodel.documents.schemas.precision import CacheType, Precision, WeightType
 from costmodel.ground.units import Figure
@@ -46,6 +46,31 @@ class ServedAdapters(Document):
     rank: Count = Field(description="Rank of the largest adapter")
 
 
+class Beginning(Document):
+    """A kind of beginnings that prompts share: the same tokens in some of all requests."""
+
+    tokens: Tokens = Field(description="Tokens of such a beginning, part of the prompt")
+    share: Share = Field(default=1.0, description="Share of requests that begin with one of this kind")
+    count: Count = Field(default=1.0, description="Different beginnings of this kind, equally frequent")
+    spacing: Annotated[float, Quantity("request", 1, 1e12)] | None = optional(
+        "In place of a count: requests from one use of a beginning to the next, on average, as in a trace"
+    )
+
+    @model_validator(mode="after")
+    def _one_frequency(self) -> Self:
+        if self.spacing is not None and "count" in self.model_fields_set:
+            sentence = "count and spacing both state how often a beginning comes back: leave one of the two out"
+            raise PydanticCustomError("load", sentence, {"keys": ("count", "spacing")})
+        if self.share == 0:
+            raise PydanticCustomError("load", "no request has it: leave it out", {"keys": ("share",)})
+        return self
+
+    @property
+    def requests_apart(self) -> float:
+        """Requests from one use of a beginning to the next, on average."""
+        return self.count / self.share if self.spacing is None else self.spacing
+
+
 class Serving(Document):
     """A serving workload."""
 
@@ -80,6 +105,11 @@ class Serving(Document):
         default=0.0,
         description="Tokens that all requests begin with: part of the prompt, or with several turns a system prompt "
         "before the first one",
+    )
+    beginnings: list[Beginning] = Field(
+        default_factory=no_items,
+        description="In its place: several beginnings with their shares of the requests; the cache keeps those that "
+        "come back before newer tokens push them out",
     )
     adapters: ServedAdapters | None = optional(
         "LoRA adapters on every linear map of the layers except routed experts; default: none"
@@ -127,6 +157,15 @@ class Serving(Document):
         if self.traffic is not None and (self.concurrency is None or self.rate is not None):
             sentence = "traffic belongs to a concurrency; requests of a rate or of users come at random"
             raise PydanticCustomError("load", sentence, {"keys": ("traffic",)})
+        if self.beginnings and (self.shared_prefix or self.turns > 1):
+            other = "shared_prefix" if self.shared_prefix else "turns"
+            sentence = f"beginnings and {other} both state what prompts begin with: leave one of the two out"
+            raise PydanticCustomError("load", sentence, {"keys": ("beginnings", other)})  # type: ignore[type-var]
+        if self.beginnings and sum(each.share for each in self.beginnings if each.spacing is None) > 1 + 1e-9:
+            raise PydanticCustomError("load", "the shares of beginnings are over 100 %", {"keys": ("beginnings",)})
+        if sum(each.share * each.tokens for each in self.beginnings) >= self.mean("prompt"):
+            words = {"keys": ("beginnings", "prompt")}
+            raise PydanticCustomError("load", "beginnings are as long as the prompt: nothing would be left", words)
         bursts = [name for name in BURSTS if getattr(self, name) is not None]
         if len(bursts) > 1 or (bursts and self.rate is None):
             both = "arrival_spread and burstiness state the same: leave one of the two out"

@@ -255,7 +255,7 @@ def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     """What prompts find in the cache, and how long that stays."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
-    if not workload.shared_prefix and workload.turns == 1:
+    if not workload.shared_prefix and not workload.beginnings and workload.turns == 1:
         return []
     stays = costs["prefix_residency"]
     late = float(workload.think_time or 0.0) + costs["latency"] > stays

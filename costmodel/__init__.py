@@ -87,7 +87,14 @@ def _config(text: str, file: str) -> foreign_readers.Foreign:
     return read(text, file)
 
 
+def _trace(text: str, file: str) -> foreign_readers.Foreign:
+    """A trace of requests as a load."""
+    read: foreign_readers.ReadForeign = import_module("costmodel.exchange.logs.request_trace").read_trace
+    return read(text, file)
+
+
 foreign_readers.register("model", _config)
+foreign_readers.register("trace", _trace)
 
 
 def __getattr__(name: str) -> Any:

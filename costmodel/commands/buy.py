@@ -59,7 +59,7 @@ DayOption = Annotated[
     typer.Option(
         "--day",
         metavar="RATES|FILE",
-        help="Requests per second by the hour, a list or a CSV of hour and rate: replicas of each hour",
+        help="Requests per second by the hour, a list, a CSV of hour and rate, or a trace: replicas of each hour",
         show_default=False,
         rich_help_panel="Serving",
     ),

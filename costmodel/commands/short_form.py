@@ -40,6 +40,10 @@ BurstOption = Annotated[
     str | None,
     _flag(_SERVING, "burstiness", "Of a rate: below 1 in bursts, as in vllm bench serve; 1 at random", "SHAPE"),
 ]
+TraceOption = Annotated[
+    str | None,
+    _flag(_SERVING, "trace", "Requests with time, prompt and answer, in place of rate and lengths", "FILE"),
+]
 PromptOption = Annotated[str | None, _flag(_SERVING, "prompt", "Tokens of a prompt, of serving and RL", "COUNT")]
 AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an answer; of RL on average", "COUNT")]
 
@@ -266,6 +270,7 @@ def _flags(
     rate: RateOption = None,
     concurrency: ConcurrencyOption = None,
     burstiness: BurstOption = None,
+    trace: TraceOption = None,
     users: Annotated[
         str | None,
         _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),

@@ -22,8 +22,9 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.sources import keys_of_bibliography
 from costmodel.documents.schemas.hardware import Node, Sold
-from costmodel.documents.text.files import file_text
+from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.estimate.machine.price import hourly_price
+from costmodel.exchange.logs.request_trace import is_trace, rates_of_trace
 from costmodel.exchange.tables.csv_cells import Column, CsvRow, Sheet, cell_at, repeated, row_of, sheet
 from costmodel.explore.node_of_gpu import node_of_gpu
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
@@ -383,7 +384,7 @@ _MOST_HOURS = 24 * 7
 
 
 def hourly_rates(text: str) -> list[float]:
-    """Requests a second of each hour: a list, `2,2,5,9`, or a CSV with the columns hour and rate.
+    """Requests a second of each hour: a list, `2,2,5,9`, a CSV with the columns hour and rate, or a trace of requests.
 
     >>> hourly_rates("2,2,5.5")
     [2.0, 2.0, 5.5]
@@ -394,7 +395,10 @@ def hourly_rates(text: str) -> list[float]:
     if re.fullmatch(r"[-+\d.,;\s]+", text, re.ASCII):
         return _rates(text.split(","), Place(COMMAND_LINE))
     columns = {"hour": Column("whole", "hour of the day, from 0"), "rate": Column("text", "requests a second")}
-    table = sheet(text, file_text(text, largest=_LARGEST), columns)
+    content = file_text(text, largest=LARGEST_TABLE)
+    if is_trace(content):
+        return _rates([str(rate) for rate in rates_of_trace(content, text)], Place(text))
+    table = sheet(text, content, columns)
     if separated := _of_cells(table):
         raise CostModelError(*separated)
     if missing := [name for name in columns if name not in table.names]:

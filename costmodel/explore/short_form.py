@@ -43,7 +43,7 @@ from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE, CostModelError, Place, fail
 from costmodel.ground.record import record
 
-_NAMES = ("model", "node", "stack")  # flags whose value is a name or path, never YAML
+_NAMES = ("model", "node", "stack", "trace")  # flags whose value is a name or path, never YAML
 OF_LOADS = ("workload.think_time", "workload.traffic")  # which go with a load
 OF_RATES = ("workload.arrival_spread", "workload.burstiness")
 _SIZES = (NODES, PART)
@@ -71,6 +71,7 @@ class ScenarioFlags:
     rate: str | None = None
     concurrency: str | None = None
     burstiness: str | None = None
+    trace: str | None = None
     users: str | None = None
     prompt: str | None = None
     answer: str | None = None
@@ -318,6 +319,8 @@ def _sizes(
         open_sizes = [path for path in open_sizes if path != "workload.samples"]
     if written.intersection(LOADS) or any(at(tree, path) is not None for path in LOADS):
         open_sizes = [path for path in open_sizes if path not in LOADS]
+    if "workload.trace" in written or at(tree, "workload.trace") is not None:  # which states them
+        open_sizes = [path for path in open_sizes if path in _SIZES]
     wanted = flags.gpus is not None and set_here.isdisjoint(_SIZES)
     if not open_sizes and not wanted:
         return [], []

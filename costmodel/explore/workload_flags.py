@@ -58,6 +58,7 @@ FLAGS = {
             "rate": "workload.rate",
             "concurrency": "workload.concurrency",
             "burstiness": "workload.burstiness",
+            "trace": "workload.trace",
             "users": "workload.users",
             "prompt": "workload.prompt",
             "answer": "workload.output",

@@ -1,4 +1,4 @@
-"""Reads models in other formats where a costmodel document is expected.
+"""Reads models in other formats where a costmodel document is expected, and traces of requests.
 
 This floor does not know those formats. The package hands their readers in with `register`, by the kind of document
 that they give, so that every process has them.
@@ -31,6 +31,7 @@ class Foreign:
     tree: Any
     assumed: tuple[Assumption, ...] = ()
     remarks: tuple[str, ...] = field(default=())
+    holds: str = "model"
 
 
 ReadForeign = Callable[[str, str], Foreign]  # of a text and the name of its file
@@ -45,6 +46,11 @@ def register(kind: str, reader: ReadForeign) -> None:
 def reader_of(kind: str, path: Path, text: str) -> ReadForeign | None:
     """The reader of a foreign file named in place of a document of this kind; None for costmodel's own documents."""
     return None if path.suffix != ".json" or _OURS.search(text) else _READERS.get(kind)
+
+
+def read_foreign(kind: str, text: str, file: str) -> Foreign:
+    """A text by the reader of its kind."""
+    return _READERS[kind](text, file)
 
 
 def is_config(text: str) -> bool:

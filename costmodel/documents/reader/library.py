@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,7 +25,7 @@ from costmodel.documents.reader.checkpoint_types import types_by_name
 from costmodel.documents.reader.find_documents import find, folder_of, of_path
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
-from costmodel.documents.reader.foreign_readers import Foreign, file_beside, reader_of
+from costmodel.documents.reader.foreign_readers import Foreign, file_beside, read_foreign, reader_of
 from costmodel.documents.reader.hub_names import is_hub_name
 from costmodel.documents.reader.sources import Provenance as Provenance
 from costmodel.documents.reader.sources import bibliography as bibliography
@@ -35,7 +37,7 @@ from costmodel.documents.reader.sources import serving_words as serving_words
 from costmodel.documents.reader.sources import strategies as strategies
 from costmodel.documents.reader.sources import uncited
 from costmodel.documents.reader.validation_errors import validate
-from costmodel.documents.text.files import file_text
+from costmodel.documents.text.files import LARGEST_TABLE, digest, file_text, is_text, may_look
 from costmodel.documents.text.yaml_tree import WORTH_KEEPING, Mapping, copied, read_tree
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 
@@ -97,6 +99,27 @@ def _check_name(tree: Mapping) -> None:
     if other:
         sentence = f"this stack has the name of {name} and takes nothing from it; its keys are those of {parent}"
         raise fail("C033", sentence, place_at(tree, "name"), f"like: {name}, or a name of your own")
+
+
+_traces: OrderedDict[str, tuple[Foreign, str]] = OrderedDict()  # read before, by what they hold
+_FEW_TRACES = 8
+
+
+def _moments(path: str, shown: str, place: Place | None) -> tuple[Foreign, str]:
+    """What a trace comes to, with the digest of its text; known while the file stays as it is."""
+    stamp = ""
+    if path != "-" and not is_text(path) and may_look(path):
+        with contextlib.suppress(OSError):
+            state = os.stat(path)
+            stamp = f"{os.path.abspath(path)} {state.st_mtime_ns} {state.st_size}"
+    if stamp not in _traces:
+        text = file_text(path, place, largest=LARGEST_TABLE)
+        stamp = stamp or f"text {digest(text)}"
+        if stamp not in _traces:
+            _traces[stamp] = read_foreign("trace", text, shown), digest(text)
+        while len(_traces) > _FEW_TRACES:
+            _traces.popitem(last=False)
+    return _traces[stamp]
 
 
 def _over(parent: Any, child: Any) -> Any:
@@ -199,6 +222,14 @@ class DocumentReader:
                 tree = with_parent(tree, lambda parent, at_place: self.text(kind, parent, at_place))
         self.trees[shown] = self.origin[kind, name] = tree
         return tree, shown
+
+    def trace(self, name: str, place: Place | None) -> dict[str, Any]:
+        """The moments of a trace of requests as keys of a workload."""
+        path = name if name == "-" or is_text(name) else str(folder_of(place) / name)
+        shown = "<stdin>" if path == "-" else as_named(Path(path))
+        found = _moments(path, shown, place)
+        self.foreign[shown], self.digests[shown] = found
+        return copied(found[0].tree)
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
         """The tree as a document, with every fault of its text and of its keys at once; a stack that a scenario writes

@@ -23,7 +23,7 @@ from costmodel.documents.reader.resolved_scenario import LoadedScenario, Resolve
 from costmodel.documents.schemas.default_values import FlagQuestion
 from costmodel.documents.text.digest import check_seal, written_by_another
 from costmodel.documents.text.yaml_tree import Mapping, copied, read_tree
-from costmodel.ground.errors import CostModelError, Fault, Place, fail
+from costmodel.ground.errors import COMMAND_LINE, CostModelError, Fault, Place, fail
 
 RESULTS = {"costmodel/result/": "v1", "costmodel/search/": "v2"}  # schemas of answers as --json writes them
 
@@ -116,6 +116,8 @@ def any_from(
             foreign = left_out(original, tree, map(path_of, changes), accelerator_of)
     except CostModelError as error:
         faults += error.faults
+    if isinstance(tree, dict) and not faults:
+        with_trace(tree, reader)  # whose fault would bring others of keys that it stands for
     case: LoadedScenario | None = None
     try:
         case = _loaded(reader.checked("scenario", tree, shown), reader, tree)
@@ -129,6 +131,32 @@ def any_from(
     known = {(fault.code, fault.sentence, fault.place) for fault in faults}
     faults += [fault for fault in named if (fault.code, fault.sentence, fault.place) not in known]
     raise CostModelError(*dict.fromkeys(faults))
+
+
+_ARRIVALS = ("arrival_spread", "burstiness")
+_LOADS = ("rate", "concurrency", "users", "requests")
+
+
+def with_trace(tree: dict[Any, Any], reader: DocumentReader) -> None:
+    """Put the moments of a trace in the place of its name, but for keys that the workload states."""
+    workload, place = tree.get("workload"), place_at(tree, "workload.trace")
+    name = workload.get("trace") if isinstance(workload, dict) and workload.get("kind") == "serving" else None
+    if not isinstance(name, str) or not isinstance(workload, dict):
+        return
+    found, loads = reader.trace(name, place), [load for load in _LOADS if workload.get(load) is not None]
+    known = {key for key, value in workload.items() if value is not None}
+    known |= {"rate"} if loads else set()
+    known |= {"arrival_spread"} if (loads and "rate" not in loads) or known.intersection(_ARRIVALS) else set()
+    known |= {"beginnings"} if workload.get("shared_prefix") or workload.get("turns", 1) != 1 else set()
+    stated = place or Place(COMMAND_LINE)
+    added = [Assignment(f"workload.{key}", stated, value, stated) for key, value in found.items() if key not in known]
+    for key in ("prompt", "output"):
+        parts = workload.get(key)
+        if isinstance(parts, dict):
+            rest = [(part, value) for part, value in found[key].items() if part not in parts]
+            added += [Assignment(f"workload.{key}.{part}", stated, value, stated) for part, value in rest]
+    del workload["trace"]
+    assign(tree, added, lambda kind, named, at_place: reader.tree(kind, named, at_place)[0])
 
 
 def _loaded(scenario: Any, reader: DocumentReader, tree: dict[str, Any]) -> LoadedScenario:

@@ -102,7 +102,7 @@ class LoadedScenario:
     def whole_tree(self) -> dict[str, Any]:
         """The scenario with the model in place of the name of a foreign file, so that it needs no such file."""
         named = self.tree.get("model")
-        read = next((foreign.tree for foreign in self.foreign.values()), None)
+        read = next((each.tree for each in self.foreign.values() if each.holds == "model"), None)
         return {**self.tree, "model": read} if isinstance(named, str) and read is not None else self.tree
 
     @property

@@ -75,6 +75,10 @@ class Serving(Document):
     """A serving workload."""
 
     kind: Literal["serving"] = Field(description="serving")
+    trace: str | None = optional(
+        "File of requests with time, prompt and answer, whose moments stand for the keys left out here: the rate, the "
+        "spread of arrivals, the lengths, and what prompts share; a CSV, or JSON lines as of Mooncake"
+    )
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
     rate: RequestRate | None = optional(

@@ -109,7 +109,7 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
     """Imported files, and the options that the costmodel document does not state."""
     lines: list[Text] = []
     for file, foreign in files.items():
-        lines.append(styled(f"model read from {file}: {foreign.format}"))
+        lines.append(styled(f"{foreign.holds} read from {file}: {foreign.format}"))
         lines += [styled(f"  {remark}", WARN) for remark in foreign.remarks]
     return lines
 

@@ -1,0 +1,424 @@
+"""A trace of requests as the load of a service: when they come, how long they are, what they share with earlier ones.
+
+Mooncake's JSON lines (timestamp in ms, input_length, output_length, hash_ids), Azure's CSV (TIMESTAMP, ContextTokens,
+GeneratedTokens), BurstGPT's and other CSV with a column of each, JSON lists of the same, and conversations of ShareGPT.
+A service knows moments: a rate, the spread of gaps, mean and spread of lengths, and beginnings by how soon they come
+back. What they do not hold is stated as a loss.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.documents.reader.folders import place_in
+from costmodel.documents.reader.foreign_readers import Foreign
+from costmodel.documents.schemas.default_values import Assumption
+from costmodel.exchange.tables.csv_cells import cell_at
+from costmodel.ground.errors import Place, fail
+from costmodel.ground.quoting import quoted_value
+from costmodel.ground.record import record
+from costmodel.ground.units import percent, significant
+
+HOUR, _WEEK = 3600.0, 24 * 7
+_NAMES = {  # of a column, in small letters with _ between words
+    "time": "timestamp time arrival_time arrived_at arrival start_time timestamp_ms time_ms arrival_time_ms",
+    "prompt": "contexttokens context_tokens input_length input_tokens input_len prompt_tokens prompt_length prompt_len "
+              "prompt request_tokens num_prefill_tokens isl",
+    "answer": "generatedtokens generated_tokens output_length output_tokens output_len completion_tokens "
+              "response_tokens answer answer_tokens num_decode_tokens osl",
+    "hashes": "hash_ids",
+}  # fmt: skip
+_WORDS = {name: meaning for meaning, names in _NAMES.items() for name in names.split()}
+_HINT = "a trace has columns for time, prompt and answer: TIMESTAMP, ContextTokens and GeneratedTokens, for example"
+_MOST = 1e9  # tokens
+_EPOCHS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))  # seconds of a time since 1970 by its size
+_LATEST, _LONGEST = 1e11, 1e8  # seconds of a time, and of a trace
+_LETTERS = 4.0  # of a token, where a trace has texts
+_BUCKET = 4.0  # ratio of the distances of beginnings that are stated together
+_OFTEN = 0.9  # share of gaps under which times are in a unit that is too long for them
+_FEW = 20  # gaps of an hour whose spread counts
+_MOST_SPREAD = 10.0
+_Q99 = 2.326  # standard deviations beyond which one in a hundred normal numbers lies
+Column = NDArray[np.float64]
+
+
+@record
+class Trace:
+    """Requests in the order of their arrival; times in seconds, none where the file has none."""
+
+    format: str
+    times: Column | None
+    prompts: Column
+    answers: Column
+    hashes: Sequence[Sequence[Any]] = ()
+    remarks: tuple[str, ...] = ()
+
+
+def read_trace(text: str, file: str) -> Foreign:
+    """A trace as keys of a serving workload, with what is lost; its name stands for it in `workload.trace`."""
+    trace = requests_of(text, file)
+    tree = dict[str, Any]()
+    remarks = [*trace.remarks]
+    if trace.times is not None:
+        times = _apart(trace.times)
+        remarks += [f"times are whole multiples of {significant(_tick(trace.times))} s: at random within them"] * (
+            times is not trace.times
+        )
+        tree |= _arrivals(times, file)
+        remarks += _lost_of_times(times, tree)
+    else:
+        remarks.append("the trace has no times, so that no rate follows from it")
+    for key, lengths in (("prompt", trace.prompts), ("output", trace.answers)):
+        mean, spread = float(np.mean(lengths)), float(np.std(lengths) / np.mean(lengths))
+        tree[key] = {"mean": max(round(mean), 1), "spread": _spread(spread)}
+    if any(trace.hashes):
+        if found := _beginnings(trace):
+            tree["beginnings"] = found
+    elif trace.times is not None:
+        remarks.append("the trace has no hash_ids: what prompts share is not known, so they share nothing")
+    remarks.append(_lost_of_lengths(trace))
+    assumed = tuple(Assumption(f"workload.{key}", _words(value), f"the trace {file}") for key, value in tree.items())
+    held = f"{trace.format}, {len(trace.prompts):,} requests{_span(trace.times)}"
+    return Foreign(held, tree, assumed, tuple(remarks), "requests")
+
+
+def rates_of_trace(text: str, file: str) -> list[float]:
+    """Requests a second of each whole hour of a trace; of one longer than a week those of a mean week."""
+    times = requests_of(text, file).times
+    if times is None or times[-1] - times[0] < 2 * HOUR:
+        hint = "state rates in their place: --day 2,2,5,9"
+        raise fail("X005", "a day needs a trace of two hours at least, with times", Place(file), hint)
+    hours = int((times[-1] - times[0]) // HOUR)
+    counts, _ = np.histogram(times - times[0], bins=hours, range=(0.0, hours * HOUR))
+    whole = counts if hours <= _WEEK else counts[: hours // _WEEK * _WEEK].reshape(-1, _WEEK).mean(axis=0)
+    return [float(count / HOUR) for count in whole]
+
+
+def is_trace(text: str) -> bool:
+    """Whether a text looks like a trace: JSON, or a table with a column of prompts and one of answers."""
+    first = text.lstrip()[:1]
+    names = {_WORDS.get(_plain(cell)) for cell in text.lstrip("\ufeff").partition("\n")[0].split(",")}
+    return first in ("{", "[") or {"prompt", "answer"} <= names
+
+
+# --- from text to requests
+
+
+def requests_of(text: str, file: str) -> Trace:
+    """The requests of a trace in the order of their arrival."""
+    first = text.lstrip()[:1]
+    rows = _json_rows(text, file) if first in ("{", "[") else _table_rows(text, file)
+    found = _collected(rows, file)
+    return found if found.times is None else _in_order(found)
+
+
+@record
+class _Row:
+    place: Place
+    cells: Mapping[str, Any]  # by meaning
+    form: str
+    columns: Sequence[str | None] = ()  # of a table
+
+    def at(self, name: str) -> Place:
+        """The place of a cell."""
+        return cell_at(self.place, self.columns.index(name)) if self.columns else self.place
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().strip('"').lower())
+
+
+def _table_rows(text: str, file: str) -> Iterator[_Row]:
+    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    lines = text.split("\n")
+    columns: list[str | None] = []
+    try:
+        for cells in reader:
+            place = place_in(file, line, 1, lines[line - 1][:2000] if line <= len(lines) else "")
+            line = reader.line_num + 1
+            if not any(cells):
+                continue
+            if not columns:
+                columns = _columns(cells, place)
+                form = "CSV of Azure" if "contexttokens" in map(_plain, cells) else "CSV"
+                continue
+            if len(cells) != len(columns):
+                sentence = f"this row has {len(cells)} cells and the header {len(columns)}"
+                raise fail("X005", sentence, place, "each row has a cell for each column")
+            yield _Row(place, {name: cell for name, cell in zip(columns, cells, strict=True) if name}, form, columns)
+    except csv.Error as error:
+        raise fail(
+            "X005", f"this is no table of cells between commas: {error}", place_in(file, line, 1), _HINT
+        ) from None
+    if not columns:
+        raise fail("X005", "the file is empty", Place(file), _HINT)
+
+
+def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
+    """The meaning of each column; a fault for one that is missing or stands twice."""
+    found = [_WORDS.get(_plain(cell)) for cell in cells]
+    for wanted in ("prompt", "answer"):
+        if wanted not in found:
+            raise fail("D004", f"no column states the tokens of {wanted}s", place, _HINT)
+    for index, name in enumerate(found):
+        if name and name in found[:index]:
+            sentence = f"two columns state the {name}s: {cells[found.index(name)]} and {cells[index]}"
+            raise fail("D005", sentence, cell_at(place, index), "leave one of them out")
+    return found
+
+
+def _json_rows(text: str, file: str) -> Iterator[_Row]:
+    if text.lstrip()[:1] == "[":
+        items = _json(text, file, 0)
+        placed = ((Place(file, path=str(index)), item) for index, item in enumerate(items))
+    else:
+        stated = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+        placed = ((place_in(file, number, 1, line[:2000]), _json(line, file, number)) for number, line in stated)
+    for place, item in placed:
+        if not isinstance(item, dict):
+            raise fail(
+                "X005", f"a request is expected here, not {quoted_value(str(item))}", place, "an object for each"
+            )
+        if isinstance(talk := item.get("conversations", item.get("conversation")), list):
+            cells = _of_talk(talk)
+            if cells:
+                yield _Row(place, cells, "conversations of ShareGPT")
+            continue
+        names = {name: meaning for name in item if (meaning := _WORDS.get(_plain(str(name))))}
+        for wanted in ("prompt", "answer"):
+            if wanted not in names.values():
+                raise fail("D004", f"this request states no tokens of its {wanted}", place, _HINT)
+        cells = {meaning: item[name] for name, meaning in names.items()}
+        if any(name.endswith("_ms") or (name == "timestamp" and "hash_ids" in item) for name in names):
+            cells["unit"] = 1e-3
+        yield _Row(place, cells, "JSON of Mooncake" if "hashes" in cells else "JSON")
+
+
+def _json(text: str, file: str, line: int) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise fail(
+            "X005", "the JSON is nested too deeply", place_in(file, line), "a flat object for each request"
+        ) from None
+    except json.JSONDecodeError as error:
+        place = place_in(file, line or error.lineno, error.colno)
+        raise fail(
+            "X005", f"this is no JSON: {error.msg}", place, "a JSON object in each line, or a list of them"
+        ) from None
+    except ValueError as error:
+        raise fail(
+            "X005", f"this is no JSON: {error}"[:200], place_in(file, line), "write the number shorter"
+        ) from None
+
+
+def _of_talk(talk: list[Any]) -> dict[str, Any]:
+    """The lengths of the first two turns, as benchmarks take them, by their letters; nothing of fewer."""
+    texts = [turn.get("value", turn.get("content")) for turn in talk[:2] if isinstance(turn, dict)]
+    if len(texts) < 2 or not all(isinstance(text, str) and text for text in texts):
+        return {}
+    prompt, answer = (max(round(len(text) / _LETTERS), 1) for text in texts)
+    return {"prompt": prompt, "answer": answer}
+
+
+def _collected(rows: Iterator[_Row], file: str) -> Trace:
+    times, prompts, answers = list[float](), list[float](), list[float]()
+    hashes, form, empty = list[Sequence[Any]](), "", 0
+    for row in rows:
+        cells, form = row.cells, form or row.form
+        prompt, answer = _tokens(row, "prompt"), _tokens(row, "answer")
+        if prompt < 1 or answer < 1:
+            empty += 1
+            continue
+        if ("time" in cells) != bool(times) and prompts:
+            raise fail("X005", "some requests have a time and others have none", row.place, "state it of each, or none")
+        if "time" in cells:
+            times.append(_seconds(row))
+        prompts.append(prompt)
+        answers.append(answer)
+        ids = cells.get("hashes")
+        if ids is not None:
+            if not isinstance(ids, list) or any(isinstance(each, list | dict) for each in ids):
+                raise fail("D006", "hash_ids is a list of the numbers of blocks", row.place, "for example [46, 47, 48]")
+            hashes.append(ids)
+    if len(prompts) < 2:
+        raise fail("X005", "the trace has fewer than two requests with a prompt and an answer", Place(file), _HINT)
+    remarks = [f"{empty:,} requests without a prompt or an answer are left out"] if empty else []
+    if form == "conversations of ShareGPT":
+        remarks.append(f"texts have no tokens: {_LETTERS:g} letters count as one")
+    kept = hashes if len(hashes) == len(prompts) else []
+    arrived = np.array(times) if times else None
+    return Trace(form, arrived, np.array(prompts), np.array(answers), kept, tuple(remarks))
+
+
+def _tokens(row: _Row, name: str) -> float:
+    value = row.cells[name]
+    try:
+        found = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found <= _MOST:
+        sentence = f"a number of tokens is expected for the {name}, not {quoted_value(str(value)[:60])}"
+        raise fail("D006", sentence, row.at(name), "a whole number, 0 where a request failed")
+    return found
+
+
+def _seconds(row: _Row) -> float:
+    """A time in seconds: a number of them, or of their parts since 1970, or a date and a time of day."""
+    value, unit = row.cells["time"], row.cells.get("unit", 1.0)
+    try:
+        found = float(value) * unit
+        found *= next((part for least, part in _EPOCHS if found >= least), 1.0)
+    except (TypeError, ValueError, OverflowError):
+        try:
+            moment = datetime.fromisoformat(str(value).strip())
+            found = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            found = math.nan
+    if not abs(found) <= _LATEST:
+        sentence = f"a time is expected here, not {quoted_value(str(value)[:60])}"
+        raise fail("D006", sentence, row.at("time"), "seconds, or a date and a time: 2023-11-16 18:17:03.97")
+    return found
+
+
+def _in_order(trace: Trace) -> Trace:
+    assert trace.times is not None
+    if np.all(np.diff(trace.times) >= 0):
+        return trace
+    order = np.argsort(trace.times, kind="stable")
+    hashes = [trace.hashes[place] for place in order] if trace.hashes else ()
+    lengths = {"prompts": trace.prompts[order], "answers": trace.answers[order]}
+    return replace(trace, times=trace.times[order], hashes=hashes, **lengths)
+
+
+# --- from requests to moments
+
+
+def _tick(times: Column) -> float:
+    """The unit that times are whole multiples of, where requests share moments; 0 where none do."""
+    gaps = np.diff(times)
+    moved = gaps[gaps > 0]
+    least = float(np.min(moved, initial=math.inf))
+    shared = len(moved) and len(moved) < _OFTEN * len(gaps)
+    whole = shared and np.allclose(moved / least, np.round(moved / least), rtol=0.0, atol=1e-3)
+    return least if whole else 0.0
+
+
+def _apart(times: Column) -> Column:
+    """The times, at random within the unit that they are written in where requests share moments."""
+    tick = _tick(times)
+    return times if tick == 0 else np.sort(times + tick * np.random.default_rng(0).random(len(times)))
+
+
+def _arrivals(times: Column, file: str) -> dict[str, Any]:
+    """The mean rate, and the spread of gaps within an hour, over the mean of that hour."""
+    span = float(times[-1] - times[0])
+    if span > _LONGEST:
+        hint = "state times in seconds, or in ms in a column timestamp_ms"
+        raise fail("X005", f"the trace is {span / 86400:,.0f} days long", Place(file), hint)
+    if span <= 0:
+        hint = "leave the times out and state a rate, or requests for a batch"
+        raise fail("X005", "all requests of the trace come at the same time", Place(file), hint)
+    gaps, hours = np.diff(times), ((times[1:] - times[0]) // HOUR).astype(np.int64)
+    counts, sums = np.bincount(hours), np.bincount(hours, gaps)
+    known = (counts >= min(_FEW, len(gaps))) & (sums > 0)
+    scaled = (gaps * counts[hours] / np.where(sums > 0, sums, 1.0)[hours])[known[hours]]
+    spread = float(np.std(scaled)) if len(scaled) else 1.0
+    return {"rate": f"{len(gaps) / span:.6g} /s", "arrival_spread": _spread(spread)}
+
+
+def _spread(spread: float) -> float:
+    return float(f"{min(spread, _MOST_SPREAD):.4g}") if spread > 1e-4 else 0.0
+
+
+def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
+    """How far the rate differs from its mean, and how much more counts vary than gaps make them."""
+    span, rate = float(times[-1] - times[0]), (len(times) - 1) / float(times[-1] - times[0])
+    width, name = (HOUR, "hour") if span >= 2 * HOUR else (60.0, "minute")
+    bins = round(span / width)
+    if bins < 2:
+        return
+    counts, _ = np.histogram(times - times[0], bins=bins, range=(0.0, span))
+    most = float(np.max(counts)) / (span / bins)
+    day = "; buy --day takes the file" if name == "hour" else ""
+    over = f"{significant(most)} /s, {significant(most / rate, 2)} × the mean"
+    yield f"lost: the rate over time; the busiest {name} has {over}{day}"
+    minutes, _ = np.histogram(times - times[0], bins=max(int(span // 60.0), 1), range=(0.0, span))
+    expected = float(np.mean(minutes)) * max(float(tree["arrival_spread"]) ** 2, 1e-3)
+    more = float(np.var(minutes)) / expected
+    if len(minutes) >= _FEW and more > 2:
+        much = f"{significant(more, 2)} × as much as independent gaps make them"
+        yield f"lost: longer bursts; requests a minute vary {much}"
+
+
+def _lost_of_lengths(trace: Trace) -> str:
+    """What log-normal lengths that do not depend on each other lose."""
+    parts = []
+    for name, lengths in (("prompts", trace.prompts), ("answers", trace.answers)):
+        mean, sigma = float(np.mean(lengths)), math.sqrt(math.log1p(float(np.var(lengths) / np.mean(lengths) ** 2)))
+        law = mean * math.exp(_Q99 * sigma - sigma**2 / 2)
+        parts.append(f"1 % of {name} are over {float(np.quantile(lengths, 0.99)):,.0f} tokens, log-normal {law:,.0f}")
+    both = np.std(trace.prompts) * np.std(trace.answers)
+    tied = float(np.mean(trace.prompts * trace.answers) - np.mean(trace.prompts) * np.mean(trace.answers))
+    order = f"prompts and answers correlate by {tied / float(both):.2f}" if both > 0 else "one of them has one length"
+    return f"lost: the order and the laws of lengths; {'; '.join(parts)}; {order}"
+
+
+def _beginnings(trace: Trace) -> list[dict[str, Any]]:
+    """Leading blocks that came before, put together by how many requests lie between two uses of them."""
+    block = max(math.ceil(prompt / len(ids)) for prompt, ids in zip(trace.prompts, trace.hashes, strict=True) if ids)
+    last, tokens, uses, apart = dict[Any, int](), dict[int, float](), dict[int, int](), dict[int, float]()
+    for request, (prompt, ids) in enumerate(zip(trace.prompts.tolist(), trace.hashes, strict=True)):
+        left, before = max(prompt - 1.0, 0.0), set[int]()
+        for each in ids:
+            if each not in last:
+                break
+            distance = request - last[each]
+            bucket, found = int(math.log(max(distance, 1), _BUCKET)), min(block, left)
+            left -= found
+            tokens[bucket] = tokens.get(bucket, 0.0) + found
+            apart[bucket] = apart.get(bucket, 0.0) + found * distance
+            before.add(bucket)
+        last.update(dict.fromkeys(ids, request))
+        for bucket in before:
+            uses[bucket] = uses.get(bucket, 0) + 1
+    count = len(trace.prompts)
+    return [
+        {
+            "tokens": max(round(tokens[bucket] / uses[bucket]), 1),
+            "share": f"{100 * uses[bucket] / count:.4g} %",
+            "spacing": float(f"{max(apart[bucket] / tokens[bucket], 1.0):.4g}"),
+        }
+        for bucket in sorted(tokens)
+        if tokens[bucket] > 0
+    ]
+
+
+def _span(times: Column | None) -> str:
+    if times is None:
+        return ""
+    span = float(times[-1] - times[0])
+    unit, size = next(
+        ((unit, size) for unit, size in (("days", 86400.0), ("h", HOUR), ("min", 60.0)) if span >= size), ("s", 1.0)
+    )
+    return f" in {significant(span / size)} {unit}"
+
+
+def _words(value: Any) -> str:
+    """A value of a workload in a few words."""
+    if isinstance(value, dict):
+        return f"{value['mean']:,} ± {percent(value['spread'])}"
+    if isinstance(value, list):
+        return "; ".join(f"{kind['tokens']:,} tokens, {kind['share']}, {kind['spacing']:g} apart" for kind in value)
+    return str(value)

@@ -40,6 +40,10 @@ BurstOption = Annotated[
     str | None,
     _flag(_SERVING, "burstiness", "Of a rate: below 1 in bursts, as in vllm bench serve; 1 at random", "SHAPE"),
 ]
+UsersOption = Annotated[
+    str | None,
+    _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),
+]
 TraceOption = Annotated[
     str | None,
     _flag(_SERVING, "trace", "Requests with time, prompt and answer, in place of rate and lengths", "FILE"),
@@ -271,10 +275,7 @@ def _flags(
     concurrency: ConcurrencyOption = None,
     burstiness: BurstOption = None,
     trace: TraceOption = None,
-    users: Annotated[
-        str | None,
-        _flag(_SERVING, "users", "People, each with a request in flight or thinking (workload.think_time)", "COUNT"),
-    ] = None,
+    users: UsersOption = None,
     prompt: PromptOption = None,
     answer: AnswerOption = None,
     rl: Annotated[str | None, _flag(_RL, "rl", "Algorithm, for an iteration of RL", "grpo|ppo|dapo|rloo|dpo")] = None,

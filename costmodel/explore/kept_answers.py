@@ -115,7 +115,9 @@ def layout_words(answer: ServingAnswer) -> str:
     parts = [(name, half) for name, half in (("prefill", answer.plan.prefill), ("decode", answer.plan.decode)) if half]
     sizes = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in parts] or [half_words(layout)]
     drafts = answer.plan.speculation
-    sizes += [f"{drafts.tokens:.0f} drafted by {drafts.draft}"] if drafts is not None else []
+    if drafts is not None:
+        tree = f" in {drafts.levels:.0f} levels" if drafts.width > 1 else ""
+        sizes.append(f"{drafts.tokens:.0f} drafted by {drafts.draft}{tree}")
     copies = float(layout.redundant_experts[0])
     sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
     replicas = float(layout.replicas[0])

@@ -261,6 +261,25 @@ def accepted_tokens(acceptance_chance: Number, draft_tokens: Number) -> Number:
 
 
 @equation
+def level_chance(acceptance_chance: Number, siblings: Number, draft_tokens: Number, levels: Number) -> Number:
+    """Chance that a level of a tree of drafts has the token that is accepted: one of those that stand side by side.
+
+    1 − (1 − a)^k, k = min(w, g / d): as many on the accepted path as the tokens of the tree leave to each level
+
+    acceptance_chance a: of a drafted token, given that those before it are accepted
+    siblings w: tokens beside each other at most · draft_tokens g: of the tree · levels d
+    → chance
+    Source: miao-2024 §4; chen-2024
+    Holds: tokens beside each other are accepted independently of each other: the second most likely one is accepted
+        less often, so that it is a bound from above; accepted_tokens of it and the levels has the tokens of a step
+    Monotone: increasing in acceptance_chance, siblings, draft_tokens; decreasing in levels
+    >>> [round(float(level_chance(0.6, width, 12.0, 4.0)), 3) for width in (1.0, 2.0, 8.0)]
+    [0.6, 0.84, 0.936]
+    """
+    return 1 - np.maximum(1 - acceptance_chance, 0.0) ** np.minimum(siblings, draft_tokens / levels)
+
+
+@equation
 def tokens_of_acceptance(acceptance: Number, draft_tokens: Number) -> Number:
     """Tokens of a step that verifies drafted ones, by the share of all drafted tokens that engines print.
 

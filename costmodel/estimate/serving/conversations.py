@@ -86,7 +86,7 @@ def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[
 
 
 def shared_tokens(inputs: ServingInputs) -> Number:
-    """Tokens of a prompt that others of its kind have begun with too."""
+    """Tokens of a prompt that others of its kind share."""
     tokens: Number = 0.0
     for kind in inputs.beginnings:
         tokens = tokens + kind.share * kind.tokens

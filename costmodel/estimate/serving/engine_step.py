@@ -134,12 +134,12 @@ def with_host(
 
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
-    """Passes of a draft: one for each token that it proposes, the first with the prompts too."""
+    """Passes of a draft: one for each token of a chain or level of a tree, the first with the prompts too."""
     own = replace(batch, verified=1.0)
     with term("draft"):
         first = _step_time(draft, layout, own).total
-        later = _step_time(draft, layout, Batch(batch.decodes, batch.context)).total
-    return StepTime(draft=first + (batch.verified - 2.0) * later)
+        later = _step_time(draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)).total
+    return StepTime(draft=first + (draft.load.passes - 1.0) * later)
 
 
 def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:

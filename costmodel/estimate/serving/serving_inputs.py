@@ -22,7 +22,7 @@ from costmodel.documents.schemas.serving.serving_plan import ServingPlan, Specul
 from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
-from costmodel.equations.serving.engine_step import accepted_tokens, tokens_of_acceptance
+from costmodel.equations.serving.engine_step import accepted_tokens, level_chance, tokens_of_acceptance
 from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
@@ -92,6 +92,7 @@ class Load:
     common: Number = 0.0  # of these what the cache holds once for all
     history: Number = 0.0  # tokens of a prompt that repeat earlier turns of the conversation, on average
     loaded: Number = 0.0  # of hit what comes back from the host
+    passes: float = 0.0  # of a draft in a step, each with as many queries as are verified of it
     returning: Number = 0.0  # share of later turns that find their conversation there
     whole: bool = False  # whether each prompt is computed in one step
 
@@ -289,7 +290,10 @@ def _verifying(load: Load, wanted: Speculation) -> Load:
     with term("speculation"):
         accepted: Number = wanted.length or 1.0
         if wanted.chance is not None:
-            accepted = accepted_tokens(wanted.chance, wanted.tokens)
+            chance: Number = wanted.chance
+            if wanted.width > 1:
+                chance = level_chance(wanted.chance, wanted.width, wanted.tokens, wanted.levels)
+            accepted = accepted_tokens(chance, wanted.levels)
         elif wanted.acceptance is not None:
             accepted = tokens_of_acceptance(wanted.acceptance, wanted.tokens)
     return replace(load, verified=1.0 + wanted.tokens, accepted=accepted)
@@ -305,7 +309,7 @@ def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog
     log.note("draft", model.title, f"in the types of the model; {launched}")
     host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
     engine = inputs.engine.model_copy(update={"host": host})
-    load = replace(inputs.load, verified=1.0, accepted=1.0)
+    load = replace(inputs.load, verified=wanted.width, accepted=1.0, passes=wanted.levels)
     return replace(inputs, model=model, engine=engine, load=load, draft=None)
 
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
+import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from costmodel.documents.reader.folders import place_in
 from costmodel.documents.reader.foreign_readers import Foreign
@@ -50,7 +49,7 @@ _OFTEN = 0.9  # share of gaps under which times are in a unit that is too long f
 _FEW = 20  # gaps of an hour whose spread counts
 _MOST_SPREAD = 10.0
 _Q99 = 2.326  # standard deviations beyond which one in a hundred normal numbers lies
-Column = NDArray[np.float64]
+Column = list[float]
 
 
 @record
@@ -71,17 +70,16 @@ def read_trace(text: str, file: str) -> Foreign:
     tree = dict[str, Any]()
     remarks = [*trace.remarks]
     if trace.times is not None:
-        times = _apart(trace.times)
-        remarks += [f"times are whole multiples of {significant(_tick(trace.times))} s: at random within them"] * (
-            times is not trace.times
-        )
+        tick = _tick(trace.times)
+        times = _apart(trace.times, tick)
+        remarks += [f"times are whole multiples of {significant(tick)} s: at random within them"] if tick else []
         tree |= _arrivals(times, file)
         remarks += _lost_of_times(times, tree)
     else:
         remarks.append("the trace has no times, so that no rate follows from it")
     for key, lengths in (("prompt", trace.prompts), ("output", trace.answers)):
-        mean, spread = float(np.mean(lengths)), float(np.std(lengths) / np.mean(lengths))
-        tree[key] = {"mean": max(round(mean), 1), "spread": _spread(spread)}
+        mean, spread = _moments(lengths)
+        tree[key] = {"mean": max(round(mean), 1), "spread": _rounded(spread)}
     if any(trace.hashes):
         if found := _beginnings(trace):
             tree["beginnings"] = found
@@ -100,9 +98,10 @@ def rates_of_trace(text: str, file: str) -> list[float]:
         hint = "state rates in their place: --day 2,2,5,9"
         raise fail("X005", "a day needs a trace of two hours at least, with times", Place(file), hint)
     hours = int((times[-1] - times[0]) // HOUR)
-    counts, _ = np.histogram(times - times[0], bins=hours, range=(0.0, hours * HOUR))
-    whole = counts if hours <= _WEEK else counts[: hours // _WEEK * _WEEK].reshape(-1, _WEEK).mean(axis=0)
-    return [float(count / HOUR) for count in whole]
+    counts = _counts(times, hours, HOUR)
+    folded = counts if hours <= _WEEK else counts[: hours // _WEEK * _WEEK]
+    parts = [folded[place :: min(hours, _WEEK)] for place in range(min(hours, _WEEK))]
+    return [sum(part) / len(part) / HOUR for part in parts]
 
 
 def is_trace(text: str) -> bool:
@@ -123,12 +122,20 @@ def requests_of(text: str, file: str) -> Trace:
     return found if found.times is None else _in_order(found)
 
 
-@record
-class _Row:
-    place: Place
-    cells: Mapping[str, Any]  # by meaning
+class _Row(NamedTuple):
+    """A request as it is written: where it stands, its cells by meaning, the form of its file."""
+
+    file: str
+    line: int
+    text: str
+    cells: Mapping[str, Any]
     form: str
     columns: Sequence[str | None] = ()  # of a table
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return place_in(self.file, self.line, 1 if self.line else 0, self.text[:2000])
 
     def at(self, name: str) -> Place:
         """The place of a cell."""
@@ -140,27 +147,26 @@ def _plain(name: str) -> str:
 
 
 def _table_rows(text: str, file: str) -> Iterator[_Row]:
-    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    reader, line, form = csv.reader(io.StringIO(text, newline=""), strict=True), 1, "CSV"
     lines = text.split("\n")
     columns: list[str | None] = []
     try:
         for cells in reader:
-            place = place_in(file, line, 1, lines[line - 1][:2000] if line <= len(lines) else "")
-            line = reader.line_num + 1
+            here, line = line, reader.line_num + 1
             if not any(cells):
                 continue
             if not columns:
-                columns = _columns(cells, place)
+                columns = _columns(cells, place_in(file, here, 1, lines[here - 1][:2000]))
                 form = "CSV of Azure" if "contexttokens" in map(_plain, cells) else "CSV"
                 continue
+            row = _Row(file, here, lines[here - 1].rstrip("\r"), dict(zip(columns, cells, strict=False)), form, columns)
             if len(cells) != len(columns):
                 sentence = f"this row has {len(cells)} cells and the header {len(columns)}"
-                raise fail("X005", sentence, place, "each row has a cell for each column")
-            yield _Row(place, {name: cell for name, cell in zip(columns, cells, strict=True) if name}, form, columns)
+                raise fail("X005", sentence, row.place, "each row has a cell for each column")
+            yield row
     except csv.Error as error:
-        raise fail(
-            "X005", f"this is no table of cells between commas: {error}", place_in(file, line, 1), _HINT
-        ) from None
+        place = place_in(file, line, 1)
+        raise fail("X005", f"this is no table of cells between commas: {error}", place, _HINT) from None
     if not columns:
         raise fail("X005", "the file is empty", Place(file), _HINT)
 
@@ -179,30 +185,32 @@ def _columns(cells: Sequence[str], place: Place) -> list[str | None]:
 
 
 def _json_rows(text: str, file: str) -> Iterator[_Row]:
+    placed: Iterable[tuple[int, str, Any]]
     if text.lstrip()[:1] == "[":
-        items = _json(text, file, 0)
-        placed = ((Place(file, path=str(index)), item) for index, item in enumerate(items))
+        placed = ((0, "", item) for item in _json(text, file, 0))
     else:
         stated = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-        placed = ((place_in(file, number, 1, line[:2000]), _json(line, file, number)) for number, line in stated)
-    for place, item in placed:
+        placed = ((number, line, _json(line, file, number)) for number, line in stated)
+    meanings = dict[str, str | None]()
+    for number, line, item in placed:
+        row = _Row(file, number, line, {}, "JSON")
         if not isinstance(item, dict):
-            raise fail(
-                "X005", f"a request is expected here, not {quoted_value(str(item))}", place, "an object for each"
-            )
+            sentence = f"a request is expected here, not {quoted_value(str(item)[:60])}"
+            raise fail("X005", sentence, row.place, "an object for each")
         if isinstance(talk := item.get("conversations", item.get("conversation")), list):
-            cells = _of_talk(talk)
-            if cells:
-                yield _Row(place, cells, "conversations of ShareGPT")
+            if cells := _of_talk(talk):
+                yield row._replace(cells=cells, form="conversations of ShareGPT")
             continue
-        names = {name: meaning for name in item if (meaning := _WORDS.get(_plain(str(name))))}
+        for name in item:
+            if name not in meanings:
+                meanings[name] = _WORDS.get(_plain(name))
+        cells = {meaning: value for name, value in item.items() if (meaning := meanings[name])}
         for wanted in ("prompt", "answer"):
-            if wanted not in names.values():
-                raise fail("D004", f"this request states no tokens of its {wanted}", place, _HINT)
-        cells = {meaning: item[name] for name, meaning in names.items()}
-        if any(name.endswith("_ms") or (name == "timestamp" and "hash_ids" in item) for name in names):
+            if wanted not in cells:
+                raise fail("D004", f"this request states no tokens of its {wanted}", row.place, _HINT)
+        if any(name.endswith("_ms") for name in item) or ("timestamp" in item and "hash_ids" in item):
             cells["unit"] = 1e-3
-        yield _Row(place, cells, "JSON of Mooncake" if "hashes" in cells else "JSON")
+        yield row._replace(cells=cells, form="JSON of Mooncake" if "hashes" in cells else "JSON")
 
 
 def _json(text: str, file: str, line: int) -> Any:
@@ -258,8 +266,7 @@ def _collected(rows: Iterator[_Row], file: str) -> Trace:
     if form == "conversations of ShareGPT":
         remarks.append(f"texts have no tokens: {_LETTERS:g} letters count as one")
     kept = hashes if len(hashes) == len(prompts) else []
-    arrived = np.array(times) if times else None
-    return Trace(form, arrived, np.array(prompts), np.array(answers), kept, tuple(remarks))
+    return Trace(form, times or None, prompts, answers, kept, tuple(remarks))
 
 
 def _tokens(row: _Row, name: str) -> float:
@@ -294,84 +301,108 @@ def _seconds(row: _Row) -> float:
 
 def _in_order(trace: Trace) -> Trace:
     assert trace.times is not None
-    if np.all(np.diff(trace.times) >= 0):
+    if all(one <= other for one, other in itertools.pairwise(trace.times)):
         return trace
-    order = np.argsort(trace.times, kind="stable")
+    order = sorted(range(len(trace.times)), key=trace.times.__getitem__)
+    times, prompts, answers = ([each[place] for place in order] for each in (trace.times, trace.prompts, trace.answers))
     hashes = [trace.hashes[place] for place in order] if trace.hashes else ()
-    lengths = {"prompts": trace.prompts[order], "answers": trace.answers[order]}
-    return replace(trace, times=trace.times[order], hashes=hashes, **lengths)
+    return replace(trace, times=times, prompts=prompts, answers=answers, hashes=hashes)
 
 
 # --- from requests to moments
 
 
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and the standard deviation over it."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values)) / mean
+
+
+def _rounded(spread: float) -> float:
+    return float(f"{min(spread, _MOST_SPREAD):.4g}") if spread > 1e-4 else 0.0
+
+
+def _counts(times: Column, bins: int, width: float) -> list[int]:
+    """Requests of so many spans of time from the first one on."""
+    found = [0] * bins
+    for time in times:
+        place = int((time - times[0]) / width)
+        if place < bins:
+            found[place] += 1
+    return found
+
+
 def _tick(times: Column) -> float:
     """The unit that times are whole multiples of, where requests share moments; 0 where none do."""
-    gaps = np.diff(times)
-    moved = gaps[gaps > 0]
-    least = float(np.min(moved, initial=math.inf))
-    shared = len(moved) and len(moved) < _OFTEN * len(gaps)
-    whole = shared and np.allclose(moved / least, np.round(moved / least), rtol=0.0, atol=1e-3)
-    return least if whole else 0.0
+    moved = [other - one for one, other in itertools.pairwise(times) if other > one]
+    if not moved or len(moved) >= _OFTEN * (len(times) - 1):
+        return 0.0
+    least = min(moved)
+    return least if all(abs(gap / least - round(gap / least)) < 1e-3 for gap in moved) else 0.0
 
 
-def _apart(times: Column) -> Column:
+def _apart(times: Column, tick: float) -> Column:
     """The times, at random within the unit that they are written in where requests share moments."""
-    tick = _tick(times)
-    return times if tick == 0 else np.sort(times + tick * np.random.default_rng(0).random(len(times)))
+    drawn = random.Random(0)
+    return sorted(time + tick * drawn.random() for time in times) if tick else times
 
 
 def _arrivals(times: Column, file: str) -> dict[str, Any]:
     """The mean rate, and the spread of gaps within an hour, over the mean of that hour."""
-    span = float(times[-1] - times[0])
+    span = times[-1] - times[0]
     if span > _LONGEST:
         hint = "state times in seconds, or in ms in a column timestamp_ms"
         raise fail("X005", f"the trace is {span / 86400:,.0f} days long", Place(file), hint)
     if span <= 0:
         hint = "leave the times out and state a rate, or requests for a batch"
         raise fail("X005", "all requests of the trace come at the same time", Place(file), hint)
-    gaps, hours = np.diff(times), ((times[1:] - times[0]) // HOUR).astype(np.int64)
-    counts, sums = np.bincount(hours), np.bincount(hours, gaps)
-    known = (counts >= min(_FEW, len(gaps))) & (sums > 0)
-    scaled = (gaps * counts[hours] / np.where(sums > 0, sums, 1.0)[hours])[known[hours]]
-    spread = float(np.std(scaled)) if len(scaled) else 1.0
-    return {"rate": f"{len(gaps) / span:.6g} /s", "arrival_spread": _spread(spread)}
-
-
-def _spread(spread: float) -> float:
-    return float(f"{min(spread, _MOST_SPREAD):.4g}") if spread > 1e-4 else 0.0
+    hours = dict[int, list[float]]()
+    for one, other in itertools.pairwise(times):
+        hours.setdefault(int((other - times[0]) // HOUR), []).append(other - one)
+    scaled = list[float]()
+    for gaps in hours.values():
+        mean = math.fsum(gaps) / len(gaps)
+        if mean > 0 and len(gaps) >= min(_FEW, len(times) - 1):
+            scaled += [gap / mean for gap in gaps]
+    spread = _moments(scaled)[1] if scaled else 1.0
+    return {"rate": f"{(len(times) - 1) / span:.6g} /s", "arrival_spread": _rounded(spread)}
 
 
 def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
     """How far the rate differs from its mean, and how much more counts vary than gaps make them."""
-    span, rate = float(times[-1] - times[0]), (len(times) - 1) / float(times[-1] - times[0])
+    span = times[-1] - times[0]
+    rate = (len(times) - 1) / span
     width, name = (HOUR, "hour") if span >= 2 * HOUR else (60.0, "minute")
     bins = round(span / width)
     if bins < 2:
         return
-    counts, _ = np.histogram(times - times[0], bins=bins, range=(0.0, span))
-    most = float(np.max(counts)) / (span / bins)
+    most = max(_counts(times, bins, span / bins)) / (span / bins)
     day = "; buy --day takes the file" if name == "hour" else ""
     over = f"{significant(most)} /s, {significant(most / rate, 2)} × the mean"
     yield f"lost: the rate over time; the busiest {name} has {over}{day}"
-    minutes, _ = np.histogram(times - times[0], bins=max(int(span // 60.0), 1), range=(0.0, span))
-    expected = float(np.mean(minutes)) * max(float(tree["arrival_spread"]) ** 2, 1e-3)
-    more = float(np.var(minutes)) / expected
-    if len(minutes) >= _FEW and more > 2:
+    minutes = max(int(span // 60.0), 1)
+    mean, spread = _moments(_counts(times, minutes, span / minutes))
+    more = (spread * mean) ** 2 / (mean * max(float(tree["arrival_spread"]) ** 2, 1e-3))
+    if minutes >= _FEW and more > 2:
         much = f"{significant(more, 2)} × as much as independent gaps make them"
         yield f"lost: longer bursts; requests a minute vary {much}"
 
 
 def _lost_of_lengths(trace: Trace) -> str:
     """What log-normal lengths that do not depend on each other lose."""
-    parts = []
+    parts, found = [], []
     for name, lengths in (("prompts", trace.prompts), ("answers", trace.answers)):
-        mean, sigma = float(np.mean(lengths)), math.sqrt(math.log1p(float(np.var(lengths) / np.mean(lengths) ** 2)))
+        mean, spread = _moments(lengths)
+        sigma = math.sqrt(math.log1p(spread**2))
         law = mean * math.exp(_Q99 * sigma - sigma**2 / 2)
-        parts.append(f"1 % of {name} are over {float(np.quantile(lengths, 0.99)):,.0f} tokens, log-normal {law:,.0f}")
-    both = np.std(trace.prompts) * np.std(trace.answers)
-    tied = float(np.mean(trace.prompts * trace.answers) - np.mean(trace.prompts) * np.mean(trace.answers))
-    order = f"prompts and answers correlate by {tied / float(both):.2f}" if both > 0 else "one of them has one length"
+        far = sorted(lengths)[min(int(0.99 * len(lengths)), len(lengths) - 1)]
+        parts.append(f"1 % of {name} are over {far:,.0f} tokens, log-normal {law:,.0f}")
+        found.append((mean, spread * mean))
+    (one, first), (other, second) = found
+    pairs = zip(trace.prompts, trace.answers, strict=True)
+    tied = math.fsum((prompt - one) * (answer - other) for prompt, answer in pairs) / len(trace.prompts)
+    both = first * second
+    order = f"prompts and answers correlate by {tied / both:.2f}" if both > 0 else "one of them has one length"
     return f"lost: the order and the laws of lengths; {'; '.join(parts)}; {order}"
 
 
@@ -379,7 +410,7 @@ def _beginnings(trace: Trace) -> list[dict[str, Any]]:
     """Leading blocks that came before, put together by how many requests lie between two uses of them."""
     block = max(math.ceil(prompt / len(ids)) for prompt, ids in zip(trace.prompts, trace.hashes, strict=True) if ids)
     last, tokens, uses, apart = dict[Any, int](), dict[int, float](), dict[int, int](), dict[int, float]()
-    for request, (prompt, ids) in enumerate(zip(trace.prompts.tolist(), trace.hashes, strict=True)):
+    for request, (prompt, ids) in enumerate(zip(trace.prompts, trace.hashes, strict=True)):
         left, before = max(prompt - 1.0, 0.0), set[int]()
         for each in ids:
             if each not in last:

@@ -125,8 +125,12 @@ def fill_copies(keys: ForeignKeys, layer: Layer, name: str, copies: Any) -> None
         layer.facts["plan.redundant_experts"] = keys.derived(count, name, name)
 
 
-def named_draft(job: ServingJob, remarks: Remarks, names: dict[str, str]) -> tuple[str, int] | None:
-    """The engine's name of the draft and its tokens; a draft that is a model of its own is refused."""
+def named_draft(
+    job: ServingJob, remarks: Remarks, names: dict[str, str], *, trees: bool = False
+) -> tuple[str, int] | None:
+    """The engine's name of the draft and its tokens; a draft that is a model of its own is refused, as is a tree where
+    the engine has no options for one.
+    """
     draft = job.plan.speculation
     if draft is None:
         return None
@@ -134,6 +138,9 @@ def named_draft(job: ServingJob, remarks: Remarks, names: dict[str, str]) -> tup
         hint = "--set plan.speculation.draft=eagle, mtp or ngram"
         remarks.refuse("plan.speculation.draft", f"{draft.draft}: a model of its own is not written", hint)
         return None
+    if draft.levels != draft.tokens and not trees:
+        path = "plan.speculation.width" if draft.width > 1 else "plan.speculation.depth"
+        remarks.refuse(path, "a tree of drafts is not written", "--to sglang, or leave depth and width out")
     if draft.draft == "eagle":
         remarks.note(f"yours to name: the head that drafts for {job.checkpoint}")
     remarks.note(f"no option states how many drafted tokens are accepted: {draft.accepted_words}")

@@ -296,7 +296,7 @@ def _divided(keys: ForeignKeys, layer: Layer, groups: int) -> None:
 
 
 def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
-    """A chain of drafted tokens; several chains at once are a loss.
+    """A chain of drafted tokens, or a tree of them.
 
     EAGLE without a draft of its own, or with the model itself, is the layer of the model that predicts further tokens:
     NEXTN is another name of it.
@@ -308,8 +308,15 @@ def _fill_draft(keys: ForeignKeys, layer: Layer) -> None:
     drafted = keys["speculative-num-draft-tokens"].value
     if steps is None and drafted is not None:
         steps = drafted - 1 if draft_of(str(method)) != "ngram" else drafted
-    if (keys["speculative-eagle-topk"].value or 1) > 1:
-        keys.lose("approximated", "several chains of drafts at once: here one", "speculative-eagle-topk")
+    wide, depth = keys["speculative-eagle-topk"].value or 1, keys["speculative-num-steps"].value
+    if wide > 1:
+        if drafted is None or depth is None or depth >= drafted:
+            sentence = "a tree of drafts states its steps and its tokens, which are more than the steps"
+            keys.refuse("X005", sentence, "speculative-eagle-topk")
+            return
+        steps = drafted - 1
+        layer.facts[f"{_DRAFT}.depth"] = keys["speculative-num-steps"]
+        layer.facts[f"{_DRAFT}.width"] = keys["speculative-eagle-topk"]
     own = keys["speculative-draft-model-path"].value in (None, keys["model-path"].value)
     fill_draft(keys, layer, name, str(method), steps, "mtp" if str(method).upper() == "EAGLE" and own else "")
 
@@ -367,14 +374,16 @@ def write_sglang(job: ServingJob, remarks: Remarks) -> str:
 
 
 def _written_draft(job: ServingJob, remarks: Remarks) -> dict[str, Any]:
-    """One chain, and the token that the model adds."""
-    draft = named_draft(job, remarks, _DRAFTS)
-    if draft is None:
+    """One chain or tree, and the token that the model adds."""
+    draft, stated = named_draft(job, remarks, _DRAFTS, trees=True), job.plan.speculation
+    if draft is None or stated is None:
         return {}
     method, tokens = draft
     if method == "NGRAM":
         return {"speculative-algorithm": method, "speculative-num-draft-tokens": tokens}
-    chain = {"speculative-num-steps": tokens, "speculative-eagle-topk": 1, "speculative-num-draft-tokens": tokens + 1}
+    levels, wide = round(stated.levels), round(stated.width)
+    chain = {"speculative-num-steps": levels, "speculative-eagle-topk": wide}
+    chain["speculative-num-draft-tokens"] = tokens + 1
     return {"speculative-algorithm": method, **chain}
 
 

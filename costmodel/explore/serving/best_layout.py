@@ -196,7 +196,8 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
         yield f"redundant_experts: {sizes['redundant_experts']:.0f}"
     if plan is not None and plan.speculation is not None:
         drafts = plan.speculation
-        yield f"speculation: {{tokens: {drafts.tokens:g}, {drafts.accepted_words}, draft: {drafts.draft}}}"
+        words = f"{drafts.accepted_words}{drafts.tree_words}"
+        yield f"speculation: {{tokens: {drafts.tokens:g}, {words}, draft: {drafts.draft}}}"
 
 
 def _half(sizes: dict[str, float], written: tuple[str, ...]) -> str:

@@ -137,3 +137,39 @@ def test_a_pipeline_takes_no_drafts() -> None:
 def test_what_cannot_draft_is_a_fault(draft: str, words: str) -> None:
     with pytest.raises(CostModelError, match=words):
         inputs(f"plan.speculation={{tokens: 4, chance: 80 %, draft: {draft}}}")
+
+
+@pytest.mark.parametrize(("tokens", "depth", "width", "siblings"), [(12, 4, 3, 3), (8, 4, 8, 2), (5, 5, 1, 1)])
+def test_a_tree_goes_on_where_any_of_its_siblings_is_accepted(
+    tokens: int, depth: int, width: int, siblings: int
+) -> None:
+    """Drawn level by level: it ends at the first one in which none is accepted."""
+    drawn = np.random.default_rng(2).random((200_000, depth, siblings)) < 0.6
+    seen = 1 + np.cumprod(np.any(drawn, axis=2), axis=1).sum(axis=1).mean()
+    tree = f"plan.speculation={{tokens: {tokens}, depth: {depth}, width: {width}, chance: 60 %, draft: eagle}}"
+    assert costs(tree, *ALONE)["accepted_tokens"] == pytest.approx(seen, rel=0.01)
+
+
+def test_a_tree_is_drafted_level_by_level_and_verified_whole() -> None:
+    """Of one length, twelve tokens in four levels take the passes of a chain of four, and its verification more."""
+    load, length = short(64), "length: 3, draft: eagle}"
+    chain, tree, long = (
+        costs(f"plan.speculation={{{shape}, {length}", load, *ALONE)
+        for shape in ("tokens: 4", "tokens: 12, depth: 4, width: 3", "tokens: 12")
+    )
+    assert chain["draft_time"] < tree["draft_time"] < 0.7 * long["draft_time"]
+    assert chain["matmul"] < tree["matmul"] == pytest.approx(long["matmul"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        ("tokens: 4, depth: 5, chance: 60 %", "neither more levels"),
+        ("tokens: 4, width: 2, chance: 60 %", "state depth"),
+        ("tokens: 12, depth: 4, width: 3, acceptance: 50 %", "adds 5 tokens at most"),
+        ("tokens: 12, depth: 4, width: 3, length: 6", "adds 5 tokens at most"),
+    ],
+)
+def test_trees_that_make_no_sense(shape: str, sentence: str) -> None:
+    with pytest.raises(CostModelError, match=sentence):
+        inputs(f"plan.speculation={{{shape}, draft: eagle}}")

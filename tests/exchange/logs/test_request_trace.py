@@ -103,7 +103,7 @@ def test_the_step_simulator_fed_by_the_same_trace(rate: float, spread: float) ->
     spreads: dict[str, Any] = {"variation": tree["prompt"]["spread"], "answers": tree["output"]["spread"]}
     engine = Engine(**{**vars(engine), **spreads, "gaps": tree["arrival_spread"]})
     assert trace.times is not None
-    run = _Run(engine, trace.times.tolist(), trace.prompts.astype(int).tolist(), trace.answers.astype(int).tolist())
+    run = _Run(engine, [*trace.times], [*map(int, trace.prompts)], [*map(int, trace.answers)])
     seen, found = run.observed(), state_of(engine)
     assert float(found.tpot) == pytest.approx(seen.tpot, rel=0.04)
     assert float(found.ttft) == pytest.approx(seen.ttft, rel=0.2)

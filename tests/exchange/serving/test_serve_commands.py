@@ -441,3 +441,14 @@ def test_bursts_of_a_benchmark(tmp_path: Path) -> None:
     workload = found.document["workload"]
     assert (workload["rate"], workload["burstiness"]) == ("4 /s", 0.25)
     assert not any("at random" in loss.sentence for loss in found.losses)
+
+
+def test_a_tree_of_drafts_of_sglang(tmp_path: Path) -> None:
+    """Its tokens count the model's own; a tree without its levels is refused."""
+    command = f"{SGLANG.strip()} --speculative-algorithm EAGLE3 --speculative-eagle-topk 4 "
+    text = f"{command}--speculative-num-steps 5 --speculative-num-draft-tokens 16\n"
+    found = read(text, tmp_path, given=(*ASKED, "plan.speculation.length=3.1"))
+    tree = {"tokens": 15, "depth": 5, "width": 4, "draft": "eagle", "length": 3.1}
+    assert found.document["plan"]["speculation"] == tree
+    with pytest.raises(CostModelError, match="states its steps"):
+        read(f"{command}--speculative-num-draft-tokens 16\n", tmp_path, given=(*ASKED, "plan.speculation.length=3"))

@@ -37,10 +37,23 @@ class Speculation(Document):
         "In its place: tokens that a step adds, with the model's own: the accept length in the log of "
         "SGLang, the mean acceptance length in that of vLLM"
     )
+    depth: Count | None = optional("Levels of a tree of drafts, a pass of the draft for each; default: tokens, a chain")
+    width: Count = Field(default=1.0, description="Tokens that a pass drafts beside each other: the topk of SGLang")
     draft: str = Field(
         description="eagle or mtp (a layer like the model's last, and its head), ngram (repeated text), or a model",
         examples=["eagle"],
     )
+
+    @property
+    def levels(self) -> float:
+        """Passes of the draft, one for each level of its tree."""
+        return self.tokens if self.depth is None else self.depth
+
+    @property
+    def tree_words(self) -> str:
+        """The shape of its tree, as it is written; nothing of a chain."""
+        depth = "" if self.depth is None else f", depth: {self.depth:g}"
+        return depth if self.width == 1 else f"{depth}, width: {self.width:g}"
 
     @property
     def accepted_words(self) -> str:
@@ -58,8 +71,19 @@ class Speculation(Document):
             words = {"fault": fault, "keys": tuple(given)}
             sentence = "{fault}; how many drafted tokens are accepted is one of acceptance, chance and length"
             raise PydanticCustomError("accepted", sentence, words)
-        if self.length is not None and self.length > self.tokens + 1:
-            words = {"most": f"{self.tokens + 1:g}", "keys": ("length", "tokens")}
+        if self.levels > self.tokens or self.width > self.tokens:
+            sentence = "a tree of {tokens} tokens has neither more levels nor more tokens beside each other"
+            words = {"tokens": f"{self.tokens:g}", "keys": ("depth", "width", "tokens")}
+            raise PydanticCustomError("accepted", sentence, words)
+        if self.width > 1 and self.depth is None:
+            sentence = (
+                "a tree that is {width} tokens wide has fewer levels than tokens: state depth, or leave width out"
+            )
+            raise PydanticCustomError("accepted", sentence, {"width": f"{self.width:g}", "keys": ("width",)})
+        added = 1 + self.tokens * self.acceptance if self.acceptance is not None else self.length
+        if added is not None and added > self.levels + 1 + 1e-9:
+            given = "acceptance" if self.length is None else "length"
+            words = {"most": f"{self.levels + 1:g}", "keys": (given, "depth" if self.depth else "tokens")}
             raise PydanticCustomError("accepted", "a step adds {most} tokens at most: drafted ones and its own", words)
         return self
 

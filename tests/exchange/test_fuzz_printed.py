@@ -31,7 +31,12 @@ LOGS = [
     logs.OLD_DEEPSPEED, logs.TRAINER + logs.TOTAL, logs.STATE, logs.TIMED_STATE, logs.AXOLOTL_STATE, logs.TRL_STATE,
 ]  # fmt: skip
 RESULTS = [json.dumps(tree, indent=1) for tree in (results.VLLM, results.PROFILE, results.GUIDED)]
-RESULTS += [results.PRINTED.format(rate="2.0")]
+RESULTS += [
+    results.PRINTED.format(rate="2.0"),
+    results.GUIDED_TABLES,
+    results.GUIDED_BOXES,
+    results.BOX.format(load=""),
+]
 TEXTS = [*LOGS, *RESULTS, engines.VLLM, engines.SGLANG, matrix(), matrix(odd="SYS", gpus=4), SCONTROL, BATCH, NODES]
 WORDS = [
     "0", "-1", "1", "3", "1e400", "NaN", "inf", "9" * 50, "9" * 5000, "1.2.3", ",,,", "None", "\x00", "\x1b[31m",

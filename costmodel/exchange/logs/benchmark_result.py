@@ -1,7 +1,7 @@
 """Results of benchmark clients as rows of measured serving runs.
 
-Read are the JSON of `vllm bench serve --save-result` and of `sglang.bench_serving --output-file`, what both print, and
-the JSON of GuideLLM, genai-perf and aiperf.
+Read are the JSON of `vllm bench serve --save-result` and of `sglang.bench_serving --output-file`, of GuideLLM,
+genai-perf and aiperf, and what they print.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from costmodel.exchange.logs.trainer_log import is_trainer_state
 from costmodel.exchange.rows import Row, Table, known, lost, part, quiet
 from costmodel.ground.errors import Place, fail
 
-RESULTS = re.compile(r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result')
+RESULTS = re.compile(
+    r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result'
+    r"|AIPerf \| LLM Metrics|GenAI-Perf \| LLM Metrics|Benchmarks Stats:|Request Latency Statistics"
+)
 _PRINTED = re.compile(r"=+ Serving Benchmark Result =+\n(.*?)(?:\n=+\s*(?:\n|\Z)|\Z)", re.S)
 _LINE = re.compile(r"(?m)^[#\s]*([A-Za-z][\w ()/.]{2,60}?):[ \t]+(-?[\w./-]+)[ \t]*$")
 # What is printed, by the names of the JSON.
@@ -44,6 +47,7 @@ _NAMES = {
 }
 VLLM, SGLANG, PRINTED = "vllm bench serve", "sglang.bench_serving", "benchmark client"
 GUIDELLM, PROFILE = "GuideLLM", "genai-perf or aiperf"
+GUIDELLM_TABLE, PROFILE_TABLE = f"{GUIDELLM}, as printed", f"{PROFILE}, as printed"
 _ENGINES = {"vllm": "vllm", "sglang": "sglang", "sglang-oai": "sglang", "tensorrt-llm": "trt-llm", "trt": "trt-llm"}
 _NEARLY = 0.95  # of a rate that is asked for: fewer answers than that, and a cap of requests in flight binds
 _HEAD = 1 << 20  # bytes in which the keys of a result stand
@@ -107,7 +111,7 @@ def _found(text: str) -> tuple[str, Sequence[Mapping[str, Any]], list[Mapping[st
     printed: list[Mapping[str, Any]] = [
         _printed(match.group(1), text[: match.start()]) for match in _PRINTED.finditer(text)
     ]
-    return (PRINTED if printed else ""), printed, printed
+    return (PRINTED, printed, printed) if printed else _in_tables(text)
 
 
 def _trees(text: str) -> Iterator[Mapping[str, Any]]:
@@ -128,6 +132,93 @@ def _printed(body: str, ahead: str) -> dict[str, Any]:
     own = {_NAMES.get(name.strip(), name.strip()): value for name, value in _LINE.findall(body)}
     lines = ((_NAMES.get(name.strip(), ""), value) for name, value in _LINE.findall(ahead[-2_000:]))
     return {name: value for name, value in lines if name} | own
+
+
+# --- Tables that GuideLLM, genai-perf and aiperf print: a column by the words above it, joined downwards.
+
+_BARS = str.maketrans("┃│", "||")
+_RULE = re.compile(r"[\s|=+\-━─┏┳┓┡╇┩└┴┘]*[=\-━─]{3}[\s|=+\-━─┏┳┓┡╇┩└┴┘]*")
+_LOAD = re.compile(r"--(concurrency|request-rate|model)[ =]'?([\w./-]+)")
+_FROM_TABLE = {  # of our names the words in a table, the newer ones last
+    "total_input_tokens": ("prompt tok/req comp", "input tok per req mdn", "input sequence length"),
+    "total_output_tokens": (
+        "output tok/req comp", "output tok per req mdn", "output sequence length", "output token count",
+    ),
+    "request_throughput": ("request stats per second", "requests per sec mean", "request throughput"),
+    "output_throughput": ("out tok/sec mean", "output tokens per sec mean", "output token throughput"),
+    "mean_ttft_ms": ("ttft (ms) mean", "ttft ms mdn", "time to first token"),
+    "mean_tpot_ms": ("itl (ms) mean", "itl ms mdn", "inter token latency"),
+    "concurrency": ("request stats concurrency", "requests concurrency mean"),
+}  # fmt: skip
+_MEDIANS = "GuideLLM prints medians: they stand for means"
+_LITTLE = "no load is printed: as many are in flight as rate times latency"
+
+
+def _in_tables(text: str) -> tuple[str, list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The program, the cells of its tables, and its results, of tables in a text."""
+    guided, profiles = list[dict[str, str]](), list[Mapping[str, Any]]()
+    ahead = dict(_LOAD.findall(text))
+    for heads, rows in _tables(text):
+        if heads[:2] in (["metric", "avg"], ["statistic", "avg"]):
+            cells = (
+                (row[0].partition("(")[0].strip().lower(), row[1].replace(",", "")) for row in rows if len(row) > 1
+            )
+            profiles.append(
+                {name: value for name, value in cells if name and value}
+                | {name.replace("-", "_"): value for name, value in ahead.items()}
+            )
+        elif heads[0] in ("metadata benchmark", "benchmark strategy"):
+            new = any(name in row for row in guided for name in heads[1:]) or len(guided) < len(rows)
+            guided += [{} for _ in rows if new]
+            for row, line in zip(guided[-len(rows) :], rows, strict=True):
+                row.update({head: cell for head, cell in zip(heads, line, strict=False) if head})
+    if profiles:
+        return PROFILE_TABLE, profiles, [_of_table(each, ahead) for each in profiles]
+    return (GUIDELLM_TABLE if guided else ""), list(guided), [_of_table(each, {}) for each in guided]
+
+
+def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Heads of columns, and rows, of each table with bars."""
+    heads, rows, inside = list[list[str]](), list[list[str]](), False
+    for line in [*(each.strip() for each in text.translate(_BARS).splitlines()), ""]:
+        if _RULE.fullmatch(line) and heads and not rows:
+            inside = True
+        elif line.count("|") > 1 and not _RULE.fullmatch(line) and len(rows) < _MOST:
+            cells = [cell.strip() for cell in (line[1:-1] if line.startswith("|") else line).split("|")]
+            (rows if inside else heads).append(cells)
+        elif heads:
+            if rows:
+                yield _joined(heads), rows
+            heads, rows, inside = [], [], False
+
+
+def _joined(heads: Sequence[Sequence[str]]) -> list[str]:
+    """One name for each column: an empty cell of a head repeats the one at its left."""
+    columns = [""] * len(heads[-1])
+    for head in heads:
+        last = ""
+        for index, cell in enumerate(head[: len(columns)]):
+            last = cell or last
+            columns[index] = f"{columns[index]} {last.lower()}".strip()
+    return columns
+
+
+def _of_table(cells: Mapping[str, Any], ahead: Mapping[str, str]) -> dict[str, Any]:
+    """One row of a table by the names of vLLM's JSON, with its load."""
+    found: dict[str, Any] = {"completed": 1.0, "model_id": ahead.get("model"), "remark": ""}
+    for name, words in _FROM_TABLE.items():
+        found[name] = next((cells[word] for word in words if word in cells), None)
+    kind, _, stated = (cells.get("metadata benchmark") or cells.get("benchmark strategy") or "").partition("@")
+    if not kind:
+        found |= {"max_concurrency": ahead.get("concurrency"), "request_rate": ahead.get("request-rate")}
+        rate, latency = _number(found["request_throughput"]), _number(cells.get("request latency"))
+        if not ahead.keys() & {"concurrency", "request-rate"} and rate and latency:
+            found |= {"max_concurrency": rate * latency / 1e3, "remark": _LITTLE}
+    elif kind in ("synchronous", "concurrent", "throughput"):
+        found["max_concurrency"] = stated or (1 if kind == "synchronous" else found["concurrency"])
+    else:
+        found["request_rate"] = stated or found["request_throughput"]
+    return found if "ttft ms mdn" not in cells else found | {"remark": _MEDIANS}
 
 
 def _inside(tree: Any, path: str) -> Any:
@@ -210,10 +301,10 @@ def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
         "ttft_s": ttft / 1e3,
         "tpot_s": None if tpot is None else tpot / 1e3,
     }
-    most, remark = _number(tree.get("max_concurrency")), ""
+    most, remark = _number(tree.get("max_concurrency")), str(tree.get("remark") or "")
     binds = most is not None and (asked is None or answered is None or answered < _NEARLY * asked)
     if most is not None and binds:
-        cells |= {"concurrency": round(most), "traffic": "burst" if asked is None else "steady"}
+        cells |= {"concurrency": round(most) or 1, "traffic": "burst" if asked is None else "steady"}
     elif asked is None:
         cells |= {"concurrency": round(_number(tree.get("num_prompts")) or completed), "traffic": "burst"}
     else:
@@ -283,6 +374,11 @@ _TABLES: dict[str, Table] = {
         lost("approximated", "the run was cancelled", "was_cancelled"),
     ),
 }  # fmt: skip
+_TABLES |= dict.fromkeys((GUIDELLM_TABLE, PROFILE_TABLE), known(
+    (part(word, "workload") for words in _FROM_TABLE.values() for word in words),
+    (part(name, "workload") for name in ("metadata benchmark", "benchmark strategy", "request latency", "model",
+                                         "concurrency", "request_rate")),
+))  # fmt: skip
 _WORST = get_args(Verdict)  # the last
 # Figures of a client that no row of a table has: a mean, a percentile, a rate, and a metric of a profile.
 _FIGURE = re.compile(
@@ -295,7 +391,8 @@ def _keys(trees: Sequence[Mapping[str, Any]], program: str, file: str) -> tuple[
     """What became of each key that results state, by its name, and what is lost with it."""
     found, losses = dict[str, StatedKey](), list[Loss]()
     for tree in trees:
-        figures = {name: Row(name) for name, value in tree.items() if _is_figure(name, value)}
+        tabled = program in (GUIDELLM_TABLE, PROFILE_TABLE)
+        figures = {name: Row(name) for name, value in tree.items() if tabled or _is_figure(name, value)}
         keys = ForeignKeys(tree, {**figures, **_TABLES[program]}, file, program)
         keys.note_read()
         for key in keys.verdicts():

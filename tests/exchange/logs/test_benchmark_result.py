@@ -50,6 +50,69 @@ PROFILE = {
 GUIDED = {"benchmarks": [{"config": {"strategy": {"type_": "concurrent", "streams": 8}}, "metrics": successful(
     time_to_first_token_ms=100.0, inter_token_latency_ms=10.0, prompt_token_count=1000.0, output_token_count=200.0,
     requests_per_second=1.97, output_tokens_per_second=394.0)}] * 2}  # fmt: skip
+GUIDED_TABLES = """
+Benchmarks Info:
+=======================================================================================================
+Metadata                                   |||| Requests Made  ||| Prompt Tok/Req  ||| Output Tok/Req  ||
+     Benchmark| Start Time| End Time| Duration (s)|  Comp|  Inc|  Err|  Comp|  Inc| Err|  Comp|  Inc| Err
+--------------|-----------|---------|-------------|------|-----|-----|------|-----|----|------|-----|----
+   synchronous|   19:53:25| 19:53:50|         25.9|    30|    0|    0|1000.0|  0.0| 0.0| 200.0|  0.0| 0.0
+ constant@2.00|   19:53:51| 19:54:13|         22.5|    30|    0|    0|1000.0|  0.0| 0.0| 200.0|  0.0| 0.0
+=======================================================================================================
+Benchmarks Stats:
+=======================================================================================================
+Metadata      | Request Stats         || Out Tok/sec| TTFT (ms)          ||| ITL (ms)        ||
+     Benchmark| Per Second| Concurrency|        mean|  mean| median|    p99| mean| median|  p99
+--------------|-----------|------------|------------|------|-------|-------|-----|-------|-----
+   synchronous|       0.48|        1.00|        95.2| 100.0|   90.0|  120.0| 10.0|    9.9| 11.0
+ constant@2.00|       1.97|        4.10|       394.0| 100.0|   90.0|  120.0| 10.0|    9.9| 11.0
+=======================================================================================================
+"""
+GUIDED_BOXES = """
+ℹ Request Token Statistics (Completed Requests)
+|============|========|========|=======|=======|
+| Benchmark  | Input Tok      || Output Tok   ||
+| Strategy   | Per Req        || Per Req      ||
+|            | Mdn    | p95    | Mdn   | p95   |
+|------------|--------|--------|-------|-------|
+| concurrent | 1000.0 | 1000.0 | 200.0 | 200.0 |
+|============|========|========|=======|=======|
+
+ℹ Request Latency Statistics (Completed Requests)
+|============|=========|=======|=======|======|======|
+| Benchmark  | TTFT           || ITL         ||
+| Strategy   | ms             || ms          ||
+|            | Mdn     | p95   | Mdn  | p95  |
+|------------|---------|-------|------|------|
+| concurrent | 100.0   | 140.0 | 10.0 | 11.0 |
+|============|=========|=======|======|======|
+
+ℹ Server Throughput Statistics (All Requests)
+|============|=======|======|=========|==============|
+| Benchmark  | Requests             ||| Output Tokens |
+| Strategy   | Concurrency || Per Sec | Per Sec       |
+|            | Mdn   | Mean | Mean                   ||
+|------------|-------|------|---------|---------------|
+| concurrent | 8.0   | 7.9  | 1.97    | 394.0         |
+|============|=======|======|=========|===============|
+"""
+BOX = """
+aiperf profile --model Qwen/Qwen3-8B {load} --streaming
+                     NVIDIA AIPerf | LLM Metrics
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━┳━━━━━━━━┓
+┃                               Metric ┃      avg ┃    min ┃    max ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━╇━━━━━━━━┩
+│             Time to First Token (ms) │   100.00 │  11.22 │ 106.32 │
+│                 Request Latency (ms) │ 2,090.00 │ 267.07 │ 769.57 │
+│             Inter Token Latency (ms) │    10.00 │   8.80 │  13.17 │
+│     Output Token Throughput Per User │    89.23 │  75.93 │ 113.60 │
+│                    (tokens/sec/user) │          │        │        │
+│      Output Sequence Length (tokens) │   200.00 │  24.00 │  65.00 │
+│       Input Sequence Length (tokens) │ 1,000.00 │  10.00 │  10.00 │
+│ Output Token Throughput (tokens/sec) │   394.00 │    N/A │    N/A │
+│    Request Throughput (requests/sec) │     1.97 │    N/A │    N/A │
+└──────────────────────────────────────┴──────────┴────────┴────────┘
+"""
 ONE = {"prompt": 1000, "output": 200, "ttft_s": 0.1, "tpot_s": 0.01, "requests_per_s": 1.97}
 
 
@@ -68,6 +131,11 @@ ONE = {"prompt": 1000, "output": 200, "ttft_s": 0.1, "tpot_s": 0.01, "requests_p
         (PRINTED.format(rate="inf"), "benchmark client", {**ONE, "traffic": "burst", "concurrency": 64}),
         (json.dumps(PROFILE), "genai-perf or aiperf", {**ONE, "model": "Qwen/Qwen3-8B", "concurrency": 8}),
         (json.dumps(GUIDED), "GuideLLM", {**ONE, "concurrency": 8}),
+        (GUIDED_BOXES, "GuideLLM, as printed", {**ONE, "concurrency": 8, "traffic": "burst"}),
+        (BOX.format(load="--concurrency 8"), "genai-perf or aiperf, as printed",
+         {**ONE, "concurrency": 8, "model": "Qwen/Qwen3-8B"}),
+        # 1.97 /s for 2.09 s: about 4 in flight
+        (BOX.format(load=""), "genai-perf or aiperf, as printed", {**ONE, "concurrency": 4}),
     ],
 )  # fmt: skip
 def test_a_result_is_a_row(text: str, program: str, expected: dict[str, Any]) -> None:
@@ -160,3 +228,12 @@ def test_results_of_one_run_and_the_log_of_another_are_imported_apart(run: Any, 
     (tmp_path / "run.log").write_text("iteration 1/2 | elapsed time per iteration (ms): 5.0\n", "utf-8")
     ran = run("import", "result.json", "run.log", "--as", "runs", cwd=tmp_path)
     assert (ran.code, "import each log by itself" in ran.err) == (2, True)
+
+
+def test_tables_that_guidellm_prints_are_rows_of_each_benchmark() -> None:
+    found = benchmark_results(GUIDED_TABLES, "a")
+    assert found is not None
+    assert [row.cells["concurrency"] for row in found.rows] == [1, 4]
+    assert [row.cells["requests_per_s"] for row in found.rows] == [0.48, 1.97]
+    assert {row.cells["ttft_s"] for row in found.rows} == {0.1}
+    assert {key.verdict for key in found.keys} == {"read", "no effect"}

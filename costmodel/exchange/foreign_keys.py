@@ -235,8 +235,16 @@ def likely_key(name: str, table: Iterable[str]) -> str:
 
     >>> likely_key("gpu-mem-util", ["gpu-memory-utilization", "max-num-seqs"]), likely_key("top", ["top-p", "tp-size"])
     ('gpu-memory-utilization', '')
+    >>> [likely_key(name, ["fsdp.seed", "fsdp.offload", "rollout.n"]) for name in ("fsdp.foo", "fsdp.offlod", "fsdp.n")]
+    ['', 'fsdp.offload', 'rollout.n']
     """
     known, words = sorted(table), _WORDS.split(name)
+    section, _, own = name.rpartition(".")
+    inside = {key.rpartition(".")[2]: key for key in known if section and key.startswith(f"{section}.")}
+    if inside:  # keys of one section look alike by its name alone
+        elsewhere = [key for key in known if key.endswith(f".{own}")]
+        close = nearest(own, inside, cutoff=_SLIP)
+        return inside[close] if close else elsewhere[0] if len(elsewhere) == 1 else ""
     whole = [key for key in known if len(_WORDS.split(key)) == len(words) > 1]
     longer = [key for key in whole if all(map(str.startswith, _WORDS.split(key), words))]
     return longer[0] if len(longer) == 1 else nearest(name, known, cutoff=_SLIP)

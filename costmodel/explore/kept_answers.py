@@ -118,6 +118,8 @@ def layout_words(answer: ServingAnswer) -> str:
     if drafts is not None:
         tree = f" in {drafts.levels:.0f} levels" if drafts.width > 1 else ""
         sizes.append(f"{drafts.tokens:.0f} drafted by {drafts.draft}{tree}")
+    hosted = answer.plan.host_experts
+    sizes += [f"{100 * hosted:.3g} % of experts on the host"] if hosted else []
     copies = float(layout.redundant_experts[0])
     sizes += [f"{copies:.0f} cop{'ies' if copies > 1 else 'y'} of experts"] if copies else []
     replicas = float(layout.replicas[0])

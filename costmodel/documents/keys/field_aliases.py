@@ -12,9 +12,10 @@ from costmodel.ground.record import record
 
 _NO_EFFECT = "no cost is counted for it; leave it out"
 _ON_HOST = (
-    "weights or experts in memory of the host are not modelled: write a type of GGUF that fits, such as "
-    "workload.weights: q4_k, or more GPUs"
+    "weights in memory of the host are not modelled; experts are: plan.host_experts: 90 % of the routed ones, or write "
+    "a type of GGUF that fits, such as workload.weights: q4_k_m"
 )
+_HOSTED = "the share of the routed experts that the host keeps and computes, by SGLang with KTransformers"
 _BATCHES = "global_batch is the sequences of a whole step, micro_batch those of one forward pass of one replica"
 _ACCUMULATED = "micro_batch × dp × accumulation steps are the global batch"
 _NODES = "nodes are the GPUs over those of a node: 32 GPUs are 4 nodes of 8"
@@ -159,7 +160,13 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("weight_dtype", "workload.weights", ""),
     ("max_model_len", "workload.context", ""),
     ("quantization", "workload.precision workload.weights", ""),
-    ("gguf gguf_type ftype", "workload.weights", "its types of GGUF are q2_k, q3_k, q4_k, q5_k, q6_k and q8_0"),
+    ("gguf gguf_type ftype", "workload.weights", "its types of GGUF are q2_k to q6_k, q3_k_m, q4_k_m, q5_k_m and q8_0"),
+    (
+        "n_cpu_moe cpu_moe kt_num_gpu_experts kt_gpu_experts_ratio kt_cpuinfer override_tensor experts_on_host "
+        "cpu_experts offload_experts",
+        "plan.host_experts",
+        _HOSTED,
+    ),
     ("page_size tokens_per_block", "stack.block", ""),
     ("isl input input_len input_tokens random_input_len prompt_tokens", "workload.prompt", ""),
     ("osl output_len output_tokens random_output_len answer_tokens max_tokens", "workload.output", ""),
@@ -193,8 +200,7 @@ _WITHOUT = {
         "parameters follow from the shape of the model; costmodel memory MODEL counts them",
     ),
     **_all(
-        "cpu_offload_gb n_gpu_layers ngl n_cpu_moe cpu_moe kt_num_gpu_experts kt_cpuinfer override_tensor "
-        "experts_on_host host_experts cpu_experts offload_experts",
+        "cpu_offload_gb n_gpu_layers ngl",
         _ON_HOST,
     ),
     "flash_attention": "the stack names the attention kernel: stack.kernels.attention",

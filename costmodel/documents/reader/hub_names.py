@@ -33,6 +33,7 @@ STORED_WORDS = (
     StoredWords("nvfp4 fp4", "nvfp4"),
     StoredWords("mxfp4", "mxfp4"),
     StoredWords("q2(?:_\\w+)?", "q2_k"),
+    *(StoredWords(f"q{bits}_k_m", f"q{bits}_k_m") for bits in (3, 4, 5)),
     StoredWords("q3(?:_\\w+)?", "q3_k"),
     StoredWords("q4(?:_\\w+)? iq4(?:_\\w+)?", "q4_k"),
     StoredWords("q5(?:_\\w+)?", "q5_k"),

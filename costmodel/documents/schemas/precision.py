@@ -26,7 +26,10 @@ WeightType = Literal[
     "q5_k",
     "q6_k",
     "q8_0",
-]  # of an engine; the last six are those of GGUF
+    "q3_k_m",
+    "q4_k_m",
+    "q5_k_m",
+]  # of an engine; from q2_k on those of GGUF, of which the last three mix two
 Narrow = Literal["fp8", "fp8-cs", "fp8-row", "fp8-block", "mxfp8", "nvfp4", "int8"]
 DispatchType = Literal["bf16", "fp8"]  # of tokens on their way to experts
 # Models whose own checkpoint is in a narrow type: all linear maps of the layers, or routed experts alone.

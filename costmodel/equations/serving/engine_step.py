@@ -66,6 +66,24 @@ def expert_layer_bytes(
 
 
 @equation
+def host_experts_time(nbytes: Number, flop: Number, bandwidth: Number, peak: Number) -> Number:
+    """Time of experts that a node's processors compute where their weights lie, in host memory.
+
+    max(S / B, F / P)
+
+    nbytes S [B]: bytes of the experts that a step reads · flop F [FLOP]: work of their rows
+    bandwidth B [B/s]: of the host's memory · peak P [FLOP/s]: rate of the engine's kernels for processors
+    → time [s]
+    Source: ktransformers; williams-2009
+    Holds: at best: all channels stream, no core waits, and rows cross the link unnoticed; no run was compared with it
+    Monotone: increasing in nbytes, flop; decreasing in bandwidth, peak
+    >>> round(float(host_experts_time(0.35e9, 7.0e8, 614.4e9, 21e12)) * 1e3, 2)
+    0.57
+    """
+    return np.maximum(nbytes / bandwidth, flop / peak)
+
+
+@equation
 def weight_product_bytes(m: Number, n: Number, k: Number, weight: Number, operand: Number, element: Number) -> Number:
     """Bytes through memory of rows times a weight matrix whose elements are kept in a type of their own.
 

@@ -11,7 +11,7 @@ from costmodel.documents.schemas.model import Layers
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.estimate.model.shards import layer_count
-from costmodel.estimate.serving.engine_memory import memory_use
+from costmodel.estimate.serving.engine_memory import host_expert_memory, memory_use
 from costmodel.estimate.serving.expert_copies import placed, unplaced
 from costmodel.estimate.serving.host_loading import host_bytes
 from costmodel.estimate.serving.plan_columns import PlanColumns
@@ -47,7 +47,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
     yield "L055", np.asarray(layout.pp > layer_count(model))
     if model.on_one_stage:
         yield "L059", np.asarray(layout.pp > 1)
-    if inputs.host_pool is not None:
+    if inputs.host_pool is not None or inputs.host_experts is not None:
         yield "L061", _past_host_memory(inputs, layout)
     if inputs.load.whole:
         yield "L062", np.broadcast_to(longer_than_a_step(inputs.load, layout.budget) > INVALID, len(layout))
@@ -58,13 +58,14 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
 
 
 def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
-    """Rows whose ranks on a node keep more cache on its host than that has memory."""
-    pool = inputs.host_pool
-    assert pool is not None
-    with term("cache on a host"):
-        ranks = np.minimum(layout.replicas * layout.ranks, pool.accelerators)
-        kept = ranks * host_bytes(inputs, memory_use(inputs, layout))
-    return np.asarray(kept > pool.capacity)
+    """Rows whose ranks on a node keep more cache and experts on its host than that has memory."""
+    host = inputs.case.node
+    with term("on a host"):
+        ranks = np.minimum(layout.replicas * layout.ranks, host.built)
+        kept = ranks * host_expert_memory(inputs, layout)
+        if inputs.host_pool is not None:
+            kept = kept + ranks * host_bytes(inputs, memory_use(inputs, layout))
+    return np.asarray(kept > (np.inf if host.memory is None else host.memory.capacity))
 
 
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:

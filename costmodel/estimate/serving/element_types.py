@@ -35,6 +35,9 @@ _KNOWN = {  # bytes of an element alone, of a scale, elements that share it: of 
     "q6_k": (0.75, 18.0, 256.0),
     "q8_0": (1.0, 2.0, 32.0),
 }
+# Mixes of GGUF: most maps in the first type, and in the second those of values and half of those down from the MLP, of
+# q3_k_m all of these and the maps out of attention (llama_tensor_get_type of llama.cpp); shares of Llama 3.1 8B.
+_MIXES = {"q3_k_m": ("q3_k", "q4_k", 0.38), "q4_k_m": ("q4_k", "q6_k", 0.15), "q5_k_m": ("q5_k", "q6_k", 0.15)}
 WIDE = frozenset({"router", MIXING})  # matrices that stay wide where weights are quantised
 _WHOLE = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"}  # of a precision of products
@@ -56,6 +59,8 @@ class Types:
     expert_recipe: Recipe  # of routed experts
     expert_weight: Number
     expert_peak: float
+    embedding: Number  # of the tables at both ends, which only GGUF keeps narrow
+    head: Number
     measured: bool  # whether the products were measured in their type, on this accelerator
 
 
@@ -85,6 +90,7 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
             f"{case.model.stored_wide / 1e9:.3g} G parameters",
             "the checkpoint, as the model states",
         )
+    embedding, head = _ends(in_memory)
     narrow = _recipe(case, workload.expert_precision or workload.precision)
     expert_weight = _width(in_memory)
     if workload.expert_weights or kept_experts or workload.expert_precision:
@@ -102,6 +108,8 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         expert_recipe=narrow,
         expert_weight=expert_weight,
         expert_peak=_peaks(case, narrow, "workload.expert_precision")[0],
+        embedding=embedding,
+        head=head,
         measured=fit == recipe.fit,
     )
 
@@ -193,8 +201,19 @@ def _width(kept: str) -> Number:
     """Bytes of a weight's element with its share of the scales."""
     if kept in _WHOLE:
         return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
+    if kept in _MIXES:
+        most, more, share = _MIXES[kept]
+        with term("weights"):
+            return mixed_weight_bytes(1.0, 1.0 - share, _width(most), _width(more))
     with term("weights"):
         return scaled_element_bytes(*_KNOWN[kept])
+
+
+def _ends(kept: str) -> tuple[Number, Number]:
+    """Bytes of an element of the embedding and of the head: GGUF has its own type for them, all others 16 bits."""
+    if not kept.startswith("q"):
+        return _width("bf16"), _width("bf16")
+    return _width(_MIXES[kept][0] if kept in _MIXES else kept), _width(kept if kept == "q8_0" else "q6_k")
 
 
 def narrow_parameters(model: Model, part: Shard) -> Number:

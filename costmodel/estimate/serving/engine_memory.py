@@ -95,7 +95,19 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
             maps = maps + adapter_memory(inputs, matrix)
     if kind.experts is None:
         return maps, 0.0
-    return maps, with_copies(inputs, layout, kind.experts, inputs.types.expert_weight * part.routed_parameters)
+    routed = with_copies(inputs, layout, kind.experts, inputs.types.expert_weight * part.routed_parameters)
+    return maps, routed if inputs.host_experts is None else inputs.host_experts.kept * routed
+
+
+def host_expert_memory(inputs: ServingInputs, layout: PlanColumns) -> Number:
+    """Experts of one rank that lie in the memory of its host."""
+    total: Number = 0.0
+    if inputs.host_experts is not None:
+        for kind in inputs.model.layers:
+            part = shard_of(inputs.model, layout, kind)
+            total = total + kind.count * inputs.types.expert_weight * part.routed_parameters
+        total = inputs.host_experts.share * stage_share(inputs, layout) * total
+    return total
 
 
 def map_weights(inputs: ServingInputs, part: Shard) -> Number:
@@ -112,7 +124,9 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
         maps, routed = layer_weights(inputs, layout, kind)
         layers = layers + kind.count * (maps + routed)
     with term("embedding"):
-        table = table_parameters(vocab_rows(inputs, layout.tp), model.hidden) * types.wide
+        entries = table_parameters(vocab_rows(inputs, layout.tp), model.hidden)
+        head = entries * types.head
+        table = head if model.tied else entries * types.embedding
         last = norm_parameters(model.hidden, norm=model.norm) * types.wide
         if model.vision is not None:
             last = last + vision_parameters(model, layout.tp) * types.wide
@@ -122,8 +136,7 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
             last = last + stream_head_held(model) * types.wide
         if model.layer_embedding is not None:
             last = last + entry_tables(model, layer_count(model), layout.tp) * types.wide
-    alone = table if model.tied else table + table
-    ends = np.where(layout.pp == 1, alone, table) + last
+    ends = np.where(layout.pp == 1, head if model.tied else table + head, np.maximum(table, head)) + last
     layers = stage_share(inputs, layout) * layers
     return (layers, ends) if inputs.draft is None else (layers + _draft_weights(inputs, layout), ends)
 

@@ -259,7 +259,7 @@ def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
     """The head for the rows of one attention group that a token is drawn from: of each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
-        times = product(inputs, rows, table, narrow=False)
+        times = product(inputs, rows, table, narrow=False, kept=inputs.types.head)
         for matrix in stream_head(inputs.model, layout.tp):
             times = times + product(inputs, rows, matrix, narrow=False)
         return StepTime(matmul=times)
@@ -382,11 +382,11 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
     return VisionTime(maps, cores, moved)
 
 
-def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool) -> Number:
-    """Time of so many rows times one weight matrix."""
+def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool, kept: Number | None = None) -> Number:
+    """Time of so many rows times one weight matrix, which may be kept in another type than it is multiplied in."""
     types = inputs.types
     fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
-    weight = types.weight if narrow else types.wide
+    weight = kept if kept is not None else types.weight if narrow else types.wide
     operand = types.operand if narrow else types.wide
     columns = matrix.split * matrix.n
     return matmul_time(

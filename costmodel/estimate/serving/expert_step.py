@@ -12,7 +12,12 @@ from costmodel.equations.kernels.flop import matmul_flop
 from costmodel.equations.kernels.roofline import matmul_time
 from costmodel.equations.network.collectives import Operation, activation_message
 from costmodel.equations.network.topology import domains_filled
-from costmodel.equations.serving.engine_step import expert_layer_bytes, experts_read, scaled_element_bytes
+from costmodel.equations.serving.engine_step import (
+    expert_layer_bytes,
+    experts_read,
+    host_experts_time,
+    scaled_element_bytes,
+)
 from costmodel.estimate.machine.collective_time import collective_time
 from costmodel.estimate.machine.process_groups import Group, Transfer
 from costmodel.estimate.machine.token_dispatch import SentTokens, dispatch_time
@@ -40,9 +45,10 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
         read = experts_read(tokens, experts.top_k, placed(inputs, layout, experts))
         nbytes = expert_layer_bytes(read, rows, hidden, experts.ffn_hidden, types.expert_weight, types.wide)
         busiest = np.where(layout.ep > 1, inputs.imbalance, 1.0)
-        return matmul_time(
-            busiest * flop,
-            busiest * (nbytes / ranks),
+        kept = busiest if inputs.host_experts is None else busiest * inputs.host_experts.kept
+        own = matmul_time(
+            kept * flop,
+            kept * (nbytes / ranks),
             types.expert_peak,
             inputs.memory_bandwidth,
             fit.compute_share,
@@ -51,6 +57,16 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
             CORNER,
             1.0,
         )
+        return own if inputs.host_experts is None else np.maximum(own, _on_host(inputs, ranks, nbytes, flop * ranks))
+
+
+def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
+    """Time of the experts in host memory, meanwhile: bytes and work of all experts of a layer on so many ranks."""
+    host = inputs.host_experts
+    assert host is not None
+    with term("on the host"):
+        part = ranks / np.minimum(inputs.ranks, inputs.case.node.built)  # accelerators in use have equal parts
+        return host_experts_time(host.share * nbytes, host.share * flop, part * host.bandwidth, part * host.rate)
 
 
 def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:

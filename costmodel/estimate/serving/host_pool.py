@@ -1,4 +1,4 @@
-"""The part of a host's memory that an engine keeps cache in, and the link behind which it lies."""
+"""The parts of a host's memory that an engine keeps cache and experts in, and the link behind which it lies."""
 
 from __future__ import annotations
 
@@ -61,3 +61,36 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
         log.note("host cache, rate", show(float(np.asarray(rate)), "B/s"), f"{case.node.name}, each accelerator")
     capacity = math.inf if case.node.memory is None else case.node.memory.capacity
     return HostPool(stated, rate, capacity, case.node.built)
+
+
+@record
+class HostExperts:
+    """Share of routed experts in host memory, and the rates of a node's processors and of their memory."""
+
+    share: float
+    rate: float
+    bandwidth: float
+
+    @property
+    def kept(self) -> float:
+        """Share that the devices have, never quite none, so that their time is a number."""
+        return max(1.0 - self.share, 1e-9)
+
+
+def host_experts(case: ServingCase, log: AssumptionLog) -> HostExperts | None:
+    """The experts that a plan has in host memory; nothing where it has none there."""
+    plan, engine, memory = case.scenario.plan, case.stack, case.node.memory
+    if plan is None or not plan.host_experts:
+        return None
+    place = case.place("plan.host_experts")
+    if not case.model.has_experts:
+        raise fail("D016", f"{case.model.title} has no experts for host_experts", place, "leave host_experts out")
+    if engine.host_experts is None:
+        raise fail("D016", f"{engine.name} computes no experts on the host", place, "--set stack=sglang does")
+    if plan.prefill is not None or plan.redundant_experts:
+        beside = "prefill and decode apart" if plan.prefill is not None else "copies of experts"
+        raise fail("D016", f"experts on the host are not modelled with {beside}", place, "leave one of them out")
+    if memory is None:
+        raise fail("D017", f"{case.node.name} states no memory of its processors", place, "write cluster.node.memory")
+    log.note("experts on the host", "at the full rate of its memory", "an upper bound of speed, never measured")
+    return HostExperts(plan.host_experts, engine.host_experts.rate, memory.bandwidth)

@@ -44,7 +44,7 @@ def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
                 held = held + chosen * (types.expert_weight * part.routed_parameters)
         read = read + kind.count * held
     with term("head"):
-        return read + types.wide * table_parameters(vocab_rows(inputs, layout.tp), inputs.model.hidden)
+        return read + types.head * table_parameters(vocab_rows(inputs, layout.tp), inputs.model.hidden)
 
 
 def bandwidth_bound(inputs: ServingInputs, layout: PlanColumns) -> Number:

@@ -28,7 +28,7 @@ from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
 from costmodel.estimate.serving.replicas_for_load import assumed_headroom
-from costmodel.estimate.serving.serving_band import never_ran
+from costmodel.estimate.serving.serving_band import is_new_ground, never_ran
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of, never_fitted
 from costmodel.estimate.serving.term_bands import beyond_fits, outside_any_fit, spreads_beyond
 from costmodel.estimate.serving.whole_prompts import REMARKED, longer_than_a_step, near_budget
@@ -345,11 +345,13 @@ def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
     if inputs.crosses:
         yield Assumption("stack", "never measured with tp over several domains", "wider band upwards")
+    if inputs.host_experts is not None:
+        yield Assumption("stack", "never measured with experts on the host", "wider band upwards")
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:
     """The remarks on every plan of a scenario."""
-    if inputs.crosses or never_ran(inputs):
+    if is_new_ground(inputs):
         yield "N056"
     if never_fitted(inputs):
         yield "N005"

@@ -48,7 +48,9 @@ INVALID = {
         "The engine computes each prompt in one step (stack.chunked: false), so the token budget of a step must hold "
         "99 % of the prompts: it refuses longer ones, and their p99 would have no end.",
     ),
-    "L061": Reason("cache on the host", "The cache that the ranks of a node keep on the host exceeds its memory."),
+    "L061": Reason(
+        "memory of the host", "The cache and the experts that the ranks of a node keep on the host exceed its memory."
+    ),
     "L060": Reason(
         "expert copies without ep",
         "Copies of experts are placed on ranks that hold whole experts, so redundant_experts needs ep above 1.",

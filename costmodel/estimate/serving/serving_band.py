@@ -62,10 +62,15 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
         first = combined_error(first, inputs.beyond_first)
     beside, slower = remaining_error(first, token), inputs.case.common.engines
     later = token
-    if slower is not None and (inputs.crosses or never_ran(inputs)):
+    if slower is not None and is_new_ground(inputs):
         with term("never measured"):
             later = slower_spread(token, 1.0, slower.slower)
     return ServingSpreads(token, later, first, beside, spread.pool, _of_power(inputs))
+
+
+def is_new_ground(inputs: ServingInputs) -> bool:
+    """Whether no fitted benchmark is like a plan: its maker, its tensor parallelism, or where its experts lie."""
+    return inputs.crosses or inputs.host_experts is not None or never_ran(inputs)
 
 
 def never_ran(inputs: ServingInputs) -> bool:

@@ -31,7 +31,7 @@ from costmodel.estimate.model.vision_support import note_unseen, seen
 from costmodel.estimate.serving.checkpoint_precision import with_checkpoint_types
 from costmodel.estimate.serving.element_types import Types, element_types
 from costmodel.estimate.serving.engine_hardware import check_hardware
-from costmodel.estimate.serving.host_pool import HostPool, host_pool
+from costmodel.estimate.serving.host_pool import HostExperts, HostPool, host_experts, host_pool
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
 from costmodel.ground.equation import Number, term
@@ -139,6 +139,7 @@ class ServingInputs(Machine):
     assumed: tuple[Assumption, ...]
     draft: ServingInputs | None = None  # of speculative decoding
     host_pool: HostPool | None = None  # where the engine keeps cache on the host
+    host_experts: HostExperts | None = None  # where a plan has experts there
     is_limited: bool = True  # whether it is looked at how much a plan answers within the limits, which takes longest
     beyond: float = 0.0  # spread of a plan's steps by terms outside the range of their fits
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
@@ -200,6 +201,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         budget=log.choose("stack.budget", engine.budget, picked.budget, by_size),
         assumed=(),
         host_pool=host_pool(case, log),
+        host_experts=host_experts(case, log),
         power=service_power(case, log),
         gaps=_gaps(case),
         beginnings=_beginnings(case),

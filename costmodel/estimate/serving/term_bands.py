@@ -131,7 +131,7 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
     """Spread of each term whose kernels were measured; latent attention, state space and host never were."""
     efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
     products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]
-    yield "matmul", _widest(*products) if types.measured else None
+    yield "matmul", _widest(*products) if types.measured and inputs.host_experts is None else None
     plain = all(kind.heads is None or _plain(kind) for kind in inputs.model.layers)
     yield "attention", _widest(inputs.kernels.decode) if plain else None
     yield "memory_bound", _widest(efficiency.memory)

@@ -68,6 +68,8 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
         yield "stack.launch.prompts.experts", "the model has no experts"
     if not any(kind.latent for kind in inputs.model.layers):
         yield "stack.launch.prompts.latent", "the model has no latent attention"
+    if inputs.host_experts is None:
+        yield "stack.host_experts", "plan.host_experts is not stated"
     if engine.host_cache is not None and not engine.host_cache.kept:
         yield "stack.host_cache", "neither size nor ratio is stated"
     alone = all(np.all(layout.ranks == 1) for layout in columns)

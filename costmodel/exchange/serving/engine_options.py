@@ -39,6 +39,7 @@ BESIDE = {
         (f"plan.speculation.{key}" for key in ACCEPTED), "how many drafted tokens are accepted: of draft and text"
     ),
 }
+HOSTED = {"plan.host_experts": "experts on the host: SGLang alone computes them there"}
 UNWRITTEN = {
     "plan.prefill": "the connector that sends caches from these instances is not written",
     "plan.decode": "the connector that brings caches to these instances is not written",

@@ -72,6 +72,13 @@ def _replicas(found: Settled, model: Model | None) -> None:
         if model is None:
             found.need("whether data-parallel-size are replicas hangs on the model", "--set model=NAME")
     _copies(found)
+    if (kept := facts.pop("device_experts", None)) is not None:  # of each layer, by SGLang
+        counts = [kind.experts.count for kind in model.layers if kind.experts is not None] if model is not None else []
+        if not counts or not 0 <= kept.value <= min(counts):
+            found.refuse("X005", f"{kept.value} experts on the device: the model has {min(counts, default=0):g}", "")
+            return
+        share = 1.0 - kept.value / min(counts)
+        facts["plan.host_experts"] = kept.derived(share, f"{kept.value} of {min(counts):g} experts on the device")
     if any(found.number(f"plan.{key}") < 1 for key in ("tp", "pp", "ep", "dp_attention", "dcp", "replicas")):
         found.refuse("X005", "a degree of parallelism is 0", "plan.tp")
         return

@@ -156,6 +156,9 @@ TABLE = known(
     part("moe-a2a-backend", "plan.ep", "word", "none"),
     option("enable-two-batch-overlap", "stack.dispatch.two_batches", switch(True), False),
     lost("approximated", "experts are moved while it runs", "enable-eplb"),
+    part("kt-gpu-experts-ratio", "plan.host_experts", "figure"),
+    part("kt-num-gpu-experts", "plan.host_experts", "count"),
+    quiet("kt-weight-path"),
     part("ep-num-redundant-experts", "plan.redundant_experts", "count", 0),
     option("context-length", "workload.context", "count"),
     part("chunked-prefill-size", "stack.budget", "whole"),
@@ -185,7 +188,7 @@ TABLE = known(
          "attention-context-parallel-size moe-data-parallel-size shared-experts-tp-size enable-prefill-cp"),
     lost("not expressible", "weights, experts or the cache partly on the host",
          "offload-mode offload-group-size offload-num-in-group offload-prefetch-step "
-         "enable-hicache enable-lmcache enable-flexkv kt-weight-path kt-num-gpu-experts "
+         "enable-hicache enable-lmcache enable-flexkv "
          "enable-paged-experts paged-experts-num-resident ple-offload-embedding"),
     lost("not expressible", "weights in another type",
          "modelopt-quant quantize-and-serve rl-quant-profile enable-w4a4-mxfp4-megamoe"),
@@ -249,6 +252,7 @@ def read_sglang(tree: Any, file: str) -> Layer:
     _fill_draft(keys, layer)
     fill_copies(keys, layer, "ep-num-redundant-experts", keys["ep-num-redundant-experts"].value)
     _fill_host_cache(keys, layer)
+    _fill_host_experts(keys, layer)
     with_adapters = bool(keys["enable-lora"].value) or keys.given("lora-paths")
     fill_adapters(keys, layer, "max-loras-per-batch", on=with_adapters)
     fill_types(keys, layer, "dtype", "quantization", "kv-cache-dtype")
@@ -338,6 +342,18 @@ def _fill_host_cache(keys: ForeignKeys, layer: Layer) -> None:
         keys.refuse("X005", sentence, "hicache-ratio")
 
 
+def _fill_host_experts(keys: ForeignKeys, layer: Layer) -> None:
+    """The share that the devices do not have, or how many experts of each layer they have."""
+    ratio, count = keys["kt-gpu-experts-ratio"], keys["kt-num-gpu-experts"]
+    if keys.given("kt-gpu-experts-ratio"):
+        share = 1.0 - float(ratio.value)
+        if not 0 <= share <= 1:
+            keys.refuse("X005", f"kt-gpu-experts-ratio is {ratio.value:g}", "kt-gpu-experts-ratio")
+        layer.facts["plan.host_experts"] = keys.derived(share, "1 − kt-gpu-experts-ratio", "kt-gpu-experts-ratio")
+    elif keys.given("kt-num-gpu-experts"):
+        layer.facts["device_experts"] = count
+
+
 def write_sglang(job: ServingJob, remarks: Remarks) -> str:
     """The command, the line to expect in its log, and the benchmark; groups of attention lie inside its tp-size."""
     groups = job.count("dp_attention")
@@ -353,6 +369,9 @@ def write_sglang(job: ServingJob, remarks: Remarks) -> str:
         beside["ep-size"] = job.count("ep")
     if job.dispatched:
         beside["moe-a2a-backend"] = "deepep"
+    if job.plan.host_experts:
+        remarks.note("name the experts for the host's processors: --kt-weight-path … --kt-method …")
+        beside["kt-gpu-experts-ratio"] = f"{1 - job.plan.host_experts:.10g}"
     if job.copies:
         beside |= {"enable-eplb": True, "ep-num-redundant-experts": job.copies}
     if method := check_types(job, remarks, METHODS):

@@ -11,6 +11,7 @@ from costmodel.exchange.rows import known, lost, nested, option, part, quiet, sw
 from costmodel.exchange.serving.benchmark import benchmark, commented, pool_words
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
+    HOSTED,
     UNWRITTEN,
     EngineFormat,
     command_words,
@@ -213,6 +214,7 @@ FORMAT = EngineFormat(
         "plan.redundant_experts": _COPIES,
         "stack.executor": "it starts its processes itself",
         **UNWRITTEN,
+        **HOSTED,
         "workload.adapters": _ADAPTERS,
     },
     kind="Command",

@@ -13,6 +13,7 @@ from costmodel.exchange.serving.benchmark import benchmark, commented, pool_word
 from costmodel.exchange.serving.engine_options import (
     BESIDE,
     GIB,
+    HOSTED,
     UNWRITTEN,
     EngineFormat,
     command_words,
@@ -306,7 +307,7 @@ FORMAT = EngineFormat(
     version=VERSION,
     table=TABLE,
     elsewhere=BESIDE,
-    cannot=UNWRITTEN,
+    cannot=UNWRITTEN | HOSTED,
     kind="Command",
     mark="--",
     stack="vllm",

@@ -194,6 +194,8 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
         yield from (f"{name}: {_half(half, ('tp', 'replicas') if alone else ('tp',))}" for name, half in halves)
     if sizes.get("redundant_experts"):
         yield f"redundant_experts: {sizes['redundant_experts']:.0f}"
+    if plan is not None and plan.host_experts:
+        yield f"host_experts: {100 * plan.host_experts:g} %"
     if plan is not None and plan.speculation is not None:
         drafts = plan.speculation
         words = f"{drafts.accepted_words}{drafts.tree_words}"

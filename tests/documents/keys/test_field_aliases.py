@@ -147,10 +147,10 @@ KEPT = {
     "unsloth/DeepSeek-V3-BF16": ("deepseek-v3", {"stored": "bf16"}),
     "unsloth/gpt-oss-20b-BF16": ("gpt-oss-20b", {"stored_experts": "bf16"}),
     "unsloth/Qwen3-32B-GGUF": ("qwen-3-32b", {}),
-    "unsloth/Qwen3-32B-GGUF:Q4_K_M": ("qwen-3-32b", {"stored": "q4_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q4_K_M": ("qwen-3-32b", {"stored": "q4_k_m"}),
     "unsloth/Qwen3-32B-GGUF:UD-Q2_K_XL": ("qwen-3-32b", {"stored": "q2_k"}),
-    "unsloth/Qwen3-32B-GGUF:Q3_K_M": ("qwen-3-32b", {"stored": "q3_k"}),
-    "unsloth/Qwen3-32B-GGUF:Q5_K_M": ("qwen-3-32b", {"stored": "q5_k"}),
+    "unsloth/Qwen3-32B-GGUF:Q3_K_M": ("qwen-3-32b", {"stored": "q3_k_m"}),
+    "unsloth/Qwen3-32B-GGUF:Q5_K_M": ("qwen-3-32b", {"stored": "q5_k_m"}),
     "unsloth/Qwen3-32B-GGUF:Q6_K": ("qwen-3-32b", {"stored": "q6_k"}),
     "unsloth/Qwen3-32B-GGUF:Q8_0": ("qwen-3-32b", {"stored": "q8_0"}),
     "unsloth/Qwen3-32B-GGUF:IQ4_XS": ("qwen-3-32b", {"stored": "q4_k"}),
@@ -168,7 +168,7 @@ KEPT = {
     ),
     "/models/DeepSeek-V3-0324": ("deepseek-v3", {}),
     "/data/hub/models--Qwen--Qwen3-8B-AWQ/snapshots/895c": ("qwen-3-8b", {"stored": "int4-g128"}),
-    "./Qwen3-14B-Q4_K_M.gguf": ("qwen-3-14b", {"stored": "q4_k"}),
+    "./Qwen3-14B-Q4_K_M.gguf": ("qwen-3-14b", {"stored": "q4_k_m"}),
 }
 # Names that say that weights are narrow, in a type that is none here, or without its name; and how they are counted.
 WITHOUT_TYPE = {
@@ -517,8 +517,8 @@ def test_another_name_of_a_stack_is_taken_and_said(run: Any) -> None:
 @pytest.mark.parametrize(
     ("stated", "words"),
     [
-        ("plan.n_cpu_moe=8", "in memory of the host are not modelled: write a type of GGUF that fits"),
-        ("stack.cpu_offload_gb=8", "workload.weights: q4_k, or more GPUs"),
+        ("plan.n_cpu_moe=8", "did you mean 'host_experts'?"),
+        ("stack.cpu_offload_gb=8", "workload.weights: q4_k_m"),
         ("workload.gguf=q4_k", "did you mean 'weights'?"),
     ],
 )

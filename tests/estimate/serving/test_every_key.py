@@ -36,6 +36,7 @@ CASES = {
     "short": ["workload={kind: serving, prompt: 90, output: 300, rate: 2 /s}", "limits={}"],
     "routed": ["model=deepseek-v3", "cluster.node=dgx-h200", "plan={tp: 8}", "limits={}"],
     "looks": ["stack=sglang", "limits={}"],
+    "hosted": ["model=qwen-3-30b-a3b", "plan={tp: 4, host_experts: 50 %}", "stack=sglang", "limits={}"],
     "ray": ["stack.executor=ray", "limits={}"],
     "rule": ["stack=sglang", "limits={}", *(f"stack.thumb_rule.{key}" for key in RULE)],
     "narrow": ["workload.weights=int4-g128", "limits={}"],
@@ -64,6 +65,7 @@ VALUES = {
         "assume.power": "300 W",
     },
     "one": {"stack.memory.context": "3 GiB"},
+    "hosted": {"plan.host_experts": "90 %", "stack.host_experts.rate": "1 TFLOP/s"},
     "narrow": {"stack.weights": "[fp8]"},
     "eight": {"stack.checkpoint_caches": "{fp8: fp8}"},
     "turns": {

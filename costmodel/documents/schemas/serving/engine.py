@@ -21,6 +21,7 @@ from costmodel.documents.schemas.base import (
     no_keys,
     optional,
 )
+from costmodel.documents.schemas.count_kinds import NodeFlopRate
 from costmodel.documents.schemas.precision import CacheType, DispatchType, Precision, WeightType
 from costmodel.ground.choices import AttentionKernel
 
@@ -137,6 +138,12 @@ class EngineDispatch(Sourced):
     normal: DispatchForm = Field(description="Steps with prompts: one copy to a domain, which passes it on")
 
 
+class EngineHostExperts(Sourced):
+    """Routed experts in the host's memory, which its processors compute (plan.host_experts)."""
+
+    rate: NodeFlopRate = Field(description="Rate of its kernels on the processors of a node")
+
+
 class EngineHostCache(Sourced):
     """Cache that the host keeps beside the device's pool, where its size is stated."""
 
@@ -211,6 +218,9 @@ class Engine(Document):
     block: Count = Field(description="Tokens of a block of the cache")
     prefix_cache: bool = Field(description="Whether beginnings that prompts share are computed once")
     host_cache: EngineHostCache | None = optional("Cache on the host; left out, the engine keeps none there")
+    host_experts: EngineHostExperts | None = optional(
+        "Experts that the host computes; left out, it can have none there"
+    )
     chunked: bool = Field(
         default=True,
         description="Whether a prompt may be computed in parts, over several steps; otherwise a step takes whole "

@@ -126,6 +126,9 @@ class ServingPlan(Document):
     redundant_experts: Copies | None = optional(
         "Copies of routed experts of a layer, over all ranks of ep; default: none"
     )
+    host_experts: Share | None = optional(
+        "Share of the routed experts that lie in host memory and are computed by its processors; default: none"
+    )
     prefill: Instances | None = optional("Instances that only compute prompts")
     decode: Instances | None = optional("Instances that only generate, from the cache sent to them")
 

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
+from costmodel.estimate.serving.engine_memory import host_expert_memory
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
-from costmodel.ground.units import gib, show_memory, show_time, significant
+from costmodel.ground.units import gib, percent, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.machine.answer_fields import known
@@ -189,15 +190,26 @@ def _context(answer: ServingAnswer) -> str:
 
 def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     """What the host would hold beside the pool, and whether loading from there is faster than computing."""
-    kept = host_cache(answer)
+    kept, own = host_cache(answer), answer.inputs.host_experts
+    experts = list[tuple[str, str]]()
+    if own is not None:
+        layout, memory = answer.evaluation.layout, answer.inputs.case.node.memory
+        held = one(host_expert_memory(answer.inputs, layout)) * min(
+            one(layout.ranks) * one(layout.replicas), answer.inputs.case.node.built
+        )
+        of = f" of {show_memory(memory.capacity)}" if memory is not None else ""
+        experts = [
+            ("experts", f"{show_memory(held)}{of} of a node's host memory: {percent(own.share)} of those routed")
+        ]
     if kept is None:
-        return []
+        return experts
     pays = f"loading is {significant(kept.gain)} × as fast" if kept.gain > 1 else "loading is slower"
     times = f"loaded in {show_time(kept.load)} or computed again in {show_time(kept.recompute)}"
     tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
     would = f"{show_memory(kept.memory)} of a node's host memory would keep {tokens}"
     stated = f"{show_memory(kept.each)} of host memory for each GPU keeps {tokens}"
     return [
+        *experts,
         ("host", stated if answer.inputs.host_pool is not None else would),
         ("", f"a prompt of {kept.prompt:,.0f} tokens is {times}: {pays}"),
     ]

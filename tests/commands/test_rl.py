@@ -107,7 +107,16 @@ def test_a_power_cap_slows_training_alone_and_says_so(run: Any) -> None:
         (["estimate", NAME, "--set", "stack=vllm"], "no software for reinforcement learning"),
         (["estimate", NAME, "--set", "stack.trainer=vllm"], "stack.trainer"),
         (["estimate", NAME, "--set", "workload.algorithm=a3c"], "a3c"),
-        (["estimate", NAME, "--set", "cluster={groups: [{node: dgx-h100, nodes: 8}]}"], "nodes of one kind"),
+        (
+            [
+                "estimate",
+                NAME,
+                "--set",
+                "cluster={groups: [{node: dgx-h100, nodes: 4}, {node: dgx-h200, nodes: 2}, "
+                "{node: dgx-a100, nodes: 2}]}",
+            ],
+            "two kinds of nodes at most",
+        ),
         (["check", NAME, "--exact"], "is about a baseline"),
         (["explain", NAME, "step_tme"], "'step_tme' is not known"),
         (["explain", NAME, "goodput"], "is not known"),

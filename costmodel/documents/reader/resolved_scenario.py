@@ -279,9 +279,7 @@ def _in_place(paths: Iterable[str], documents: dict[str, Any], trees: dict[str, 
 C = TypeVar("C", bound=Any)
 
 
-def node_groups(
-    scenario: Scenario, tree: dict[str, Any], loaded: Callable[[Scenario], C]
-) -> tuple[tuple[float, C], ...]:
+def node_groups(scenario: Any, tree: dict[str, Any], loaded: Callable[[Any], C]) -> tuple[tuple[float, C], ...]:
     """The nodes of each kind with the case in which all nodes are of it; none where all are of one kind."""
     groups = scenario.cluster.groups or []
     kinds = {str(group.node): group.node for group in groups}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from costmodel.documents.keys.paths import place_at
 from costmodel.documents.reader.filled_models import filled
@@ -13,6 +13,7 @@ from costmodel.documents.reader.resolved_scenario import (
     LoadedScenario,
     ResolvedScenario,
     named_documents,
+    node_groups,
 )
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.hardware import Cluster, Node
@@ -46,6 +47,11 @@ class RlCase(LoadedScenario):
     reliability: Failures | None = field(default=None, kw_only=True)
     practice: Practice | None = field(default=None, kw_only=True)
     grid: PowerGrid | None = field(default=None, kw_only=True)
+
+    @property
+    def parts(self) -> tuple[tuple[float, RlCase], ...]:
+        """Nodes that train and nodes that generate, with all of their documents; none where all are of one kind."""
+        return cast("tuple[tuple[float, RlCase], ...]", self.groups)
 
     def training_case(
         self, plan: RlPlan | None, cluster: Cluster, node: Node, sequence: float, batch: float
@@ -137,14 +143,14 @@ def rl_case_of(scenario: RlScenario, reader: DocumentReader, tree: dict[str, Any
         if not isinstance(held[key], wanted):
             place = place_at(tree, f"stack.{key}", "stack")
             raise fail("D010", f"{held[key].name} is not {words}", place, "costmodel list stacks")
-    if scenario.cluster.groups is not None:
-        raise fail(
-            "D010",
-            "reinforcement learning takes nodes of one kind",
-            place_at(tree, "cluster.groups", "cluster"),
-            "write node and nodes instead of groups",
-        )
-    return RlCase(scenario=scenario, **held)
+    kinds = node_groups(scenario, tree, lambda one: RlCase(scenario=one, **named_documents(one, reader, tree)))
+    if kinds and (len(kinds) > 2 or not scenario.workload.generates):
+        sentence = "two kinds of nodes at most: those of the first group train, those of the second generate"
+        if not scenario.workload.generates:
+            sentence = f"{scenario.workload.algorithm} generates nothing, so its nodes are of one kind"
+        hint = "write node and nodes instead of groups" if len(kinds) < 3 else "leave the others out"
+        raise fail("D010", sentence, place_at(tree, "cluster.groups", "cluster"), hint)
+    return RlCase(scenario=scenario, **held, groups=cast(Any, kinds))
 
 
 def reinforced(loaded: LoadedScenario) -> RlCase:

@@ -147,11 +147,11 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
         yield "R011"
     if workload.generates and workload.rollouts not in stack.rollouts:
         yield "R012"
-    if not rollout.colocated and not stack.apart:
+    if not inputs.split.colocated and not stack.apart:
         yield "R019"
     if not workload.generates and rollout.model_dump(exclude_defaults=True):
         yield "R014"
-    if workload.staleness and rollout.colocated and workload.rollouts == "batch":
+    if workload.staleness and inputs.split.colocated and workload.rollouts == "batch":
         yield "R016"
     if inputs.plan.sites is not None:
         yield "R017"
@@ -213,10 +213,10 @@ def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dic
 
 def _fit_chance(memory: RlMemory) -> Number:
     """The chance that an update fits; what engines claim is a share of the memory, which fits or does not."""
-    if memory.generating > memory.usable:
+    if memory.generating > memory.engine_usable:
         return 0.0
     with term("memory of an update"):
-        return chance_within(max(memory.updating, 1.0), memory.usable, memory.spread)
+        return chance_within(max(memory.updating, 1.0), memory.trainer_usable, memory.spread)
 
 
 def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:

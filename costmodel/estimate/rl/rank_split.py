@@ -38,6 +38,10 @@ class RankSplit:
 
 def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit:
     """Who takes what; where the parts are no whole nodes, all for both, and `possible` is no."""
+    if case.parts:
+        trainer, engines = (_of_kind(nodes, each) for nodes, each in case.parts)
+        beside = plan.colocated and "colocated" in plan.model_fields_set
+        return RankSplit(trainer, engines, False, not beside and plan.ranks in (None, engines.ranks))
     every = float(world_size(case.cluster.nodes, case.node.accelerators))
     whole = part_of(case, every)
     assert whole is not None
@@ -48,6 +52,12 @@ def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit
     if parts[0] is None or parts[1] is None:
         return RankSplit(whole, whole, True, False)
     return RankSplit(parts[0], parts[1], False, True)
+
+
+def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
+    """All nodes of one kind."""
+    cluster = case.cluster.model_copy(update={"nodes": Figure(nodes)})
+    return ClusterPart(float(world_size(nodes, case.node.accelerators)), cluster, case.node)
 
 
 def part_of(case: RlCase, ranks: float) -> ClusterPart | None:

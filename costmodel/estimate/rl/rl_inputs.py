@@ -218,7 +218,8 @@ def _engines(
     longest, drawn, rounds = Figure(workload.prompt + lengths.limit), *_draws(case)
     precision = workload.rollout_precision or workload.precision
     load = answers_load(workload.prompt, Figure(float(repeated)), of_answers, Figure(drawn), longest, precision)
-    inputs = inputs_of(case.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
+    source = case.parts[1][1] if case.parts else case
+    inputs = inputs_of(source.serving_case(own, split.rollout.cluster, split.rollout.node, load, engine))
     columns = (own.tp, 1.0, own.ep, own.dp_attention, 1.0, inputs.budget)
     layout = filled_with(inputs, PlanColumns(*(np.array([float(value)]) for value in columns)))
     refused = tuple(code for code, mask in invalid(inputs, layout) if mask.any())

@@ -35,7 +35,8 @@ class RlMemory:
     """The lines, what each phase needs, and what an accelerator may use."""
 
     parts: tuple[MemoryPart, ...]
-    usable: float
+    trainer_usable: float
+    engine_usable: float
     colocated: bool
     spread: float = 0.0  # of what an update takes, relative: engines claim a stated share
 
@@ -50,9 +51,19 @@ class RlMemory:
         return sum(part.updating for part in self.parts)
 
     @property
+    def generates_fuller(self) -> bool:
+        """Whether generating takes the larger share of its accelerators."""
+        return self.generating * self.trainer_usable > self.updating * self.engine_usable
+
+    @property
     def peak(self) -> float:
-        """The larger."""
-        return max(self.generating, self.updating)
+        """Of the phase that takes the larger share."""
+        return self.generating if self.generates_fuller else self.updating
+
+    @property
+    def usable(self) -> float:
+        """What an accelerator of that phase may use."""
+        return self.engine_usable if self.generates_fuller else self.trainer_usable
 
 
 def rl_memory(
@@ -78,7 +89,9 @@ def rl_memory(
         parts.append(
             MemoryPart("engine runtime", number(use.runtime), _beside(runtime, use.runtime, colocated, sleeps))
         )
-    found = RlMemory(tuple(parts), float(trainer.inputs.usable), colocated)
+    mine = float(trainer.inputs.usable)
+    theirs = mine if engines is None else float(engines.inputs.usable)
+    found = RlMemory(tuple(parts), mine, theirs, colocated)
     return replace(found, spread=_spread(trainer, models, found.updating))
 
 

@@ -7,7 +7,11 @@ from costmodel.estimate.shared.reasons import REFUSALS as TRAINING
 from costmodel.estimate.shared.reasons import Reason
 
 OWN = {
-    "R010": Reason("split of ranks", "Trainer and engines must each use whole nodes, or parts of the only node."),
+    "R010": Reason(
+        "split of ranks",
+        "Trainer and engines must each use whole nodes, or parts of the only node; of two groups of nodes the first "
+        "trains and the second generates, both whole.",
+    ),
     "R011": Reason("algorithm not offered", "The software does not offer this algorithm."),
     "R012": Reason(
         "rollouts not offered", "The software does not offer this kind of rollouts, or generates only in batches."

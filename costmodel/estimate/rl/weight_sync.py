@@ -66,5 +66,13 @@ def _link(inputs: RlInputs) -> tuple[Number, str]:
     if alone or serving is None:
         return inputs.case.scale_up.bandwidth, inputs.case.scale_up.name
     with term("node"):
-        each = interface_rate(serving.inputs.case, serving.inputs.network_share)
-        return part.node.accelerators * each, inputs.case.scale_out.name
+        each = part.node.accelerators * interface_rate(serving.inputs.case, serving.inputs.network_share)
+        if not inputs.case.parts:
+            return each, inputs.case.scale_out.name
+        own, between = inputs.trainer.inputs, inputs.case.cluster.between
+        sent = own.case.node.accelerators * interface_rate(own.case, own.network_share)
+        if between is not None:
+            nics = min(own.case.node.scale_out.nics, part.node.scale_out.nics)
+            sent = np.minimum(sent, nics * (own.network_share * between))
+        slower = serving.inputs.case if bool(np.all(each <= sent)) else own.case
+        return np.minimum(each, sent), slower.scale_out.name

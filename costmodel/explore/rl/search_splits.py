@@ -268,7 +268,7 @@ def _held(case: RlCase) -> set[str]:
 def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
     """Ways to divide the accelerators: all in turns, or engines on parts of them."""
     kept, space = base.rollout, case.scenario.search
-    if not case.scenario.workload.generates:
+    if not case.scenario.workload.generates or case.parts:
         return [kept]
     held = _held(case) & {"plan.rollout", "plan.rollout.colocated", "plan.rollout.ranks"}
     if held and (space is None or space.ranks is None):
@@ -434,6 +434,8 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
     """Plans that cut layers and experts too, and recompute all, the least cut first, until a few are safe."""
     case = trials.inputs.case
     ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0)
+    if case.parts:
+        ranks = case.node.accelerators * case.parts[0][0]
     recompute = _recomputes(case)[-1]
     found = list[RlAnswer]()
     for tp, pp, ep in _cuts(case, float(ranks)):

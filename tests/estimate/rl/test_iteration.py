@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import statistics
@@ -19,6 +20,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.weight_sync import weight_sync
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
+from estimate.cases import written_out
 
 from .verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
 
@@ -287,3 +289,26 @@ def test_what_was_never_measured_of_either_part_is_remarked() -> None:
     assert {"N005", "N040", "N056"} <= {*found.remarked}
     assert ("stack.rollout", "never measured on Intel") in {(item.path, item.value) for item in found.assumed}
     assert not {"N005", "N040", "N056"} & {*asked().remarked}
+
+
+def test_engines_on_other_nodes_have_their_own_rates_memory_and_rent() -> None:
+    """Two groups of H100 are halves of one cluster; H200 read 4.8 for 3.35 TB/s and hold 141 for 80 GB."""
+    own = json.dumps(written_out("node", "dgx-h100"))
+    halves = "cluster={{groups: [{{node: dgx-h100, nodes: 4}}, {{node: {}, nodes: 4}}]}}"
+    apart, alike = asked(*APART, *STALE), asked(halves.format(own), *STALE, "assume.price=2.5 USD/GPU/h")
+    other = asked(halves.format("dgx-h200"), *STALE)
+    assert alike.costs == pytest.approx(apart.costs, nan_ok=True)
+    assert other.costs["update_time"] == apart.costs["update_time"]
+    assert 1 < apart.costs["generation"] / other.costs["generation"] < 4.8 / 3.35
+    assert (other.memory.engine_usable > other.memory.trainer_usable, other.memory.parts[-1].name) == (
+        True, apart.memory.parts[-1].name)  # fmt: skip
+    assert not other.inputs.split.colocated
+    assert asked(halves.format("dgx-h200"), *APART, "plan.rollout.ranks=16").refused == ("R010",)
+
+
+def test_weights_between_two_groups_pass_the_slower_network() -> None:
+    halves = "cluster={{groups: [{{node: dgx-h100, nodes: 4}}, {{node: dgx-h200, nodes: 4}}], between: {}}}"
+    slow = asked(halves.format("1 Gb/s"), *STALE).iteration.sync
+    assert slow is not None
+    share = asked(*APART).inputs.trainer.inputs.network_share
+    assert number(slow.rate) == pytest.approx(8 * share * 1e9 / 8)

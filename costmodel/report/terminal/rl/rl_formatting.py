@@ -102,7 +102,7 @@ def reason(answer: RlAnswer, code: str) -> str:
     """One reason against a plan, in its own figures where it has some."""
     if code == "M001":
         memory = answer.memory
-        phase = "generating" if memory.generating > memory.updating else "updating"
+        phase = "generating" if memory.generates_fuller else "updating"
         return f"{gib(memory.peak)} of {gib(memory.usable)} GiB an accelerator while {phase}"
     if code == "M003" or code in answer.inputs.trainer.refused:
         return training_reason(answer.inputs.trainer, code)
@@ -116,7 +116,7 @@ def reason(answer: RlAnswer, code: str) -> str:
 def _own(answer: RlAnswer, code: str) -> str:
     """What the software offers, or the split in figures."""
     stack = answer.inputs.case.stack
-    if code == "R010":
+    if code == "R010" and not answer.inputs.case.parts:
         ranks, total = float(answer.inputs.plan.rollout.ranks or 0), answer.inputs.split.ranks
         return f"{ranks:.0f} of {total:.0f}, in nodes of {float(answer.inputs.case.node.accelerators):.0f}."
     if code == "R018":

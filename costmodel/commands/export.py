@@ -33,12 +33,18 @@ class ExportFormat(StrEnum):
     KUBERNETES = "kubernetes"
     LLM_D = "llm-d"
     DYNAMO = "dynamo"
+    VERL = "verl"
+    NEMO_RL = "nemo-rl"
+    OPENRLHF = "openrlhf"
+    SLIME = "slime"
+    TRL = "trl"
 
 
 _ENGINES = (
     *(ExportFormat.VLLM, ExportFormat.SGLANG, ExportFormat.TRT_LLM),
     *(ExportFormat.KUBERNETES, ExportFormat.LLM_D, ExportFormat.DYNAMO),
 )
+_REINFORCED = (ExportFormat.VERL, ExportFormat.NEMO_RL, ExportFormat.OPENRLHF, ExportFormat.SLIME, ExportFormat.TRL)
 _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "tensorrtllm": ExportFormat.TRT_LLM,
     "megatronlm": ExportFormat.MEGATRON,
@@ -64,7 +70,7 @@ def export(
             "--to",
             metavar="FORMAT",
             help=f"Format of the file: {', '.join(ExportFormat)}",
-            show_default="megatron, or the engine of a scenario that serves",
+            show_default="megatron, or the engine or software of another scenario",
             autocompletion=_offered,
         ),
     ] = "",
@@ -96,7 +102,9 @@ def export(
     from costmodel.report.answers import export as report
 
     wanted = _format(to)
-    planned = rank is None and (not to or wanted in _ENGINES)  # flags are planned as estimate plans them
+    planned = rank is None and (
+        not to or wanted in (*_ENGINES, *_REINFORCED)
+    )  # flags are planned as estimate plans them
     case = question.loaded(planned=planned)
     found = _found(case, wanted, rank)
     return pages.drawn(
@@ -131,7 +139,9 @@ def _found(case: LoadedScenario, to: ExportFormat | None, rank: int | None) -> F
     commands = commands_of(case, "export")
     wanted = commands.usual_format(case) if to is None else to.value
     if wanted not in commands.FORMATS:
-        does = "serves" if wanted in _ENGINES else "trains"
+        does = (
+            "serves" if wanted in _ENGINES else "is for reinforcement learning" if wanted in _REINFORCED else "trains"
+        )
         sentence = f"{wanted} {does}; the workload of this scenario is {case.kind}"
         hint = f"--to {', '.join(commands.FORMATS)}"
         raise fail("C030", sentence, case.place("workload.kind") or Place(case.file), hint)

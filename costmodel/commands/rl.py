@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.commands.workload_commands import TOP, SearchQuestion, no_answer, search_reply, searching
+from costmodel.commands.workload_commands import TOP, SearchQuestion, search_reply, searching
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.rl_scenario import reinforced
 from costmodel.estimate.rl.predict_rl import predict
@@ -60,19 +60,18 @@ WITHOUT = {
         "an iteration is no single step: its phases are measured apart",
         "costmodel estimate shows each phase, sensitivity what moves them",
     ),
-    "export": (
-        "no format has both plans of an iteration, that of the trainer and that of the engines",
-        "costmodel export of a scenario that trains, or serves, the model",
-    ),
 }
-FORMATS = ()
+FORMATS = ("verl", "nemo-rl", "openrlhf", "slime", "trl")
 
 
 def usual_format(case: LoadedScenario) -> str:
-    """A fault: no format has both plans of an iteration."""
-    raise no_answer(case, WITHOUT["export"])
+    """That of the scenario's software."""
+    name = reinforced(case).stack.name
+    return name if name in FORMATS else FORMATS[0]
 
 
 def export(case: LoadedScenario, to: str, rank: int | None) -> Found:
-    """A fault: no format has both plans of an iteration."""
-    raise no_answer(case, WITHOUT["export"])
+    """A plan in a format."""
+    from costmodel.explore.export_plan import export_iteration
+
+    return export_iteration(reinforced(case), to, rank)

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
+from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.library import DocumentReader
+from costmodel.documents.reader.load_scenario import any_from
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
+from costmodel.documents.reader.rl_scenario import RlCase, reinforced
 from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.text.yaml_tree import copied
 from costmodel.estimate.evaluate.predict import Answer, plan_to_mapping
+from costmodel.estimate.rl.predict_rl import RlAnswer
+from costmodel.estimate.rl.predict_rl import predict as predict_rl
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.estimate.shared.results import number
 from costmodel.estimate.training.assumed_rates import gradient_types
+from costmodel.exchange.detect import RL_FORMATS
+from costmodel.exchange.given_size import GivenSize
+from costmodel.exchange.remarks import Remarks
+from costmodel.exchange.rl.rl_format import RlFormat, RlJob
 from costmodel.exchange.training.exported_job import TARGETS, Exported, exported
 from costmodel.exchange.training.job import Job
+from costmodel.exchange.writing.equal_model import checkpoint_name
 from costmodel.explore.compare.select_plan import answered, ranked
-from costmodel.ground.errors import Place, fail
+from costmodel.explore.import_layers import OpenedFile
+from costmodel.explore.import_rl import rl_of_files
+from costmodel.explore.rl.search_splits import planned
+from costmodel.explore.rl.search_splits import search as search_splits
+from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.plan_sizes import SIZES
 from costmodel.ground.record import record
 
@@ -62,3 +80,127 @@ def settled(answer: Answer) -> Plan:
     if block.structure.split == "fitting":
         made["split"] = next((item.value for item in answer.assumed if item.path == "plan.split"), "even")
     return Plan.model_validate({**{name: number(getattr(block, name)) for name in SIZES}, **made})
+
+
+# --- of reinforcement learning: both plans of an iteration, read back by what import makes of the text
+
+
+@record
+class ExportedIteration:
+    """The configuration of an iteration beside the prediction for it."""
+
+    answer: RlAnswer
+    job: RlJob
+    file: ExportedConfiguration
+
+
+@record
+class ExportedConfiguration:
+    """The text of a configuration, keys of the scenario that it cannot express, and what it leaves to its reader."""
+
+    target: RlFormat
+    text: str
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...]
+
+
+_GIVEN = ("prompt", "response.mean", "response.spread", "filtered", "environment.time", "environment.turns",
+          "environment.parallel")  # of the workload, which no configuration states  # fmt: skip
+_SAME = ("iteration_time", "generation", "update_time", "memory_peak", "training_ranks", "rollout_ranks")
+
+
+def export_iteration(case: RlCase, to: str, rank: int | None = None) -> ExportedIteration:
+    """The scenario's plan as a configuration, or the best of its search."""
+    found = predict_rl(planned(case), bands=False) if rank is None else ranked_split(case, rank)
+    if found.refused:
+        hint = "costmodel estimate SCENARIO shows what to change"
+        raise fail("C004", f"the plan is invalid: {found.refused[0]}", Place(case.file), hint)
+    job, target = rl_job_of(found), next(entry for entry in RL_FORMATS.values() if entry.name == to)
+    remarks = Remarks(case.file)
+    if job.stack.name != to:
+        hint = f"--to {job.stack.name}, or --set stack={to}"
+        remarks.refuse("stack", f"{job.stack.name}: {target.title} starts {target.version.rpartition(' ')[0]}", hint)
+    if case.parts:
+        remarks.refuse("cluster.groups", "no configuration states nodes of two kinds")
+    if not job.checkpoint:
+        remarks.refuse("model", f"{job.model.name} has no checkpoint on the hub", "--set model=OWNER/NAME")
+    if len(remarks.faults) == 0:
+        text = target.write(job, remarks.refuse)
+        _check_same(found, text, target, remarks)
+    else:
+        text = ""
+    notes = tuple(f"give --{flag} beside it: the data decide that" for flag in ("prompt", "answer"))
+    return ExportedIteration(found, job, ExportedConfiguration(target, text, tuple(remarks.faults), notes))
+
+
+def ranked_split(case: RlCase, rank: int) -> RlAnswer:
+    """The plan of a rank in the search for splits."""
+    found = search_splits(case, rank)
+    if len(found.best) < rank:
+        sentence = f"the search finds {len(found.best)} splits, so none of rank {rank}"
+        raise fail("C004", sentence, Place(case.file), "costmodel search SCENARIO --why-not shows why")
+    return found.answer_of(found.best[rank - 1])
+
+
+def rl_job_of(found: RlAnswer) -> RlJob:
+    """An answer's plans with everything that it was evaluated with, nothing left open."""
+    inputs, case = found.inputs, found.inputs.case
+    trained = settled(inputs.trainer).model_copy(update={"micro_batch": inputs.plan.micro_batch})
+    shipped = next(iter(case.hub.values()), case.model.name)
+    rollout, apart = inputs.plan.rollout, not inputs.split.colocated
+    claimed = rollout.memory or (case.rollout.memory.share if apart else case.stack.sharing.memory)
+    return RlJob(
+        file=case.file,
+        model=case.model,
+        checkpoint=checkpoint_name(shipped, list(case.hub)),
+        workload=case.scenario.workload,
+        plan=trained,
+        rollout=rollout.model_copy(update={"memory": claimed, "offload": inputs.offload}),
+        trainer=case.trainer.name,
+        engine=case.rollout,
+        stack=case.stack,
+        ranks=(round(inputs.split.trainer.ranks), round(inputs.split.rollout.ranks) if apart else 0),
+        per_node=round(case.node.accelerators),
+        scored_by_trainer=inputs.scored_by_trainer,
+        optimizer=case.optimizer.name,
+    )
+
+
+def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
+    """A fault for each key that comes back as another, where the iteration does too."""
+    case, ranks = found.inputs.case, round(found.inputs.split.ranks)
+    workload = case.scenario.workload
+    stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}
+    given = [f"{path}={value}" for path, value in stated.items() if value is not None]
+    file = OpenedFile("export.yaml" if target.kind == "YAML" else "export.sh", text, target.title)
+    try:
+        made = rl_of_files([file], GivenSize(gpus=ranks), given, {}).document
+        tree = {**case.tree, **{name: copied(made[name]) for name in ("workload", "stack", "plan")}}
+        back = reinforced(any_from(DocumentReader(), tree, case.file, ()))
+        again = predict_rl(back, bands=False)
+    except CostModelError as error:
+        for fault in error.faults:
+            remarks.refuse("plan", f"read back, the text is refused: {fault.sentence}", fault.hint)
+        return
+    if all(math.isclose(found.costs[name], again.costs[name], rel_tol=1e-6) or found.costs[name] != found.costs[name]
+           for name in _SAME):  # fmt: skip
+        return
+    ours, theirs = (_written_keys(each) for each in (found, again))
+    for key in ours:
+        if ours[key] != theirs[key] and key not in ("plan.cp_type", "workload.iterations"):
+            remarks.refuse(key, f"{ours[key]} comes back as {theirs[key]}")
+    if not remarks.faults:
+        sentence = (
+            f"an iteration of {found.costs['iteration_time']:.4g} s comes back as {again.costs['iteration_time']:.4g} s"
+        )
+        remarks.refuse("plan", sentence)
+
+
+def _written_keys(found: RlAnswer) -> dict[str, object]:
+    """What decides an iteration, by the key."""
+    job, case = rl_job_of(found), found.inputs.case
+    parts = (("plan", job.plan), ("plan.rollout", job.rollout), ("workload", job.workload))
+    keys = {f"{place}.{name}": getattr(part, name) for place, part in parts for name in type(part).model_fields}
+    own = {"stack.trainer": case.trainer.name, "stack.rollout": case.rollout.name, "workload.optimizer": job.optimizer}
+    return keys | own | {"workload.reference": job.value("workload.reference"), "workload.reward": job.value(
+        "workload.reward"), "workload.old_log_probabilities": job.value("workload.old_log_probabilities")}  # fmt: skip

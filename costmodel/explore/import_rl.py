@@ -12,7 +12,7 @@ from costmodel.exchange.given_size import GivenSize
 from costmodel.exchange.imported import Imported, Loss
 from costmodel.exchange.rl.rl_format import RlFormat
 from costmodel.exchange.rl.rl_texts import RlText, fill_references, put_beneath, put_word, stated_text
-from costmodel.exchange.rl.settle_rl import settled_rl
+from costmodel.exchange.rl.settle_rl import as_trainer, settled_rl
 from costmodel.exchange.training.argument_texts import arguments_of, is_call
 from costmodel.exchange.training.formats import LAYERED, read_layer
 from costmodel.exchange.training.layer import Layer
@@ -83,6 +83,8 @@ def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
     quoted_near(layer)
     layers = with_named(layer, opened_file.file, read_named, given)
     for ahead in found.ahead:
+        as_trainer(ahead)
+        ahead.weak = {path: value for path, value in ahead.weak.items() if path not in layer.weak}
         layer.join(ahead)
     return layers
 

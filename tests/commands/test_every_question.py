@@ -40,7 +40,6 @@ REFUSED = {  # with the reason
     ("pipeline", RL): "an iteration has several phases",
     ("diagnose", SERVING): "a service has no step that ends",
     ("diagnose", RL): "an iteration is no single step",
-    ("export", RL): "no format has both plans",
 }
 WITHOUT_ROWS = ("export",)  # a document
 WITHOUT_PAGE = ("export", "diagnose")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from costmodel.commands.export import ExportFormat
+from costmodel.exchange.detect import RL_FORMATS
 from costmodel.exchange.serving.exported_command import ENGINES
 from costmodel.exchange.training.exported_job import TARGETS
 
@@ -18,7 +19,11 @@ Run = Callable[..., Any]
 
 
 def test_the_choices_of_the_option_are_the_targets() -> None:
-    assert {choice.value for choice in ExportFormat} == TARGETS.keys() | ENGINES.keys()
+    assert {choice.value for choice in ExportFormat} == {
+        *TARGETS,
+        *ENGINES,
+        *(each.name for each in RL_FORMATS.values() if each.kind),
+    }
 
 
 @pytest.mark.parametrize("words", [(), ("--to", "vllm")])

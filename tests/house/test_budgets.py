@@ -26,10 +26,10 @@ BUDGETS = {
     "exchange": 6_200,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
-    "exchange/rl": 2_100,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options
+    "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_350,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 16_850,  # one search for every workload; what to buy: machines, sizes, rents, and tables of prices
+    "explore": 17_000,  # exports of RL read back; one search for every workload; what to buy: machines, sizes, rents, and tables of prices
     "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
@@ -51,7 +51,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "imports, % of code lines": Ceiling(12.9, slack=0.2, step=0.1, target=7),
+    "imports, % of code lines": Ceiling(13.0, slack=0.2, step=0.1, target=7),
     "files": Ceiling(785, slack=10, target=200),
     "files under 60 lines with one importer": Ceiling(6, slack=5),
     "imports in the longest chain": Ceiling(61, slack=2, target=25),

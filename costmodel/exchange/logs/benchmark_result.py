@@ -137,7 +137,7 @@ def _printed(body: str, ahead: str) -> dict[str, Any]:
 # --- Tables that GuideLLM, genai-perf and aiperf print: a column by the words above it, joined downwards.
 
 _BARS = str.maketrans("┃│", "||")
-_RULE = re.compile(r"[\s|=+\-━─┏┳┓┡╇┩└┴┘]*[=\-━─]{3}[\s|=+\-━─┏┳┓┡╇┩└┴┘]*")
+_RULED = " |=+-━─┏┳┓┡╇┩└┴┘"  # what a line between rows of a table is made of
 _LOAD = re.compile(r"--(concurrency|request-rate|model)[ =]'?([\w./-]+)")
 _FROM_TABLE = {  # of our names the words in a table, the newer ones last
     "total_input_tokens": ("prompt tok/req comp", "input tok per req mdn", "input sequence length"),
@@ -181,9 +181,10 @@ def _tables(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Heads of columns, and rows, of each table with bars."""
     heads, rows, inside = list[list[str]](), list[list[str]](), False
     for line in [*(each.strip() for each in text.translate(_BARS).splitlines()), ""]:
-        if _RULE.fullmatch(line) and heads and not rows:
+        ruled = len(line) > 2 and not line.strip(_RULED)
+        if ruled and heads and not rows:
             inside = True
-        elif line.count("|") > 1 and not _RULE.fullmatch(line) and len(rows) < _MOST:
+        elif line.count("|") > 1 and not ruled and len(rows) < _MOST:
             cells = [cell.strip() for cell in (line[1:-1] if line.startswith("|") else line).split("|")]
             (rows if inside else heads).append(cells)
         elif heads:

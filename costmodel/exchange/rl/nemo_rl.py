@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
@@ -14,6 +15,7 @@ from costmodel.exchange.rl.rl_format import (
     UNEXPRESSED,
     Follows,
     RlFormat,
+    RlJob,
     eager,
     engine_of,
     lose_algorithm,
@@ -197,6 +199,40 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
     layer.facts["rollout_ranks"] = keys.derived(own, "nodes × GPUs of generation", f"{_N}.resources.num_nodes")
 
 
+def _several(job: RlJob) -> dict[str, Any]:
+    """Options that state keys together."""
+    workload, (nodes, each) = job.workload, job.nodes_of(sum(job.ranks))
+    by_megatron, packed = job.trainer == "megatron-core", f"{_P}.{_PACKED[0]}"
+    section, again = (_G if by_megatron else _D), str(job.plan.recompute)
+    narrow = next((name for name, kind in _RECIPES.items() if kind == workload.precision), None)
+    apart = job.nodes_of(job.ranks[1]) if job.ranks[1] else (None, None)
+    return {
+        "grpo.use_dynamic_sampling": workload.algorithm == "dapo" or None,
+        "loss_fn.reference_policy_kl_penalty": 0.01 if workload.refers else 0,
+        "grpo.async_grpo.enabled": bool(workload.staleness) or None,
+        _AGE: round(workload.staleness) or None,
+        f"{packed}.enabled": bool(job.tokens),
+        f"{packed}.train_mb_tokens": job.tokens or None,
+        f"{_P}.train_micro_batch_size": None if job.tokens else job.count("plan.micro_batch"),
+        f"{_P}.precision": "float16" if workload.precision == "fp16" else "bfloat16",
+        f"{_G}.fp8_cfg.enabled": True if narrow else None,
+        f"{_G}.fp8_cfg.fp8_recipe": narrow,
+        f"{_G}.enabled": by_megatron,
+        f"{_D}.enabled": not by_megatron,
+        f"{section}.sequence_parallel": bool(job.plan.sequence_parallel) if job.count("plan.tp") > 1 else None,
+        f"{_G}.activation_checkpointing": again != "none" if by_megatron else None,
+        f"{_G}.recompute_granularity": again if by_megatron and again != "none" else None,
+        f"{_V}.precision": "fp8" if workload.rollout_precision in ("fp8-block", "mxfp8") else None,
+        f"{_V}.is_mx": workload.rollout_precision == "mxfp8" or None,
+        f"{_N}.enabled": not job.ranks[1],
+        f"{_N}.resources.num_nodes": apart[0],
+        f"{_N}.resources.gpus_per_node": apart[1],
+        "cluster.num_nodes": nodes,
+        "cluster.gpus_per_node": each,
+        "policy.generation.backend": job.engine.name,
+    }
+
+
 FORMAT = RlFormat(
     name="nemo-rl",
     title="configuration of NeMo RL",
@@ -214,6 +250,8 @@ FORMAT = RlFormat(
                 lambda penalty, skipped: (penalty or 0) > 0 and not skipped),
     ),
     beyond=_beyond_rows,
+    kind="YAML",
+    several=_several,
     fixed={
         "plan.rollout.dp_attention": "ranks of the experts over tp",
         "plan.rollout.offload": "states leave while answers are generated",

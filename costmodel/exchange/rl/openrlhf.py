@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
@@ -11,6 +12,7 @@ from costmodel.exchange.rl.rl_format import (
     UNEXPRESSED,
     Follows,
     RlFormat,
+    RlJob,
     eager,
     fill_algorithm,
     not_stated,
@@ -181,6 +183,38 @@ def _judges(keys: ForeignKeys, *, together: bool) -> None:
             keys.lose("not expressible", f"separate accelerators of {name}: here those of the trainer", at)
 
 
+def _several(job: RlJob) -> dict[str, Any]:
+    """Options that state keys together."""
+    workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
+    kinds = {"ppo": "gae", "grpo": "group_norm", "dapo": "group_norm", "rloo": "rloo"}
+    engines = (job.ranks[1] or job.ranks[0]) // job.count("plan.rollout.tp")
+    judged = workload.judged_by_model
+    return {
+        **dict.fromkeys(_OLDER),
+        "algo.advantage.estimator": kinds.get(workload.algorithm),
+        "algo.dynamic_filtering_enable": workload.algorithm == "dapo" or None,
+        "algo.kl.init_coef": 0.01 if workload.refers else 0,
+        "reward.model_name_or_path": job.checkpoint if judged else None,
+        "reward.remote_url": None if judged else "reward.py",
+        "data.max_len": None,
+        "max_len": None,
+        "rollout.max_new_tokens": round(workload.response.limit),
+        "prompt_max_len": None,
+        "train.async_enable": True if workload.staleness else None,
+        "train.partial_rollout_enable": True if workload.rollouts == "partial" else None,
+        "train.dynamic_batch_enable": True if job.tokens else None,
+        "train.max_tokens_per_gpu": job.tokens or None,
+        "train.micro_batch_size": None if job.tokens else job.count("plan.micro_batch"),
+        "ds.packing_samples": True,
+        "actor.num_nodes": nodes,
+        "actor.num_gpus_per_node": each,
+        "vllm.num_engines": engines,
+        "train.colocate_all": shared or None,
+        "vllm.enable_sleep": True if shared and job.stack.sharing.sleeps else None,
+        "ds.enable_sleep": True if shared and job.rollout.offload else None,
+    }
+
+
 FORMAT = RlFormat(
     name="openrlhf",
     title="options of OpenRLHF",
@@ -197,6 +231,9 @@ FORMAT = RlFormat(
                 lambda model, remote: "model" if model and not remote else "rule"),
     ),
     beyond=_beyond_rows,
+    kind="Command",
+    program_of=lambda job: "python3 -m openrlhf.cli.train_ppo_ray",
+    several=_several,
     cannot=not_stated(_TABLE, {
         **because("it has no stages of layers", "pp vpp schedule split first_stage_layers last_stage_layers"),
         **because("experts are whole on their ranks", "ep etp rollout.ep rollout.dp_attention"),

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
+from costmodel.documents.schemas.count_kinds import InTokens
+from costmodel.documents.schemas.model import Model
+from costmodel.documents.schemas.plan import Plan
+from costmodel.documents.schemas.rl.rl_plan import RolloutPlan
+from costmodel.documents.schemas.rl.rl_stack import RlStack
+from costmodel.documents.schemas.rl.rl_workload import Rl
+from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import Format, because
 from costmodel.exchange.imported import OriginValue
-from costmodel.exchange.rows import Row, Table, choice, lost, part
+from costmodel.exchange.rows import NOTHING, Row, Table, choice, lost, nested, part
 from costmodel.exchange.serving.option_words import Spelling
+from costmodel.exchange.serving.serving_job import lines_of
 from costmodel.exchange.training.layer import Layer, layer_of_rows, with_remarks
 from costmodel.ground.record import record
 
@@ -56,6 +64,86 @@ class Follows(NamedTuple):
 
 
 @record
+class RlJob:
+    """An iteration to be written: its workload, and plans of which nothing is open.
+
+    ranks: accelerators of the trainer, and of engines where they have their own
+    """
+
+    file: str
+    model: Model
+    checkpoint: str
+    workload: Rl
+    plan: Plan
+    rollout: RolloutPlan
+    trainer: str
+    engine: Engine
+    stack: RlStack
+    ranks: tuple[int, int]
+    per_node: int
+    scored_by_trainer: bool
+    optimizer: str
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch on each rank that shares its sequences; 0 where sequences are counted."""
+        held = self.plan.micro_batch
+        return round(float(held) / self.count("plan.cp")) if isinstance(held, InTokens) else 0
+
+    @property
+    def mini_batch(self) -> int:
+        """Answers of an optimizer step."""
+        return round(self.workload.mini_batch or self.workload.answers)
+
+    def count(self, key: str) -> int:
+        """A count of the plan; one that is left open is 1."""
+        return round(self.value(key) or 1)
+
+    def nodes_of(self, ranks: int) -> tuple[int, int]:
+        """Nodes, and accelerators of each, of so many accelerators."""
+        return max(1, ranks // self.per_node), min(ranks, self.per_node)
+
+    def value(self, key: str) -> Any:
+        """The value of a key or fact; None where it is left open."""
+        place, _, name = key.rpartition(".")
+        prompts = self.mini_batch / self.workload.samples
+        own = {
+            "model": self.checkpoint,
+            "longest_prompt": round(self.workload.prompt),
+            "longest": round(self.workload.prompt + self.workload.response.limit),
+            "mini_prompts": round(prompts) if prompts.is_integer() else None,
+            "workload.mini_batch": self.mini_batch,
+            "workload.reference": self.workload.refers,
+            "workload.reward": "model" if self.workload.judged_by_model else "rule",
+            "workload.old_log_probabilities": "trainer" if self.scored_by_trainer else "engine",
+            "workload.optimizer": self.optimizer,
+            "plan.rollout.memory": f"{100 * self.rollout.memory:.6g} %" if self.rollout.memory else None,
+            "stack.trainer": self.trainer,
+            "stack.rollout": self.engine.name,
+            "stack.sharing.sleeps": self.stack.sharing.sleeps,
+        }
+        holders = {"workload": self.workload, "workload.response": self.workload.response, "plan": self.plan,
+                   "plan.rollout": self.rollout, "stack.rollout": self.engine}  # fmt: skip
+        found = own[key] if key in own else getattr(holders.get(place), name, None)
+        return round(found) if isinstance(found, float) and float(found).is_integer() else found
+
+
+def _is_default(row: Row, ours: Any) -> bool:
+    """Whether the software has a value where it is left out."""
+    return row.default is not None and row.kind.read(row.default) == ours
+
+
+def yaml_lines(tree: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """A tree of words, numbers and flags as YAML."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield f"{indent}{name}:\n"
+            yield from yaml_lines(value, f"{indent}  ")
+        else:
+            yield f"{indent}{name}: {str(value).lower() if isinstance(value, bool) else value}\n"
+
+
+@record
 class RlFormat(Format):
     """A format of reinforcement learning.
 
@@ -63,7 +151,8 @@ class RlFormat(Format):
     which its words override. built_in: configurations that are the software's own, with what they state beyond the
     defaults of rows. base: the last of a row of configurations; where its file is missing, the defaults of the rows
     are its values. spelling: of options; None where words such as a.b=1 override the configuration. follows: facts
-    that follow from several options. beyond: reads what no row expresses.
+    that follow from several options. beyond: reads what no row expresses. program_of: begins the command that is
+    written; without one a YAML is. several: options that state keys together, as they are written.
     """
 
     marks: re.Pattern[str] = re.compile("(?!)")
@@ -74,6 +163,38 @@ class RlFormat(Format):
     spelling: Spelling | None = None
     follows: tuple[Follows, ...] = ()
     beyond: Callable[[ForeignKeys, Layer], None] = field(default=lambda keys, layer: None, repr=False)
+    program_of: Callable[[RlJob], str] = field(default=lambda job: "", repr=False)
+    several: Callable[[RlJob], dict[str, Any]] = field(default=lambda job: {}, repr=False)
+
+    def write(self, job: RlJob, refuse: Callable[[str, str], None]) -> str:
+        """The job as a command, or as YAML; options that have their default are left out."""
+        options, several = dict[str, Any](), self.several(job)
+        for name, row in self.table.items():
+            if name in several or not row.is_stated_alone or not self._counts(row, job, several):
+                continue
+            ours = job.value(row.key)
+            theirs = None if ours is None else row.kind.write(ours)
+            if ours is not None and theirs is None:
+                refuse(row.key, f"{ours} {row.cannot}")
+            elif theirs is not None and theirs != NOTHING and not _is_default(row, ours):
+                options[name] = theirs
+        options |= {name: value for name, value in several.items() if value is not None}
+        program = self.program_of(job)
+        if not program:
+            return "".join(yaml_lines(nested(options)))
+        if self.spelling is None:
+            return lines_of([program, *(f"{name}={value}" for name, value in options.items())])
+        words = [f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()]
+        return lines_of([program, *words])
+
+    def _counts(self, row: Row, job: RlJob, several: Mapping[str, Any]) -> bool:
+        """Whether an option has an effect beside the others of a job."""
+        if row.beside is None:
+            return True
+        name, wanted = row.beside
+        beside = self.table[name]
+        value = several[name] if name in several else job.value(beside.key) if beside.is_stated_alone else None
+        return bool(wanted(value) if callable(wanted) else value == wanted or (not value and not wanted))
 
     def read(self, tree: Mapping[Any, Any], file: str) -> Layer:
         """What a text states, with the configurations that it overrides."""

@@ -30,7 +30,7 @@ def settled_rl(layers: Sequence[Layer], file: str, model: Model | None, shipped:
     """
     for layer in layers:
         if layer.format in LAYERED:
-            _as_trainer(layer)
+            as_trainer(layer)
     _sizes_given(layers)
     found = Settled(layers, file)
     if found.faults:
@@ -56,7 +56,7 @@ def _sizes_given(layers: Sequence[Layer]) -> None:
         layer.faults += [] if given else counts
 
 
-def _as_trainer(layer: Layer) -> None:
+def as_trainer(layer: Layer) -> None:
     """What a file of the trainer states, such as a configuration of DeepSpeed, as a part of the job."""
     for facts in (layer.facts, layer.weak):
         for path in [path for path in facts if path in _OF_TRAINING]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
@@ -14,6 +15,7 @@ from costmodel.exchange.rl.rl_format import (
     UNEXPRESSED,
     Follows,
     RlFormat,
+    RlJob,
     fill_algorithm,
     not_stated,
     tokens_of,
@@ -195,6 +197,36 @@ def _accelerators(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["stack.sharing.sleeps"] = keys.derived(False, "engines stay", "offload-rollout")
 
 
+def _several(job: RlJob) -> dict[str, Any]:
+    """Options that state keys together."""
+    workload, (nodes, each), shared = job.workload, job.nodes_of(job.ranks[0]), not job.ranks[1]
+    ahead = round(workload.prompts * (1 + workload.staleness)) if workload.rollouts == "partial" else None
+    away = bool(job.rollout.offload)
+    return {
+        "advantage-estimator": "ppo" if workload.algorithm == "ppo" else "grpo",
+        "dynamic-sampling-filter-path": "filter.py" if workload.algorithm == "dapo" else None,
+        "over-sampling-batch-size": ahead or round(workload.wave or 0) or None,
+        "partial-rollout": True if ahead else None,
+        "use-kl-loss": True if workload.refers else None,
+        "num-steps-per-rollout": None,
+        "rollout-max-context-len": None,
+        "actor-num-nodes": nodes,
+        "actor-num-gpus-per-node": each,
+        "rollout-num-gpus": job.ranks[1] or None,
+        "colocate": True if shared else None,
+        "offload-train": (True if away else "false") if shared else None,
+        "offload-rollout": (True if job.stack.sharing.sleeps else "false") if shared else None,
+        "use-dynamic-batch-size": True if job.tokens else None,
+        "max-tokens-per-gpu": job.tokens or None,
+        "micro-batch-size": None if job.tokens else job.count("plan.micro_batch"),
+    }
+
+
+def _program(job: RlJob) -> str:
+    ahead = job.workload.staleness and job.workload.rollouts == "batch"
+    return f"python3 {_ASYNC if ahead else 'train.py'}"
+
+
 FORMAT = RlFormat(
     name="slime",
     title="script of slime",
@@ -209,6 +241,9 @@ FORMAT = RlFormat(
         Follows("workload.reference", "use-kl-loss kl-coef", lambda *where: any(where)),
     ),
     beyond=_beyond_rows,
+    kind="Command",
+    program_of=_program,
+    several=_several,
     fixed={"plan.zero": "optimizer states are sharded"},
     cannot=not_stated(_TABLE, {
         **because("the first and the last stage alone may differ", "split"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from costmodel.documents.text.yaml_tree import Mapping as PlacedMapping
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
-from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, not_stated, tools
+from costmodel.exchange.rl.rl_format import ADAPTERS, Follows, RlFormat, RlJob, not_stated, tools
 from costmodel.exchange.rows import NOTHING, choice, known, lost, option, part, quiet, switch
 from costmodel.exchange.serving.option_words import Spelling
 from costmodel.exchange.training.layer import Layer
@@ -116,6 +117,37 @@ def _engine(keys: ForeignKeys, layer: Layer) -> None:
         layer.facts["engines_elsewhere"] = keys.derived(True, "vllm_mode: server", "vllm_mode")
 
 
+def _several(job: RlJob) -> dict[str, Any]:
+    """Options that state keys together."""
+    workload, ways = job.workload, job.ranks[0]
+    each = job.count("plan.micro_batch")
+    often, answers = job.mini_batch / (each * ways), workload.answers
+    return {
+        "program": None,
+        "per_device_train_batch_size": each,
+        "gradient_accumulation_steps": round(often) if often.is_integer() else None,
+        "generation_batch_size": round(answers),
+        "max_prompt_length": round(workload.prompt),
+        "max_steps": round(workload.iterations) if workload.iterations else None,
+        "beta": 0.04 if workload.refers else 0,
+        "reward_model_name_or_path": job.checkpoint if workload.judged_by_model else None,
+        "bf16": True if workload.precision == "bf16" else None,
+        "steps_per_generation": None,
+        "use_vllm": True,
+        "vllm_mode": "server" if job.ranks[1] else "colocate",
+        "vllm_tensor_parallel_size": job.count("plan.rollout.tp"),
+    }
+
+
+def _program(job: RlJob) -> str:
+    """Accelerate's launcher, which states what is sharded."""
+    name = "rloo" if job.workload.algorithm == "rloo" else "grpo"
+    shards = {"transformers-deepspeed": f" --use_deepspeed --zero_stage {job.count('plan.zero')}",
+              "transformers-fsdp": " --use_fsdp"}  # fmt: skip
+    started = f"--num_processes {job.ranks[0]} --num_machines {job.nodes_of(job.ranks[0])[0]}"
+    return f"accelerate launch {started}{shards.get(job.trainer, '')} -m trl.scripts.{name}"
+
+
 FORMAT = RlFormat(
     name="trl",
     title="GRPOConfig of TRL",
@@ -132,6 +164,9 @@ FORMAT = RlFormat(
         Follows("workload.reward", "reward_model_name_or_path", lambda model: "model" if model else "rule"),
     ),
     beyond=_beyond_rows,
+    kind="Command",
+    program_of=_program,
+    several=_several,
     cannot=not_stated(_TABLE, {
         **FLAT,
         **because("it cuts no sequence and no matrix", "tp cp cp_type ep etp sequence_parallel"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from costmodel.exchange.foreign_keys import ForeignKeys
 from costmodel.exchange.format import because
@@ -14,6 +15,7 @@ from costmodel.exchange.rl.rl_format import (
     UNEXPRESSED,
     Follows,
     RlFormat,
+    RlJob,
     eager,
     engine_of,
     fill_algorithm,
@@ -274,6 +276,58 @@ def _reference(keys: ForeignKeys, name: str, own: object) -> None:
         keys.lose("approximated", f"the reference: {_OWN_LAYOUT}", name)
 
 
+def _several(job: RlJob) -> dict[str, Any]:
+    """Options that state keys together."""
+    workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[0])
+    by_megatron, cp = job.trainer == "megatron-core", job.count("plan.cp")
+    engine = "megatron" if by_megatron else "fsdp_config"
+    shards = job.ranks[0] // (cp * job.count("plan.dp_replicate"))
+    found: dict[str, Any] = {
+        "algorithm.adv_estimator": {"ppo": "gae", "dapo": "grpo"}.get(workload.algorithm, workload.algorithm),
+        "algorithm.filter_groups.enable": workload.algorithm == "dapo" or None,
+        "data.train_batch_size": round(workload.prompts),
+        f"{_A}.use_kl_loss": workload.refers or None,
+        "trainer.nnodes": nodes,
+        "trainer.n_gpus_per_node": each,
+        f"{_R}.name": job.engine.name,
+        f"{_R}.quantization": "fp8" if workload.rollout_precision == "fp8-block" else None,
+        f"{_A}.use_dynamic_bsz": True if job.tokens else None,
+        f"{_A}.ppo_max_token_len_per_gpu": job.tokens or None,
+        f"{_A}.ppo_micro_batch_size_per_gpu": None if job.tokens else job.count("plan.micro_batch"),
+        **dict.fromkeys(
+            (f"{_A}.{engine}.param_offload", f"{_A}.{engine}.optimizer_offload"), job.rollout.offload or None
+        ),
+    }
+    if not by_megatron:
+        found[f"{_A}.ulysses_sequence_parallel_size"] = cp if cp > 1 else None
+        found[f"{_A}.fsdp_config.fsdp_size"] = shards if job.count("plan.dp_replicate") > 1 else None
+    return found | (_apart(job) if job.ranks[1] else {})
+
+
+def _apart(job: RlJob) -> dict[str, Any]:
+    """Options of the asynchronous trainer, whose engines have accelerators of their own."""
+    workload, (nodes, each) = job.workload, job.nodes_of(job.ranks[1])
+    batches = workload.answers / job.mini_batch
+    return {
+        "data.train_batch_size": None,
+        "rollout.nnodes": nodes,
+        "rollout.n_gpus_per_node": each,
+        _ASYNC[0]: round(batches),
+        "async_training.staleness_threshold": f"{workload.staleness:g}",
+        "async_training.partial_rollout": workload.rollouts == "partial",
+        "async_training.use_rollout_log_probs": not job.scored_by_trainer,
+        f"{_R}.free_cache_engine": None,
+    }
+
+
+def _program(job: RlJob) -> str:
+    config = " --config-name ppo_megatron_trainer" if job.trainer == "megatron-core" else ""
+    if job.ranks[1]:
+        config = config.replace("ppo", "fully_async_ppo")
+        return f"python3 -m verl.experimental.fully_async_policy.fully_async_main{config}"
+    return f"python3 -m verl.trainer.main_ppo{config}"
+
+
 FORMAT = RlFormat(
     name="verl",
     title="configuration of verl",
@@ -293,6 +347,9 @@ FORMAT = RlFormat(
         Follows("workload.reference", f"{_A}.use_kl_loss algorithm.use_kl_in_reward", lambda *where: any(where)),
     ),
     beyond=_beyond_rows,
+    kind="Command",
+    program_of=_program,
+    several=_several,
     cannot=not_stated(_TABLE, {
         **because("stages hold as many layers", "split"),
         **because("as the trainer's pipeline does it", "schedule recompute_modules"),

@@ -13,10 +13,12 @@ from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.exchange.remarks import comment_lines
 from costmodel.exchange.serving.serving_job import ServingJob
 from costmodel.exchange.training.training_format import called
-from costmodel.explore.export_plan import ExportedPlan
+from costmodel.explore.export_plan import ExportedIteration, ExportedPlan
 from costmodel.explore.export_serving import ExportedEngine
+from costmodel.explore.kept_answers import both_words as rl_words
 from costmodel.ground.counts import number_of
 from costmodel.report.document import AnswerDocument, Section
+from costmodel.report.terminal.rl.rl_formatting import result as rl_result
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import result
@@ -30,7 +32,7 @@ _FLAGS = {"prompt": "--prompt ", "output": "--answer ", "rate": "--rate ", "conc
 _LOAD = ("prompt", "output", "rate", "concurrency", "users", "think_time", "requests")
 _WITHOUT_MODEL = ("deepspeed", "accelerate", "hf")  # formats of files that state no model and no length
 
-Found = ExportedPlan | ExportedEngine
+Found = ExportedPlan | ExportedEngine | ExportedIteration
 
 
 def export(found: Found, *, lossy: bool) -> AnswerDocument:
@@ -77,6 +79,10 @@ def _given(found: Found) -> str:
             for key, value in load.items()
             if value is not None
         ]
+    elif isinstance(found, ExportedIteration):
+        workload = found.job.workload
+        given += [f"--prompt {workload.prompt:g} --answer {workload.response.mean:g}"]
+        given += [f"--gpus {sum(found.job.ranks)}"] if found.file.target.name == "trl" else []
     elif found.file.target.name in _WITHOUT_MODEL:
         job, calls = found.job, called(found.file.target, found.job).values()
         given += [f"--nodes {job.nodes}"] if given else []
@@ -98,7 +104,10 @@ def _amount(key: str, value: Any) -> str:
 def _head(found: Found) -> Iterator[str]:
     target = found.file.target
     yield f"Written by costmodel export from {found.job.file}: {target.full_name}"
-    yield from _of_engine(found) if isinstance(found, ExportedEngine) else _of_step(found)
+    if isinstance(found, ExportedIteration):
+        yield from _of_iteration(found)
+    else:
+        yield from _of_engine(found) if isinstance(found, ExportedEngine) else _of_step(found)
     yield from (f"cannot be written: {fault.sentence}" for fault in found.file.faults)
     yield from found.file.notes
     if not found.file.faults:
@@ -110,6 +119,11 @@ def _of_step(found: ExportedPlan) -> Iterator[str]:
     degrees = ", ".join(f"{name} {float(getattr(sizes, name)[0]):g}" for name in _DEGREES)
     step = result("step_time", found.answer.evaluation.costs.row()["step_time"])
     yield f"{degrees}: {number_of(found.job.accelerators, 'accelerator')}; {step} a step expected"
+
+
+def _of_iteration(found: ExportedIteration) -> Iterator[str]:
+    time = rl_result("iteration_time", found.answer.costs["iteration_time"])
+    yield f"{rl_words(found.answer)}; an iteration of {time} expected"
 
 
 def _of_engine(found: ExportedEngine) -> Iterator[str]:

@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_350,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_000,  # exports of RL read back; one search for every workload; what to buy: machines, sizes, rents, and tables of prices
+    "explore": 17_000,  # exports of RL; one search for every workload; what to buy, and tables of prices
     "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw

@@ -25,7 +25,7 @@ RESULTS = re.compile(
     r'"mean_ttft_ms"|"time_to_first_token(?:_ms)?"|Serving Benchmark Result'
     r"|AIPerf \| LLM Metrics|GenAI-Perf \| LLM Metrics|Benchmarks Stats:|Request Latency Statistics"
 )
-_PRINTED = re.compile(r"=+ Serving Benchmark Result =+\n(.*?)(?:\n=+\s*(?:\n|\Z)|\Z)", re.S)
+_PRINTED = re.compile(r"(?<!=)=+ Serving Benchmark Result =+\n(.*?)(?:\n=+\s*(?:\n|\Z)|\Z)", re.S)
 _LINE = re.compile(r"(?m)^[#\s]*([A-Za-z][\w ()/.]{2,60}?):[ \t]+(-?[\w./-]+)[ \t]*$")
 # What is printed, by the names of the JSON.
 _NAMES = {

@@ -51,7 +51,7 @@ STORED_WORDS = (
 # What a name ends with that leaves the shape as it is: a release, how the weights are kept, and more about that.
 _RELEASE = r"""
 instruct chat base hf it pt text original deduped thinking think reasoning exp preview speciale terminus latest qat
-sft dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4}
+sft mixture dpo rl lora merged finetuned? ft abliterated v\d+(?:[._]\d+)? \d{4} \d{6} \d{8} \d\d-\d{4}
 \d{4}-\d\d(?:-\d\d)? \d+k 1m
 """
 _MORE = "128g block dynamic kv kv8 unsloth hybrid asym sym compressed tensors"
@@ -130,6 +130,10 @@ _OTHERS = {
     "olmo-3-1125-32b": "olmo-3-32b",
     "olmo-3.1-32b": "olmo-3-32b",
     "phi-4-reasoning-plus": "phi-4",
+    "qwen2-0.5b": "qwen-2.5-0.5b",
+    "qwen2-1.5b": "qwen-2.5-1.5b",
+    "qwen2-72b": "qwen-2.5-72b",
+    "qwen2-7b": "qwen-2.5-7b",
     "qwen2.5-coder-0.5b": "qwen-2.5-0.5b",
     "qwen2.5-coder-1.5b": "qwen-2.5-1.5b",
     "qwen2.5-coder-14b": "qwen-2.5-14b",

@@ -96,10 +96,11 @@ _TABLE = known(
     lost("approximated", "shards of Megatron's FSDP: here its optimizer states",
          f"{_G}.distributed_data_parallel_config.use_custom_fsdp"),
     lost("not expressible", "weights are distilled from another model", "on_policy_distillation"),
+    lost("approximated", "a recipe of Megatron Bridge: here the defaults of the rows", "policy.megatron_recipe"),
     tools("grpo.max_rollout_turns", 1, "1"),
     quiet("grpo.* loss_fn.* reward_penalties.* checkpointing.* data.* env.* logger.* cluster.master_port_range_low "
           "cluster.master_port_range_high cluster.segment_size data_plane.* policy.tokenizer.* policy.scheduler.* "
-          "policy.scheduler policy.optimizer.* policy.hf_config_overrides.* policy.logprob_batch_size "
+          "policy.scheduler policy.optimizer policy.optimizer.* policy.hf_config_overrides.* policy.logprob_batch_size "
           "policy.logprob_chunk_size policy.generation_batch_size policy.offload_optimizer_for_logprob "
           "policy.make_sequence_length_divisible_by policy.max_grad_norm policy.draft.* policy.env_vars "
           "policy.refit_buffer_size_gb policy.router_replay.* "

@@ -116,6 +116,8 @@ SHAPES = {
     "CohereLabs/c4ai-command-a-03-2025": "command-a",
     # of the same shape as an earlier one
     "zai-org/GLM-4.6": "glm-4.5",
+    "Qwen/Qwen2-7B-Instruct": "qwen-2.5-7b",
+    "OpenRLHF/Llama-3-8b-sft-mixture": "llama-3-8b",
     "zai-org/GLM-4.5-Air": "glm-4.5-air",
     "Qwen/Qwen3.6-27B": "qwen-3.5-27b",
     "Qwen/Qwen3.6-35B-A3B": "qwen-3.5-35b-a3b",

@@ -9,10 +9,13 @@ import statistics
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from costmodel.documents.reader.library import read
-from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.reader.find_documents import find
+from costmodel.documents.reader.library import DocumentReader, read
+from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.rl_scenario import reinforced
+from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.memory.offload import link_time
 from costmodel.equations.run.reinforcement_learning import generation_ranks
 from costmodel.estimate.rl.iteration import NONE, composed
@@ -20,6 +23,7 @@ from costmodel.estimate.rl.predict_rl import RlAnswer, predict
 from costmodel.estimate.rl.weight_sync import weight_sync
 from costmodel.estimate.shared.results import number
 from costmodel.ground.errors import CostModelError
+from costmodel.ground.parsing import parse
 from estimate.cases import written_out
 
 from .verl_runs import ASYNCHRONOUS, COLOCATED, MEAN, ONE_COLOCATED, ONE_STEP_OFF, rows
@@ -312,3 +316,31 @@ def test_weights_between_two_groups_pass_the_slower_network() -> None:
     assert slow is not None
     share = asked(*APART).inputs.trainer.inputs.network_share
     assert number(slow.rate) == pytest.approx(8 * share * 1e9 / 8)
+
+
+WITHOUT_ITS_OWN = (  # NeMo RL's four constants: none of the host, and those of verl for weights
+    "stack.host.token=0 us", "stack.host.turn=0 s", "stack.sync.whole=66 GB/s", "stack.sync.apart=17 GB/s",
+)  # fmt: skip
+UNFITTED = tuple(f"stack.spread.{name}={getattr(read('stack', 'slime').spread, name)}" for name in
+                 ("generation", "update", "lengths"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("software", "constants", "median"), [("verl", (), 0.27), ("nemo-rl", (*WITHOUT_ITS_OWN, *UNFITTED), 0.35)]
+)
+def test_bands_of_unfitted_software_hold_rows_of_a_software_left_out(
+    software: str, constants: tuple[str, ...], median: float
+) -> None:
+    """Rows of verl with the constants of NeMo RL, and rows of NeMo RL without them."""
+    document = YAML(typ="safe", pure=True).load(find("measured", software).read_text("utf-8"))
+    errors, inside = list[float](), list[bool]()
+    for run in document["runs"]:
+        settings = [f"{key}={json.dumps(value) if isinstance(value, dict) else value}"
+                    for key, value in run["set"].items()]  # fmt: skip
+        tree = copied(document["scenario"])
+        costs = predict(reinforced(any_from(DocumentReader(), tree, "x", (*settings, *constants)))).costs
+        measured = parse(run["measured"]["iteration_time"], "s")
+        errors.append(abs(costs["iteration_time"] / measured - 1))
+        inside.append(costs["iteration_time_low"] <= measured <= costs["iteration_time_high"])
+    assert statistics.median(errors) < median
+    assert 0.75 <= statistics.mean(inside) <= 0.88

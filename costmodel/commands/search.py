@@ -98,7 +98,7 @@ def search(
         typer.Option(
             "--measured",
             metavar="LINE=TIME",
-            help="Step, token or iteration time that a line of the ranking took; may be repeated",
+            help="Step, token or iteration time that a line of the ranking took, or its start-up log; may be repeated",
             show_default=False,
         ),
     ] = None,

@@ -80,6 +80,8 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
     next_section, next_fields, closing = _next_measurement(words, asked)
     found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
+    if next_fields:
+        rows = f"measure_next.{'measurements' if asked.measure_next else 'order'}"
     works = found.works if found.best or found.front is None else bool(found.front.rows)
     return pages.drawn(
         lambda: search(words, count, why_not=asked.why_not, more=next_section, closing=closing),
@@ -102,9 +104,9 @@ def _next_measurement(
     from costmodel.explore.search.next_measurement import advised
     from costmodel.report.answers.next_measurement import best_now, measure_next, measure_next_fields, measured_lines
 
-    advice = advised(words.found, measured_lines(words, asked.measured))
+    advice = advised(words.found, *measured_lines(words, asked.measured))
     fields = {"measure_next": measure_next_fields(words, advice)}
-    return (measure_next(words, advice),), fields, best_now(words, advice)
+    return (measure_next(words, advice, asked.measured),), fields, best_now(words, advice)
 
 
 def _seconds(text: str) -> float:

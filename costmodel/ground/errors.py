@@ -207,7 +207,7 @@ FAULT_CODES = {
     "folder that can be read or written, or a package that can be loaded. The message names it; this is "
     "not a bug.",
     "C025": "--measure-next compares plans of a ranking by a result with P10 and P90; --measured 2=18.9s states what a "
-    "line of it took.",
+    "line of it took, --measured 2=start.log what the engine of that line printed when it started.",
     "C024": "open and mcp need packages that are not installed, an address that is free, a folder that is there, or "
     "the name by which other machines reach this one. The message names it.",
     "H001": "The request is not a question: another path, method or type, no JSON, a key that the question does not "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from costmodel.documents.schemas.results import BAND_ENDS, TRAINING_COLUMNS
 from costmodel.equations.run.economics import share
-from costmodel.equations.run.uncertainty import chance_within, combined_error
 from costmodel.estimate.evaluate.error_band import banded, kind_errors, working
 from costmodel.estimate.evaluate.evaluate_plans import evaluate, over_peak
 from costmodel.estimate.shared.plan_batch import Block
@@ -21,20 +20,6 @@ from costmodel.ground.equation import Number
 from costmodel.ground.plan_sizes import SIZES
 
 SURE = 0.9  # chance from which one plan counts as faster than another
-SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that one run of a source has of all plans
-
-
-def first_faster(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[float]:
-    """The chance that the first plan is faster than each, where plans are ranked by speed; else nothing."""
-    if not plans or inputs.case.scenario.objective not in SCORED or any(plan.variant for plan in plans):
-        return []
-    first = plans[0]
-    return [
-        chance_faster(
-            (first.costs["step_time"], plan.costs["step_time"]), spread_apart(inputs, first.errors, plan.errors)
-        )
-        for plan in plans
-    ]
 
 
 def unsure(chances: Sequence[float]) -> int:
@@ -69,29 +54,7 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
     return found
 
 
-# --- the chance that one plan is faster than another: errors that both have in common cancel
-
-
 def error_shares(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
     """Error of each kind as a share of the step, without the bubble, which follows the rest."""
     whole = working(step)
     return {name: share(error, whole) for name, error in kind_errors(inputs, step).items()}
-
-
-def spread_apart(inputs: TrainingInputs, one: Mapping[str, float], other: Mapping[str, float]) -> Number:
-    """Spread of the ratio of two steps of one machine and software, from the shares of each kind of error in both.
-
-    A source, its software and the accelerator are the same for both. What differs is how much of a step each kind of
-    error touches, and what runs of one source differ by anyway.
-    """
-    step = inputs.stack.spread.step
-    spread = combined_error(step, step)
-    for kind, error in one.items():
-        spread = combined_error(spread, error - other[kind])
-    return spread
-
-
-def chance_faster(times: tuple[float, float], apart: Number) -> float:
-    """Chance that the first of two plans is faster, by their times and the spread of their ratio."""
-    one, other = times
-    return float(chance_within(one, other, apart))

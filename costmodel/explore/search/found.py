@@ -21,12 +21,26 @@ from costmodel.ground.record import record
 
 
 @record
+class PoolError:
+    """What the start-up log of an engine shows: the pool of one accelerator as predicted, in bytes, and its spread.
+
+    move: of the figure that plans are ranked by, where the pool is one spread smaller. ranks: accelerators that start
+    """
+
+    engine: str
+    held: float
+    spread: float
+    move: float
+    ranks: float
+
+
+@record
 class PlanErrors:
     """How the figure that plans are ranked by may be off, and what would measure it.
 
     kinds: spreads by kind, which plans on one accelerator have in common, as shares of the figure. own: what plans on
     one machine and software are off beside that. ranks: accelerators that a run of the plan needs. job: those of the
-    job. groups: accelerators that exchange, by kind
+    job. groups: accelerators that exchange, by kind. pool: of an engine; the band of the figure lacks it
     """
 
     kinds: Mapping[str, float]
@@ -34,6 +48,7 @@ class PlanErrors:
     ranks: float
     job: float
     groups: Mapping[str, float] = field(default_factory=dict)
+    pool: PoolError | None = None
 
 
 @dataclass

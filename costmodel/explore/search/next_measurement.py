@@ -18,8 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import COLUMNS
-from costmodel.equations.run.uncertainty import covariance_left, end_spread, expected_error, expected_move, pays_after
-from costmodel.explore.search.found import PlanErrors, SearchResult
+from costmodel.equations.run.uncertainty import (
+    chance_within,
+    covariance_left,
+    end_spread,
+    expected_error,
+    expected_move,
+    pays_after,
+)
+from costmodel.explore.search.found import PlanErrors, PoolError, SearchResult
 from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
@@ -27,6 +34,7 @@ Array = NDArray[np.float64]
 SECONDS = 600.0  # that a measurement takes: ten minutes, as the question states
 KERNELS = "kernels"  # the table of costmodel measure, and the kinds of error that it shows
 TIMED = ("matmul", "attention", "memory-bound")
+START = "start-up"  # the log of an engine that starts, and the kind of error that it shows: of the cache's pool
 _MOST = 12  # plans
 _POINTS = 2048  # in so many dimensions; as many again mirrored
 _NOTHING = 1e-12  # variance: a spread of a millionth
@@ -74,9 +82,9 @@ class Expected:
 class Measurement:
     """Something to measure, and what that is expected to save.
 
-    name: kernels, or what a kind of collectives belongs to; empty where lines run. lines: of the plans that run one
-    after the other, counted from 1. busy: accelerators times seconds. gain: share of the figure. pays_after: seconds
-    that the job must take at least. saved: seconds of a job whose time is known
+    name: kernels, start-up, or what a kind of collectives belongs to; empty where lines run. lines: of the plans that
+    run one after the other, or whose engine starts, counted from 1. busy: accelerators times seconds. gain: share of
+    the figure. pays_after: seconds that the job must take at least. saved: seconds of a job whose time is known
     """
 
     name: str
@@ -94,7 +102,7 @@ class Advice:
 
     chance: that it is the best of those compared. loss: what choosing it loses on average, as a share of its figure
     measured: lines with the time that was measured over the one predicted. order: lines by what is expected now, each
-    with its figure over the one predicted
+    with its figure over the one predicted. pools: lines with the pool that a log states over the one predicted
     """
 
     compared: int
@@ -103,12 +111,15 @@ class Advice:
     measurements: tuple[Measurement, ...]
     measured: Mapping[int, float]
     order: tuple[tuple[int, float], ...]
+    pools: Mapping[int, float]
 
 
-def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Advice:
+def advised(
+    found: SearchResult[Any, Any], measured: Mapping[int, float], pools: Mapping[int, float] | None = None
+) -> Advice:
     """What to measure before a plan of a search is chosen.
 
-    measured: lines with the time that was measured, over the one predicted
+    measured: lines with the time that was measured, over the one predicted. pools: the same of caches, by start-up logs
 
     Raises:
         CostModelError: what plans are ranked by has no band, fewer than two work, or a line is not in the ranking
@@ -123,12 +134,14 @@ def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Adv
         raise fail("C025", f"plans are ranked by {objective}, which has no band here", None, hint)
     errors = [found.errors(plan) for plan in plans]
     prior = expected(found, plans, errors)
-    now = prior
-    for line, ratio in measured.items():
+    now, pools = prior, pools or {}
+    for line in (*pools, *measured):
         if not 1 <= line <= len(plans):
-            raise fail(
-                "C025", f"line {line} is none of the {len(plans)} that work and are compared", None, "name one of these"
-            )
+            sentence = f"line {line} is none of the {len(plans)} that work and are compared"
+            raise fail("C025", sentence, None, "name one of these")
+    for line, ratio in pools.items():
+        now = _after_start(now, errors[line - 1], found.inputs_of(plans[line - 1].variant).case.accelerator.name, ratio)
+    for line, ratio in measured.items():
         now = now.after(line - 1, math.log(ratio) - float(now.places[line - 1] - prior.places[line - 1]))
     whole = _factor(now.covariance[: len(plans), : len(plans)])
     sign = COLUMNS[found.inputs.case.kind][objective].sign
@@ -140,7 +153,34 @@ def advised(found: SearchResult[Any, Any], measured: Mapping[int, float]) -> Adv
         tuple(_worthwhile(now, errors, plans[now.first].costs.get("run_time", math.nan))),
         measured,
         tuple((int(place) + 1, float(changes[place])) for place in np.argsort(now.places, kind="stable")),
+        pools,
     )
+
+
+def first_better(found: SearchResult[Any, Any]) -> list[float]:
+    """The chance that the first of the best plans is better than each of them: what they have in common cancels."""
+    plans = found.best
+    if not plans or any(plan.variant for plan in plans):
+        return []
+    now = expected(found, plans, [found.errors(plan) for plan in plans])
+    own = np.diagonal(now.covariance)[: len(plans)]
+    apart = np.sqrt(np.maximum(own[0] + own - 2 * now.covariance[0, : len(plans)], 0.0))
+    return [*map(float, np.asarray(chance_within(1.0, np.exp(now.places - now.places[0]), apart)))]
+
+
+def _after_start(now: Expected, errors: PlanErrors, part: str, ratio: float) -> Expected:
+    """The same after a start-up log, whose pool is so many times the one predicted."""
+    if errors.pool is None:
+        raise fail("C025", "the pool of its cache does not move the figure of this line", None, "state its time")
+    kinds = [_of_start(errors.pool), f"{_of_start(errors.pool)} of {part}"]
+    entry = next(at for at, kind in enumerate(now.kinds, len(now.places)) if kind in kinds)
+    z = -math.log(ratio) / errors.pool.spread
+    return now.after(entry, z) if now.is_open(entry) else now
+
+
+def _of_start(pool: PoolError) -> str:
+    """The kind of error that a start-up log shows: of one engine."""
+    return f"{START} {pool.engine}"
 
 
 def worse_spread(costs: Mapping[str, float], name: str) -> float:
@@ -156,17 +196,17 @@ def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequen
     sign = COLUMNS[found.inputs.case.kind][objective].sign
     parts = [found.inputs_of(plan.variant).case.accelerator.name for plan in plans]
     kinds: dict[str, Array] = {}
-    for kind in dict.fromkeys(kind for each in errors for kind in each.kinds):
+    shown = [{**each.kinds, **({} if each.pool is None else {_of_start(each.pool): each.pool.move})} for each in errors]
+    for kind in dict.fromkeys(kind for each in shown for kind in each):
         for part in dict.fromkeys(parts):
-            shares = np.array([
-                each.kinds.get(kind, 0.0) * (own == part) for each, own in zip(errors, parts, strict=True)
-            ])  # fmt: skip
+            shares = np.array([each.get(kind, 0.0) * (own == part) for each, own in zip(shown, parts, strict=True)])
             if shares.any():
                 kinds[kind if len({*parts}) == 1 else f"{kind} of {part}"] = shares
     moves = np.stack([*kinds.values()], axis=1) if kinds else np.zeros((len(plans), 0))
     own = np.array([each.own for each in errors])
     spreads = np.array([worse_spread(plan.costs, objective) for plan in plans])
-    common = np.sqrt(np.maximum(spreads**2 - own**2 - (moves**2).sum(axis=1), 0.0))
+    banded = np.array([sum(move**2 for move in each.kinds.values()) for each in errors])
+    common = np.sqrt(np.maximum(spreads**2 - own**2 - banded, 0.0))
     together = moves @ moves.T + np.outer(common, common) + np.diag(own**2)
     covariance = np.block([[together, moves], [moves.T, np.eye(moves.shape[1])]])
     return Expected(sign * np.log([plan.costs[objective] for plan in plans]), covariance, tuple(kinds))
@@ -208,10 +248,12 @@ def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str
             ranks = max(errors[first].ranks, errors[other].ranks)
             yield "", (first + 1, other + 1), ranks, [first, other]
     groups = {name: max(each.groups.get(name, 0.0) for each in errors) for each in errors for name in each.groups}
-    for name, ranks in {KERNELS: 1.0, **groups}.items():
-        shown = TIMED if name == KERNELS else (name,)
+    pool = errors[first].pool
+    starts = {} if pool is None else {START: pool.ranks}
+    for name, ranks in {KERNELS: 1.0, **groups, **starts}.items():
+        shown = TIMED if name == KERNELS else (_of_start(pool) if pool is not None and name == START else name,)
         kinds = [place for place, kind in enumerate(now.kinds, len(errors)) if kind.partition(" of ")[0] in shown]
-        yield name, (), ranks, [entry for entry in kinds if now.is_open(entry)]
+        yield name, (first + 1,) if name == START else (), ranks, [entry for entry in kinds if now.is_open(entry)]
 
 
 def expected_gain(now: Expected, shifts: Array) -> float:

@@ -23,9 +23,10 @@ from costmodel.estimate.shared.plan_batch import Block, one_row
 from costmodel.estimate.training.constraints.plan_constraints import CHECKS
 from costmodel.estimate.training.training_inputs import TrainingInputs, training_inputs
 from costmodel.explore.safety import preferred_chance
-from costmodel.explore.search.bands import first_faster, with_bands
+from costmodel.explore.search.bands import with_bands
 from costmodel.explore.search.changes import Remedy
 from costmodel.explore.search.found import PlanErrors, SearchResult, through
+from costmodel.explore.search.next_measurement import first_better
 from costmodel.explore.search.ranges import Axis
 from costmodel.explore.search.rank import Top, axes
 from costmodel.explore.search.remedies import what_would_be_valid, what_would_work
@@ -39,6 +40,7 @@ from costmodel.ground.plan_sizes import EXCHANGING, SIZES
 
 PRECISION = "workload.precision"
 NO_PRECISION = "L044"
+SCORED = ("step_time", "tokens_per_s_per_gpu", "tokens_per_s", "mfu")  # that one run of a source has of all plans
 
 
 @dataclass
@@ -167,9 +169,8 @@ def search(
     if safe is None or tally.safe:
         tally.top.rows = _own_ahead(tally.top, yours)
     _add_bands(variants, tally)
-    elapsed = time.perf_counter() - began
-    chances = first_faster(inputs, tally.top.rows) if safe is None or tally.safe else ()
-    return TrainingSearch(variants, tally, yours, elapsed, total, stopped, safe, chances=chances)
+    found = TrainingSearch(variants, tally, yours, time.perf_counter() - began, total, stopped, safe)
+    return replace(found, chances=first_better(found)) if objective in SCORED and found.is_safe else found
 
 
 def inputs_of_case(case: LoadedScenario) -> TrainingInputs:

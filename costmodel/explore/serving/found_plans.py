@@ -14,12 +14,12 @@ from costmodel.documents.schemas.results import SERVING_RESULTS, without_money
 from costmodel.estimate.machine.price import price_of
 from costmodel.estimate.serving.limits_chance import OWN
 from costmodel.estimate.serving.plan_columns import RARE, SIZES, PlanColumns
-from costmodel.estimate.serving.predict_serving import ServingAnswer
+from costmodel.estimate.serving.predict_serving import ServingAnswer, evaluated
 from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.estimate.serving.term_bands import term_spreads
 from costmodel.estimate.shared.results import number
-from costmodel.explore.search.found import PlanErrors, SearchResult
+from costmodel.explore.search.found import PlanErrors, PoolError, SearchResult
 from costmodel.explore.search.tally import PlanCounts, Tally
 from costmodel.explore.search.variants import Variants
 from costmodel.ground.equation import untraced
@@ -84,6 +84,7 @@ class SearchRemedy:
     plan: tuple[str, ...] = ()  # what makes the scenario's own plan that one, beside the settings
 
 
+LEAST_MOVE = 1e-6  # of a figure, from which the pool of the cache moves it
 # The kind of error of a term of a token; a transfer between halves is not timed alone.
 _KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-bound", "tp_exposed": "tp"}
 
@@ -127,13 +128,29 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
                 if spread is not None and name in _KINDS and math.isfinite(part):
                     kinds[_KINDS[name]] = float(np.nan_to_num(number(spread))) * part
             own, ranks = number(spreads(inputs).token), number(layout.ranks)
+            pool = _pool_error(inputs, layout, self.ranked_by) if plan.prefill is None else None
         ranks += 0.0 if plan.prefill is None else number(columns_of([plan])[0].ranks)
-        return PlanErrors(kinds, own, ranks, plan.costs["gpus"], {"tp": plan.sizes["tp"]})
+        return PlanErrors(kinds, own, ranks, plan.costs["gpus"], {"tp": plan.sizes["tp"]}, pool)
 
     @property
     def service_parts(self) -> list[ServiceCounts]:
         """What became of the plans at each value of the keys that vary."""
         return [self.tally.part(number) for number in self.tally.parts]
+
+
+def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolError | None:
+    """What the pool of the cache moves the figure by: the same plan where the driver leaves less to the engine."""
+    spread, memory = number(spreads(inputs).pool), inputs.engine.memory
+    pool = number(evaluated(inputs, layout).results.column("cache_pool"))
+    less = memory.model_copy(update={"driver": memory.driver + pool * spread})
+    smaller = inputs_of(replace(inputs.case, stack=inputs.case.stack.model_copy(update={"memory": less})))
+    both = [evaluated(each, layout).results for each in (inputs, smaller)]
+    figures, pools = (np.log([number(each.column(of)) for each in both]) for of in (name, "cache_pool"))
+    if not (spread > 0 and np.isfinite([*figures, *pools]).all() and pools[0] > pools[1]):
+        return None
+    move = SERVING_RESULTS[name].sign * float((figures[1] - figures[0]) / (pools[0] - pools[1])) * spread
+    engine = inputs.engine.name
+    return PoolError(engine, pool, spread, move, number(layout.ranks)) if abs(move) > LEAST_MOVE else None
 
 
 def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from costmodel.documents.text.files import file_text
 from costmodel.estimate.machine.price import price_of
-from costmodel.explore.search.next_measurement import KERNELS, SECONDS, Advice, Measurement
+from costmodel.evidence.validate.serving.validate_serving import logged_pool
+from costmodel.exchange.logs.engine_start import is_engine_start
+from costmodel.exchange.tables.serving_table import read_serving_runs
+from costmodel.explore.search.next_measurement import KERNELS, SECONDS, START, Advice, Measurement
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
@@ -27,23 +32,30 @@ _ODD = 10.0  # times the prediction, or less, from which a time is of something 
 _HOUR = 3600.0
 
 
-def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> dict[int, float]:
-    """The lines of a ranking whose time was measured, each with that time over the one predicted.
+def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tuple[dict[int, float], dict[int, float]]:
+    """The lines of a ranking whose time was measured, each with that time over the one predicted, and lines whose
+    engine wrote a start-up log, each with the pool of its cache over the one predicted.
 
     Raises:
-        CostModelError: what is written is not a line of the ranking and a time
+        CostModelError: what is written is not a line of the ranking and a time or such a log
     """
     usual, plans, found = workload_of(words.case).usual, words.found.best, dict[int, float]()
+    pools = dict[int, float]()
     for text in texts:
         line, _, time = text.partition("=")
         place = Place("command line", 0, 12, "", f"--measured {text}", max(1, len(text)))
         example = f"for example --measured '2={show_time(plans[0].costs[usual])}'" if plans else ""
+        if _is_log(time) and line.isdecimal() and 1 <= int(line) <= len(plans):
+            pools[int(line)] = _logged(words, int(line), time, place)
+            continue
         try:
             at, seconds = int(line), parse(time, "s")
         except (ValueError, UnitError):
             at, seconds = 0, math.nan
         if not (1 <= at <= len(plans) and 0 < seconds < math.inf):
-            hint = f"{example}: a line from 1 to {len(plans)} and its {usual} with a unit"
+            hint = (
+                f"{example}: a line from 1 to {len(plans)} and its {usual} with a unit, or a start-up log of its engine"
+            )
             raise fail("C025", f"'{text}' is not a line of the ranking with its {usual}", place, hint)
         ratio = seconds / plans[at - 1].costs[usual]
         if at in found or not 1 / _ODD < ratio < _ODD:
@@ -52,11 +64,39 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> di
             odd = f"'{text}' is {than}"
             raise fail("C025", twice if at in found else odd, place, f"state the {usual} of each line once, {example}")
         found[at] = ratio
-    return found
+    return found, pools
 
 
-def measure_next(words: SearchWords[Inputs, Plan], advice: Advice) -> Section:
-    """How sure the best line is, what each measurement costs and gains, and how its result is read back."""
+def _is_log(name: str) -> bool:
+    return Path(name).is_file()
+
+
+def _logged(words: SearchWords[Inputs, Plan], line: int, name: str, place: Place) -> float:
+    """The pool that the start-up log of a line states, over the one predicted; a fault where it is of another plan."""
+    plan = words.found.best[line - 1]
+    if not is_engine_start(file_text(name)):
+        sentence, hint = f"{name} is not the start-up log of an engine", "it states the memory of the KV cache"
+        raise fail("C025", sentence, place, hint)
+    (row,) = read_serving_runs(name).rows
+    held, stated = logged_pool(row), {"tp": row.number("tp"), "pp": row.number("pp") or 1.0}
+    pool = words.found.errors(plan).pool
+    other = next(
+        (f"{key} {counted(value)}" for key, value in stated.items() if value not in (None, plan.sizes[key])), ""
+    )
+    if held is None or other:
+        what = f"{name} is of {other}, not of line {line}" if other else f"{name} states no memory of the KV cache"
+        raise fail("C025", what, place, "name the log of this line's engine")
+    if pool is None:
+        what = f"the pool of its cache does not move the {words.found.ranked_by} of line {line}"
+        raise fail("C025", what, place, "state its time")
+    return held / pool.held
+
+
+def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:
+    """How sure the best line is, what each measurement costs and gains, and how its result is read back.
+
+    given: what was measured, as it is written
+    """
     first = advice.order[0][0]
     stated = (
         f"{first} is the best of the {advice.compared} compared with a chance of {rounded_percent(advice.chance)}; "
@@ -64,7 +104,7 @@ def measure_next(words: SearchWords[Inputs, Plan], advice: Advice) -> Section:
     )
     ahead: list[Line] = [styled("What to measure next", HEAD), styled(f"  {stated}")]
     none = "" if advice.measurements else "No measurement of ten minutes saves more than it takes."
-    beneath: list[Line] = [styled(f"  {none}")] if none else [*_commands(words, advice)]
+    beneath: list[Line] = [styled(f"  {none}")] if none else [*_commands(words, advice, given)]
     return Section(
         "measure-next",
         "What to measure next",
@@ -97,7 +137,7 @@ def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
 
 def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
     """The ranking after what was measured: each line with its figure, and where it was before."""
-    if not advice.measured:
+    if not (advice.measured or advice.pools):
         return []
     name = words.found.ranked_by
     usual = workload_of(words.case).usual
@@ -108,15 +148,16 @@ def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
         seen = (
             f", measured {show_time(plan.costs[usual] * advice.measured[line], 4)}" if line in advice.measured else ""
         )
+        seen += f", cache of {percent(advice.pools[line], 3)} of the predicted one" if line in advice.pools else ""
         lines.append(styled(f"  {place:>3}  line {line}: {words.line(plan)}: {name} {now}{seen}", DIM))
-    if name != usual:
+    if name != usual and advice.measured:
         lines.append(styled(f"       {name} is taken to move as {usual} does", DIM))
     return lines
 
 
 def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
     """The command for the best plan after what was measured; none where nothing was."""
-    if not advice.measured:
+    if not (advice.measured or advice.pools):
         return []
     first = advice.order[0][0]
     settings = words.settings(words.found.best[first - 1])
@@ -131,26 +172,29 @@ def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) 
 
 def name_of(each: Measurement) -> str:
     """A measurement in words."""
+    if each.name == START:
+        return f"start-up log of line {each.lines[0]}"
     if each.lines:
         return f"{'lines' if len(each.lines) > 1 else 'line'} {joined(map(str, each.lines))} for ten minutes"
     return "kernels of one GPU" if each.name == KERNELS else f"collectives of {each.name}"
 
 
-def _commands(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
+def _commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> list[Line]:
     """How a result is read back, once for each kind of measurement that is shown."""
     lines, shown = list[Line](), advice.measurements[:_SHOWN]
-    if runs := next((each.lines for each in shown if each.lines), ()):
-        usual, plans = workload_of(words.case).usual, words.found.best
-        times = [f"{line}={ratio * plans[line - 1].costs[usual]:.4g}s" for line, ratio in advice.measured.items()]
-        named = [part for time in (*times, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
+    if runs := next((each.lines for each in shown if each.lines and each.name != START), ()):
+        named = [part for time in (*given, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
         named += [
             part for axis in words.found.variants.over for part in ("--over", f"{axis.path}={','.join(axis.values)}")
         ]
-        named += ["--top", f"{len(plans)}"]
+        named += ["--top", f"{len(words.found.best)}"]
         lines.append(typed("Then:", command(words.case, "search", *named)))
     if any(each.name == KERNELS for each in shown):
         lines.append(typed("Kernels:", "costmodel measure -o kernels.csv && costmodel calibrate kernels.csv --write"))
-    if any(each.name not in ("", KERNELS) for each in shown):
+    if start := next((each for each in shown if each.name == START), None):
+        log = ("--measured", f"{start.lines[0]}=start.log", "--top", f"{len(words.found.best)}")
+        lines.append(typed("Start-up log:", command(words.case, "search", *log)))
+    if any(each.name not in ("", KERNELS, START) for each in shown):
         lines.append(typed("Collectives, the output of nccl-tests:", "costmodel calibrate nccl.txt --write"))
     return lines
 
@@ -164,7 +208,12 @@ def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dic
         "expected_loss": advice.loss,
         "result": words.found.ranked_by,
         "order": [
-            {"line": line, "over_predicted": change, "measured": line in advice.measured}
+            {
+                "line": line,
+                "over_predicted": change,
+                "measured": line in advice.measured,
+                "pool_over_predicted": advice.pools.get(line),
+            }
             for line, change in advice.order
         ],
         "measurements": [_fields(each, _price(words, advice, each)) for each in advice.measurements],

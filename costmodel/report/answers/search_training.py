@@ -22,8 +22,8 @@ from costmodel.explore.compare.input_paths import leaves
 from costmodel.explore.compare.plan_figures import plan_in_words
 from costmodel.explore.explain.explain import ExplainedFigure
 from costmodel.explore.kept_answers import brief_words
-from costmodel.explore.search.bands import SCORED, unsure
-from costmodel.explore.search.search import NO_PRECISION, TrainingSearch, lacking_precisions
+from costmodel.explore.search.bands import unsure
+from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS

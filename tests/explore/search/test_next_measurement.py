@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+import math
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -52,13 +53,6 @@ def test_of_two_plans_the_gain_is_that_of_an_option(gap: float, spread: float) -
     now = Expected(np.array([0.0, gap]), np.eye(2), ())
     known = spread * NORMAL.pdf(gap / spread) - gap * NORMAL.cdf(-gap / spread)
     assert expected_gain(now, np.array([[spread], [0.0]])) == pytest.approx(known, rel=0.02, abs=1e-5)
-
-
-def test_the_chance_between_two_plans_is_that_of_the_ranking() -> None:
-    """Which is computed from the same errors without a covariance."""
-    found = found_in("megatron-7.5b-512", "search.tp=[4]", "search.micro_batch=[4]", "search.zero=[1, 2]").first(2)
-    assert isinstance(found.chances, Sequence)  # type: ignore[attr-defined]
-    assert advised(found, {}).chance == pytest.approx(found.chances[1], abs=0.01)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -175,3 +169,54 @@ def test_a_ranking_without_bands_is_refused(run: Any) -> None:
     said = run("search", "megatron-7.5b-512", "--measure-next", "--set", "objective=memory_peak")
     assert said.code == 2
     assert "C025" in said.err or "D010" in said.err
+
+
+# Start-up logs: what they show is the pool of the cache.
+
+STARTING = ("search", "serve-llama-3.1-70b", "--set", "limits=null", "--set", "stack=sglang", "--set", "search.tp=[8]")
+LOG = """server_args=ServerArgs(model_path='meta-llama/Llama-3.1-70B', tp_size={tp}, pp_size={pp})
+KV Cache is allocated. #tokens: 1, K size: {half} GB, V size: {half} GB
+"""
+
+
+def start(folder: Path, gib: float, tp: int = 8, pp: int = 1) -> str:
+    path = folder / f"start-{tp}.log"
+    path.write_text(LOG.format(tp=tp, pp=pp, half=gib / 2), encoding="utf-8")
+    return f"2={path}"
+
+
+def test_a_start_up_log_is_proposed_where_it_changes_the_order(run: Any) -> None:
+    said = json.loads(run(*STARTING, "--top", "3", "--measure-next", "--json").out)["measure_next"]["measurements"]
+    assert {each["measure"]: each["gpus"] for each in said}["start-up log of line 2"] == 8
+
+
+def test_a_start_up_log_moves_a_plan_as_a_pool_of_that_size_does(run: Any, tmp_path: Path) -> None:
+    asked = ("serve-llama-3.1-70b", "--set=limits=null", "--set=stack=sglang")
+    searched = ("search", *asked, "--set=search.tp=[4]", "--set=search.pp=[4]", "--json")
+    plan = json.loads(run(*searched).out)["plans"][1]
+    given = run(*searched, "--measured", start(tmp_path, 0.95 * plan["cache_pool_bytes"] / 2**30, tp=4, pp=4))
+    order = {each["line"]: each for each in json.loads(given.out)["measure_next"]["order"]}
+    assert order[2]["pool_over_predicted"] == pytest.approx(0.95, abs=1e-3)
+    settled = ("--set=plan.tp=4", "--set=plan.pp=4", "--set=plan.replicas=1", f"--set=stack.budget={plan['budget']}")
+    here, fewer = (  # by another key that leaves less to the pool
+        json.loads(run("estimate", *asked, *settled, f"--set=stack.memory.group_context={gib} GiB", "--json").out)
+        for gib in (1.5, 4.5)
+    )
+    names = ("rate_within_slo_per_s", "cache_pool_bytes")
+    rates, pools = (math.log(fewer["plans"][0][name] / here["plans"][0][name]) for name in names)
+    assert -0.06 < pools < -0.04
+    assert math.log(order[2]["over_predicted"]) == pytest.approx(math.log(0.95) * rates / pools, rel=0.05)
+
+
+def test_a_log_of_another_plan_or_without_effect_is_refused(run: Any, tmp_path: Path) -> None:
+    for named in (start(tmp_path, 40.0, tp=4), f"2={Path(__file__)}", start(tmp_path, 40.0).replace("2=", "3=", 1)):
+        said = run(*STARTING, "--top", "3", "--measured", named)
+        assert (said.code, "error[C025]" in said.err) == (2, True), said.err
+
+
+def test_csv_is_of_the_advice(run: Any) -> None:
+    asked = ("search", "megatron-7.5b-512", "--top", "3")
+    lines = run(*asked, "--measure-next", "--csv").out.splitlines()
+    assert "gpu_hours" in lines[0]
+    assert any("lines 1 and 2 for ten minutes" in line for line in lines[1:])
+    assert "over_predicted" in run(*asked, "--measured", "1=700ms", "--csv").out.splitlines()[0]

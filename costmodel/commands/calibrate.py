@@ -17,7 +17,7 @@ from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
 FilesArgument = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="MEASURED",
         help="CSV tables of kernels, output of nccl-tests, or CSV tables of runs; '-' for stdin",
@@ -66,9 +66,25 @@ AfreshOption = Annotated[
 ]
 
 
+FollowOption = Annotated[
+    str | None,
+    optional("--follow", metavar="FOLDER", help="Read a folder of logs, with launch files or scenarios of their names"),
+]
+GpuOption = Annotated[
+    str,
+    optional(
+        "--gpu",
+        help="With --follow: accelerator of logs whose files state none",
+        autocompletion=completion.accelerators,
+    ),
+]
+
+
 @answering_in(*PAGE)
 def calibrate(
-    files: FilesArgument,
+    files: FilesArgument = None,
+    follow: FollowOption = None,
+    gpu: GpuOption = "",
     write: WriteOption = False,
     replace: ReplaceOption = False,
     node: NodeOption = None,
@@ -88,6 +104,7 @@ def calibrate(
       costmodel calibrate runs.csv --leave-out source_family
       costmodel calibrate serving.csv --where engine=vllm
       costmodel calibrate serving.csv --leave-out source
+      costmodel calibrate --follow nightly/
 
     In a table of kernels each row is a timing: costmodel explain D015 lists the columns. The held-out error is that of
     one half of the shapes with constants fitted on the other half. --write preserves comments and order. A constant is
@@ -100,6 +117,10 @@ def calibrate(
     its host time and the start of its benchmarks, close to the shipped values. --afresh and --leave-out fit the ten
     constants that engines share instead, to the time per token of all engines; this takes many benchmarks.
 
+    --follow reads logs of Megatron-LM, torchtitan and the Trainer and results of benchmark clients as costmodel import
+    does. A log takes its layout from files of its name beside it or above it: nightly/llama.sh for
+    nightly/2026-11-30/llama.log. The answer has errors before and after, and the change of every document as a patch.
+
     Exit code 1 when --write does not write a fit because it does not describe the runs.
 
     Next: costmodel show h100-sxm --fitted
@@ -109,6 +130,14 @@ def calibrate(
     from costmodel.exchange.tables.kernel_table import of_runs, of_serving
     from costmodel.report.answers import calibrate as report
 
+    if follow is not None:
+        given = {"a table": files, "--replace": replace, "--source": source, "--leave-out": leave_out}
+        for option in (name for name, value in (given | {"--afresh": afresh, "--where": where}).items() if value):
+            raise fail("C014", f"{option} does not apply to --follow {follow}", None, "leave it out")
+        return _follow(follow, gpu, node, write=write, verbose=verbose)
+    if gpu or not files:
+        what = "--gpu belongs to --follow" if gpu else "no measurement is named"
+        raise fail("C014", what, None, "name tables of kernels or runs, or a folder of logs with --follow")
     named_once(files)
     kernels = {"--node": node is not None, "--source": source is not None, "--replace": replace}
     steps = {"--leave-out": leave_out is not None, "--afresh": afresh}
@@ -127,10 +156,35 @@ def calibrate(
     return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
 
 
-def _written(texts: Callable[[], Mapping[Path, str]]) -> Mapping[Path, str]:
-    """The documents with the fits, once they are written; other processes that calibrate in this folder wait."""
+def _follow(folder: str, gpu: str, node: str | None, *, write: bool, verbose: bool) -> Reply:
+    """The runs of a folder, and what they change in documents."""
+    from costmodel.explore.import_file import GivenBesideFile
+    from costmodel.explore.log_folder import followed
+    from costmodel.report.answers import calibrate as report
+
+    found = followed(folder, GivenBesideFile(node=node or "", gpu=gpu), node)
+    texts = {path: text for path, (_, text) in found.documents.items()}
+    written = list(_written(lambda: texts, own=True)) if write else []
+    fits = (found.training, *found.engines)
+    return pages.drawn(
+        lambda: report.followed(found, written, verbose=verbose),
+        lambda: report.followed_json(found, written),
+        "parts",
+        yes=not (write and any(fit is not None and fit.why for fit in fits)),
+    )
+
+
+def _written(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
+    """The documents with the fits, once they are written; other processes that calibrate in this folder wait.
+
+    own: of your runs, to which shipped documents are the priors
+    """
+    from costmodel.documents.text.yaml_editor import refuse_shipped
+
     with updating(Path("hardware")):
         documents = texts()
+        if own:
+            refuse_shipped(documents)
         written_together(documents, folder=True)
     return documents
 
@@ -150,7 +204,7 @@ def _runs(
     from costmodel.report.answers import calibrate as report
 
     found = refine(files, where=where, leave_out=leave_out.value if leave_out else None, afresh=afresh)
-    documents = _written(lambda: texts(found)) if write else {}
+    documents = _written(lambda: texts(found), own=not afresh) if write else {}
     answer, result = lambda: report.runs(found, documents), lambda: report.runs_json(found, documents)
     return pages.drawn(answer, result, "constants", yes=not (write and found.why))
 
@@ -168,6 +222,6 @@ def _serving(
     from costmodel.report.answers import calibrate as report
 
     found = engine_fit(files, where=where, leave_out=leave_out.value if leave_out else "", afresh=afresh)
-    documents = _written(lambda: engine_texts(found)) if write else {}
+    documents = _written(lambda: engine_texts(found), own=True) if write else {}
     answer, result = lambda: report.benchmarks(found, documents), lambda: report.benchmarks_json(found, documents)
     return pages.drawn(answer, result, "constants", yes=not (write and found.why))

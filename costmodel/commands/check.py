@@ -102,20 +102,22 @@ def check(
 
 
 def _runs(folder: str, *, alone: bool) -> Reply:
-    """Whether the runs of the last table of a folder differ from those before, and by which term."""
-    from costmodel.evidence.validate.moved_terms import moved_terms
-    from costmodel.evidence.validate.validate import validated
+    """Whether the runs of the last night of a folder differ from those before, and by which term."""
+    from costmodel.evidence.validate.moved_terms import moved_runs
+    from costmodel.explore.import_file import GivenBesideFile
+    from costmodel.explore.log_folder import log_folder
     from costmodel.report.answers.validate import moved, moved_json
 
     if not alone:
         raise fail("C008", "--runs is about measured runs, not about scenarios or a baseline", None, "leave those out")
-    tables = sorted(str(path) for path in Path(folder).glob("*.csv")) if Path(folder).is_dir() else []
-    if len(tables) < 2:
-        hint = "costmodel import LOG --as runs -o FOLDER/2026-11-30.csv writes one"
-        raise fail("C008", f"{folder} has {len(tables)} tables of runs; two or more are compared", Place(folder), hint)
-    parts = [part.figures for part in validated(tables, quantity="time")]
-    found = moved_terms([figure for figures in parts[:-1] for figure in figures], parts[-1])
-    return drawn(lambda: moved(found, tables[-1]), lambda: moved_json(found, tables[-1]), "terms", yes=not found.slower)
+    read = log_folder(folder, GivenBesideFile())
+    found = moved_runs(read.nights)
+    if not found:
+        why = [f"; {each.file}: {each.why}" for each in read.unread[:1]]
+        sentence = f"{folder} has {len(read.nights)} tables or folders of runs; two or more are compared{''.join(why)}"
+        raise fail("C008", sentence, Place(folder), "logs of each night in a folder, or tables of import LOG --as runs")
+    slower = any(each.found.slower for each in found)
+    return drawn(lambda: moved(read, found), lambda: moved_json(read, found), "runs", yes=not slower)
 
 
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import any_from, case_from
+from costmodel.documents.reader.load_scenario import any_from, load_any
+from costmodel.documents.reader.resolved_scenario import LoadedScenario, training
 from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.model import Layers, Model
 from costmodel.documents.text.files import MAXIMUM_BYTES, file_head
@@ -23,7 +24,7 @@ from costmodel.exchange.logs.benchmark_result import BenchmarkRow, benchmark_res
 from costmodel.exchange.logs.measured_run import WARM_UP, MeasuredRun, measured_run
 from costmodel.exchange.logs.step_lines import Log, read_log
 from costmodel.exchange.logs.trainer_log import trainer_log
-from costmodel.exchange.tables.csv_cells import row_of
+from costmodel.exchange.tables.csv_cells import row_of, row_texts
 from costmodel.exchange.tables.run_table import COLUMNS
 from costmodel.exchange.tables.serving_table import COLUMNS as SERVING_COLUMNS
 from costmodel.exchange.tables.serving_table import OF_RUNS
@@ -32,6 +33,7 @@ from costmodel.explore.import_file import GivenBesideFile, import_files
 from costmodel.ground.errors import CostModelError, Fault, Place, fail
 from costmodel.ground.record import record
 
+_SCENARIO = "schema: costmodel/scenario/"  # of a scenario that is written by hand
 _ARGUMENTS = "- arguments -"  # at the head of a log of Megatron-LM
 _APART = 0.02  # by which a batch, or a prediction, of the row and of the layout may differ
 _COMPARE = "costmodel diagnose, with the scenario of that layout and --step, compares the whole of it"
@@ -62,11 +64,11 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     warnings = [Fault("X010", f"the log is long: {part}", Place(name), _REMEDY) for part in parts]
     answer: Answer | None = None
     if sources:
-        found = import_files(sources, beside).found
-        answer = predict(case_from(DocumentReader(), copied(found.document), sources[-1], ()))
+        case, document = _layout(sources, beside)
+        answer = predict(training(case))
         layout = layout_cells(answer)
         warnings += _apart(layout, run, name)
-        row |= layout | {"settings": settings_cell(found.document)}
+        row |= layout | {"settings": settings_cell(document)}
     figures = dict(run.figures)
     rate = figures.pop("samples_per_s", None)
     batch = row.get("global_batch") or figures.get("global_batch")
@@ -80,6 +82,15 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
     if answer is not None:
         warnings += unlike(answer, ordered, name)
     return ImportedRun(name, run, ordered, tuple(key for key in wanted if key not in ordered), tuple(warnings))
+
+
+def _layout(sources: Sequence[str], beside: GivenBesideFile) -> tuple[LoadedScenario, Mapping[str, Any]]:
+    """The scenario of files that describe a run, those of another tool or a scenario itself, and its keys."""
+    if len(sources) == 1 and _SCENARIO in file_head(sources[0], MOST_BYTES)[0]:
+        case = load_any(sources[0], beside.assignments)
+        return case, case.original
+    document = import_files(sources, beside).found.document
+    return any_from(DocumentReader(), copied(document), sources[-1], ()), document
 
 
 @record
@@ -152,8 +163,7 @@ def _engine_cells(
             raise fail("C001", f"--set {unused[0]} has no effect on results without the engine's command", None, hint)
         return {key: value for key, value in cells.items() if value is not None}, 1.0
     asked = {"prompt": str(load["prompt"]), "answer": str(load["output"]), "concurrency": str(load["concurrency"])}
-    found = import_files(configs, replace(beside, load=asked)).found
-    case = serving(any_from(DocumentReader(), copied(found.document), configs[-1], ()))
+    case = serving(_layout(configs, replace(beside, load=asked))[0])
     plan, workload = case.scenario.plan, case.scenario.workload
     if plan is None:
         return {}, 1.0
@@ -214,9 +224,8 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
 
 def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
     """A warning where the columns of a row do not hold all that decides the prediction for its layout."""
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in row.items()}
     try:
-        found = modelled(row_of(Place(file), list(texts), list(texts.values()), COLUMNS), CachedReader())
+        found = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
     except CannotModel as error:
         return [Fault("X004", f"validate cannot predict this row: {error.why}", Place(file), _COMPARE)]
     theirs, ours = (float(one.evaluation.costs.column("step_time")[0]) for one in (found, answer))

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.reader.measured_cases import WORKLOADS
-from costmodel.evidence.validate.left_out import RECORD, left_out
 from costmodel.evidence.validate.outcomes import Quantity
-from costmodel.evidence.validate.scores import Score, score
+from costmodel.evidence.validate.scores import LEFT_OUT, Score, left_out, score
 from costmodel.evidence.validate.validate import validated
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -143,7 +142,7 @@ def write(tables: Sequence[str]) -> None:
             record["services"] = services_left_out(tables[1])
         else:
             record |= left_out_record(tables[0], tables[1:], date.today().isoformat())
-        (_CHECKOUT / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        (_CHECKOUT / LEFT_OUT).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
     for page, text in fresh_pages().items():
         (_CHECKOUT / page).write_text(text, "utf-8")
 

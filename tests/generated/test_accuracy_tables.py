@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costmodel.evidence.validate.left_out import RECORD
+from costmodel.evidence.validate.scores import LEFT_OUT
 
 from .accuracy_tables import PAGES, fresh_pages, sources
 
@@ -23,7 +23,7 @@ def test_pages_are_fresh() -> None:
 
 def test_the_record_is_of_all_runs() -> None:
     """Groups of a kind are parts of the whole; each source is left out once."""
-    record = json.loads((ROOT / RECORD).read_text("utf-8"))
+    record = json.loads((ROOT / LEFT_OUT).read_text("utf-8"))
     groups = record["groups"]
     assert groups["dense"]["runs"] + groups["with experts"]["runs"] == record["runs"]
     assert sum(row["runs"] for row in record["sources"].values()) == record["runs"]
@@ -35,7 +35,7 @@ def test_the_record_is_of_all_runs() -> None:
 
 def test_validate_alone_shows_it(run: Any) -> None:
     """The scoreboard is never of fitted runs alone; JSON has the same figures."""
-    record = json.loads((ROOT / RECORD).read_text("utf-8"))
+    record = json.loads((ROOT / LEFT_OUT).read_text("utf-8"))
     shown = run("validate").out.splitlines()
     dense = next(line.split() for line in shown if line.startswith("  dense"))
     assert dense[1:3] == [str(record["groups"]["dense"]["runs"]), f"{record['groups']['dense']['median']:.1%}"]
@@ -45,7 +45,7 @@ def test_validate_alone_shows_it(run: Any) -> None:
 
 def test_validate_shows_services_left_out(run: Any) -> None:
     """Every benchmark is left out once by each column, and each is further off so than where it was fitted."""
-    record = json.loads((ROOT / RECORD).read_text("utf-8"))["services"]
+    record = json.loads((ROOT / LEFT_OUT).read_text("utf-8"))["services"]
     shown = [line.split() for line in run("validate").out.splitlines() if ", each " in line]
     assert set(record) == {"model", "accelerator", "source"}
     for column, errors in record.items():

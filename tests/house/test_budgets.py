@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 500,  # the modules beside the folders
-    "commands": 5_150,  # with buy, and what each workload answers, for the library too
+    "commands": 5_200,  # with buy, a folder of logs, and what each workload answers, for the library too
     "documents": 5_650,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_450,  # with what a measurement shows
@@ -22,18 +22,18 @@ BUDGETS = {
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
     "estimate/training": 7_750,
-    "evidence": 7_400,
+    "evidence": 7_450,  # with terms of a token that a release moved
     "exchange": 6_200,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_350,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_000,  # exports of RL; one search for every workload; what to buy, and tables of prices
+    "explore": 17_150,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
     "explore/serving": 3_600,  # a model on every machine
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw
-    "report/answers": 8_850,  # terminal, page and plain values of a question in one place, and views of plans
+    "report/answers": 9_000,  # terminal, page and plain values of a question, views of plans, patches of documents
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_750,
     "server": 1_250,

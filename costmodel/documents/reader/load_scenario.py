@@ -94,13 +94,6 @@ def load_mapping(written: AnyMapping[str, Any], assignments: Iterable[str] = ())
     return load_text(json.dumps(titled, default=str, indent=1), "<mapping>", assignments)
 
 
-def case_from(
-    reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
-) -> ResolvedScenario:
-    """The same as any_from, of a training scenario."""
-    return training(any_from(reader, tree, shown, assignments))
-
-
 def any_from(
     reader: DocumentReader, tree: dict[Any, Any], shown: str, assignments: Iterable[str | Assignment]
 ) -> LoadedScenario:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
 from costmodel.documents.reader.find_documents import find
-from costmodel.documents.reader.folders import FOLDER_OF
+from costmodel.documents.reader.folders import FOLDER_OF, is_checkout, is_shipped, shipped_file
 from costmodel.documents.schemas.base import OWN
 from costmodel.documents.text.files import file_text
+from costmodel.ground.errors import Place, fail
 
 _WIDTH = 120
 Changes = Mapping[tuple[str, ...], Mapping[str, Any]]
@@ -33,6 +35,8 @@ def rewritten(text: str, changes: Changes, dropped: tuple[str, ...] = (), nowher
     costmodel that nothing cites any more go, too.
     """
     yaml = _yaml()
+    if re.search(r"(?m)^  - ", text):  # lists are indented
+        yaml.indent(mapping=2, sequence=4, offset=2)
     tree = yaml.load(text)
     for name in dropped:
         tree.pop(name, None)
@@ -111,6 +115,18 @@ def _entry(tree: Any, path: tuple[str, ...]) -> Any:
 def document_text(kind: str, name: str) -> str:
     """The text of a document as it is found by its name."""
     return file_text(str(find(kind, name)))
+
+
+def in_use(path: Path) -> str:
+    """The text of the document that one of the working folder replaces, or that it is; empty where there is none."""
+    return next((place.read_text("utf-8") for place in (path, shipped_file(str(path))) if place.is_file()), "")
+
+
+def refuse_shipped(paths: Iterable[Path]) -> None:
+    """A fault where a document is a shipped one: those are the priors of your runs, and stay."""
+    for path in paths:
+        if is_shipped(path) or is_checkout(Path()):
+            raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
 
 
 def place_of(kind: str, name: str) -> Path:

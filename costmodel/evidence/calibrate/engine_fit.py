@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import is_checkout, is_near, is_shipped
+from costmodel.documents.reader.folders import is_near
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.text.yaml_editor import document_text, place_of, rewritten
 from costmodel.estimate.serving.serving_inputs import inputs_of
@@ -38,6 +38,7 @@ from costmodel.evidence.validate.serving.validate_serving import COLUMN, measure
 from costmodel.evidence.validate.skip_reasons import CannotModel, SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.kernel_table import stem
+from costmodel.exchange.tables.run_table import Table
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable, read_serving_runs
 from costmodel.ground.errors import CostModelError, Place, fail
 from costmodel.ground.record import record
@@ -227,7 +228,7 @@ class LeftOutRows:
 class EngineFit:
     """The benchmarks of some tables, the constants fitted to them, and errors by quantity."""
 
-    tables: tuple[ServingTable, ...]
+    tables: tuple[Table, ...]
     runs: int
     left: tuple[SkippedRow, ...]
     constants: tuple[RefinedConstant, ...]
@@ -269,17 +270,18 @@ class Linearised:
 
 
 def engine_fit(
-    tables: Sequence[str], *, where: Where | None = None, leave_out: str = "", afresh: bool = False
+    tables: Sequence[str | Table], *, where: Where | None = None, leave_out: str = "", afresh: bool = False
 ) -> EngineFit:
     """Constants of one engine from your own benchmarks, or those that engines share from many of them."""
-    asked, shelf = tuple(map(_table_of_runs, tables)), CachedReader()
+    asked = tuple(_table_of_runs(each) if isinstance(each, str) else each for each in tables)
+    shelf = CachedReader()
     where = meant(where or {}, asked)
     chosen = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not chosen:
         raise nothing_chosen(where, asked, shelf)
     groups, left = benchmark_groups(chosen, shelf)
     if sum(len(group.rows) for group in groups) < FEWEST:
-        raise _too_few(tables, sum(len(group.rows) for group in groups), left)
+        raise _too_few([table.file for table in asked], sum(len(group.rows) for group in groups), left)
     if leave_out or afresh:
         problem = serving_problem(groups, SHARED, ("tpot",), shelf, OUTLYING)
     else:
@@ -318,7 +320,7 @@ def _fit(
     problem: ServingProblem,
     shelf: CachedReader,
     leave_out: str,
-    tables: tuple[ServingTable, ...],
+    tables: tuple[Table, ...],
     left: tuple[SkippedRow, ...],
 ) -> EngineFit:
     """The constants by all rows, and by those without each value of a column."""
@@ -433,14 +435,6 @@ def engine_texts(found: EngineFit) -> dict[Path, str]:
         }
     cited = {"title": "Fit of costmodel calibrate on measured benchmarks", "where": where}
     return {
-        _own_place(kind, name): rewritten(document_text(kind, name), {**parts, ("sources", source): cited})
+        place_of(kind, name): rewritten(document_text(kind, name), {**parts, ("sources", source): cited})
         for (kind, name), parts in entries.items()
     }
-
-
-def _own_place(kind: str, name: str) -> Path:
-    """The place of a written document; shipped ones are the priors of your benchmarks, and stay."""
-    path = place_of(kind, name)
-    if is_shipped(path) or is_checkout(Path()):
-        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
-    return path

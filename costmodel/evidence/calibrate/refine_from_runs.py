@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import is_checkout, is_near, is_shipped
+from costmodel.documents.reader.folders import is_near
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
 from costmodel.documents.schemas.efficiency import Efficiency
@@ -56,10 +56,10 @@ class Refined:
 
 
 def refine(
-    tables: Sequence[str], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
+    tables: Sequence[str | Table], *, where: Where | None = None, leave_out: str | None = None, afresh: bool = False
 ) -> Refined:
     """Constants from tables of runs: a full fit, or a refinement by your own few runs near the shipped values."""
-    asked = [read_runs(name) for name in tables]
+    asked = [read_runs(each) if isinstance(each, str) else each for each in tables]
     shelf, where = CachedReader(), meant(where or {}, asked)
     rows = [row for table in asked for row in chosen_rows(table, where, shelf)]
     if where and not rows:
@@ -68,8 +68,9 @@ def refine(
     runs, left = timed(rows, shelf, grouping)
     if not runs:
         first = "; the tables have no rows" if not left else f"; {left[0].run}: {left[0].why}"
-        first = first if all(map(is_near, tables)) else ""  # it repeats words of the table
-        hint = f"costmodel validate {' '.join(tables)} --by reason shows the reason for each row"
+        names = [table.file for table in asked]
+        first = first if all(map(is_near, names)) else ""  # it repeats words of the table
+        hint = f"costmodel validate {' '.join(names)} --by reason shows the reason for each row"
         raise fail("C005", f"none of {len(rows)} runs is modelled{first}", Place("command line"), hint)
     if not afresh:
         runs = [replace(run, case=_with_its_own(run.case, shelf)) for run in runs]
@@ -114,7 +115,7 @@ def texts(found: Refined) -> dict[Path, str]:
         changes.setdefault((kind, document), {})[group,] = entry
     cited = {"title": "Fit of costmodel calibrate on measured runs", "where": where}
     return {
-        _own_place(kind, name, found): _text(kind, name, {**mine, ("sources", source): cited})
+        place_of(kind, name): _text(kind, name, {**mine, ("sources", source): cited})
         for (kind, name), mine in changes.items()
     }
 
@@ -124,17 +125,6 @@ def _text(kind: str, name: str, changes: Changes) -> str:
     if kind == "stack":
         return rewritten(document_text(kind, name), changes)
     return changed(part_with("network" if ("network",) in changes else "sustained"), name, changes)
-
-
-def _own_place(kind: str, name: str, found: Refined) -> Path:
-    """The place of a written document.
-
-    Shipped documents are never overwritten, since they are the priors of your runs.
-    """
-    path = place_of(kind, name)
-    if (is_shipped(path) or is_checkout(Path())) and not found.afresh:
-        raise fail("C002", f"{path} is a shipped file", Place(str(path)), "run calibrate in your own folder")
-    return path
 
 
 def _source_before(prior: Prior, document: str) -> str:

@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 
 from costmodel.equations.run.uncertainty import slowed_step
 from costmodel.evidence.validate.compared_figures import Compared
+from costmodel.evidence.validate.outcomes import Quantity
+from costmodel.evidence.validate.validate import validated
+from costmodel.exchange.tables.run_table import Table
+from costmodel.exchange.tables.serving_table import ServingTable
 from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
 ALL = "all terms"  # clocks, or another machine
+TIMES = ("step_time", "tpot", "ttft")  # other quantities are rates
+_QUANTITIES: dict[type[Table], tuple[Quantity, ...]] = {Table: ("time",), ServingTable: ("tpot", "ttft")}
 LIKE = ("model", "accelerator", "stack")  # runs alike in these are off alike
 _FACTORS = np.exp(np.linspace(math.log(0.25), math.log(8.0), 1387))  # of a term, a quarter of a percent apart
 _ROUNDED = 0.005  # spread of runs at least: times are stated in three digits
@@ -30,6 +36,52 @@ _SHARE = 0.02  # of a step in any run, from which a term is looked at
 _EXPLAINED = 0.5  # of the change, as squares, that a term must explain at least
 _APART = 4.0  # squares of spreads by which another term must leave more, to be another
 _FEWEST = 3  # runs of each
+
+
+@record
+class MovedRuns:
+    """What moved in the last runs of one kind beside those before: of training, of tokens, or of first tokens.
+
+    figure: that the runs have. release: of the software, before and now, where tables state both and they differ
+    """
+
+    figure: str
+    night: str
+    found: Moved
+    release: tuple[str, str] | None
+
+
+def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
+    """What moved in the last night of training and in that of serving, by names of nights.
+
+    Raises:
+        CostModelError: too few runs of a kind have a prediction
+    """
+    found = list[MovedRuns]()
+    for kind, quantities in _QUANTITIES.items():
+        held = {
+            night: own for night, tables in nights.items() if (own := [each for each in tables if type(each) is kind])
+        }
+        if len(held) < 2:
+            continue
+        *_, last = held
+        before = [table for night, tables in held.items() for table in tables if night != last]
+        for quantity in quantities:
+            old, new = (_figures(tables, quantity) for tables in (before, held[last]))
+            if quantity == "ttft" and not all(any(each.error is not None for each in part) for part in (old, new)):
+                continue
+            found.append(MovedRuns(quantity, last, moved_terms(old, new), _release(before, held[last])))
+    return found
+
+
+def _figures(tables: Sequence[Table], quantity: Quantity) -> list[Compared]:
+    return [figure for part in validated(tables, quantity=quantity) for figure in part.figures]
+
+
+def _release(before: Sequence[Table], now: Sequence[Table]) -> tuple[str, str] | None:
+    """The releases of an engine in two groups of runs, where each has one and they differ."""
+    old, new = ({row.text("engine_version") for table in tables for row in table.rows} for tables in (before, now))
+    return (old.pop(), new.pop()) if len(old) == len(new) == 1 and old != new and "" not in old | new else None
 
 
 @record
@@ -132,4 +184,4 @@ def _slower(each: Compared) -> float:
     assert each.measured is not None
     assert each.predicted is not None
     ratio = math.log(each.measured / each.predicted)
-    return ratio if each.quantity == "step_time" else -ratio
+    return ratio if each.quantity in TIMES else -ratio

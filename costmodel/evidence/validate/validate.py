@@ -184,7 +184,7 @@ def _compared(
 
 
 def validated(
-    tables: Sequence[str] | None = None,
+    tables: Sequence[str | Table] | None = None,
     *,
     quantity: Quantity | None = None,
     where: Where | None = None,
@@ -198,7 +198,9 @@ def validated(
     count: is given the rows of a file that are done, and all of them
     """
     asked: list[MeasuredTable | Table] = [
-        read_measured(name)
+        name
+        if isinstance(name, Table)
+        else read_measured(name)
         if name == "-" or name.lower().endswith(TABLES) or is_result_file(name)
         else read("measured", name)
         for name in tables or names("measured")
@@ -211,7 +213,8 @@ def validated(
         raise nothing_chosen(where, asked, shelf)
     if not without:
         return found
-    of_steps = [part for part in found if any(figure.parts for figure in part.figures)]
+    trained = [part for part in found if not isinstance(part.table, ServingTable)]
+    of_steps = [part for part in trained if any(figure.parts for figure in part.figures)]
     if not of_steps or (tables and len(of_steps) < len(found)):
         other = next((part.table for part in found if part not in of_steps), None)
         named = "these tables" if other is None else other.name if isinstance(other, MeasuredTable) else other.file

@@ -293,6 +293,7 @@ def _row(tree: Mapping[str, Any]) -> BenchmarkRow | None:
     answered, asked = _number(tree.get("request_throughput")), _number(tree.get("request_rate"))
     cells: dict[str, Any] = {
         "engine": _ENGINES.get(str(tree.get("backend"))),
+        "engine_version": _text(_first(tree, "server_info.version", "engine_version")),
         "model": _text(_first(tree, "model_id", "server_info.model_path", "model")),
         "tp": _number(_first(tree, "tp", "tensor_parallel_size", "server_info.tp_size")),
         "gpu": _text(_first(tree, "gpu", "gpu_type", "accelerator")),
@@ -334,7 +335,7 @@ input_lens output_lens ttfts itls start_times generated_texts errors
 _SENT = """
 backend model_id model num_prompts request_rate max_concurrency concurrency completed total_input_tokens
 total_output_tokens request_throughput output_throughput mean_ttft_ms mean_tpot_ms tp tensor_parallel_size gpu gpu_type
-accelerator server_info.model_path server_info.tp_size
+accelerator server_info.model_path server_info.tp_size server_info.version engine_version
 """
 _APART = "the row has the mean length of those that differ"
 _SPREAD = lost("approximated", "requests do not arrive at random", "burstiness", 1.0, "1.0")

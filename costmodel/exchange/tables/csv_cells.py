@@ -132,6 +132,16 @@ def row_of(place: Place, names: list[str], record: list[str], columns: Mapping[s
     return CsvRow(place, dict(zip(names, record, strict=True)), cells, tuple(faults))
 
 
+def row_texts(row: Mapping[str, object], names: Collection[str]) -> list[str]:
+    """Values of a row by their columns as they are written; empty where nothing is known.
+
+    >>> row_texts({"tp": 8, "fsdp": True}, ["tp", "pp", "fsdp"])
+    ['8', '', 'true']
+    """
+    found = (row.get(name) for name in names)
+    return ["" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for value in found]
+
+
 def cell_words(fault: Fault) -> str:
     """What is wrong with a cell, with its column where its place states one.
 

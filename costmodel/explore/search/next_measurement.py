@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.schemas.results import COLUMNS
+from costmodel.documents.text.files import file_text
 from costmodel.equations.run.uncertainty import (
     chance_within,
     covariance_left,
@@ -27,7 +28,7 @@ from costmodel.equations.run.uncertainty import (
     pays_after,
 )
 from costmodel.explore.search.found import PlanErrors, PoolError, SearchResult
-from costmodel.ground.errors import fail
+from costmodel.ground.errors import Place, fail
 from costmodel.ground.record import record
 
 Array = NDArray[np.float64]
@@ -157,6 +158,27 @@ def advised(
     )
 
 
+def logged_pool_ratio(found: SearchResult[Any, Any], line: int, name: str, place: Place) -> float:
+    """The pool that the start-up log of a line states, over the one predicted; a fault where it is of another plan."""
+    from costmodel.evidence.validate.serving.validate_serving import logged_pool
+    from costmodel.exchange.logs.engine_start import is_engine_start
+    from costmodel.exchange.tables.serving_table import read_serving_runs
+
+    plan, text = found.best[line - 1], file_text(name)
+    (row,) = read_serving_runs(name).rows if is_engine_start(text) else (None,)
+    held = None if row is None else logged_pool(row)
+    if row is None or held is None:
+        raise fail("C025", f"{name} states no memory of a KV cache", place, "name the start-up log of an engine")
+    stated = {"tp": row.number("tp"), "pp": row.number("pp") or 1.0}
+    if other := [f"{key} {value:g}" for key, value in stated.items() if value not in (None, plan.sizes[key])]:
+        raise fail("C025", f"{name} is of {other[0]}, not of line {line}", place, "name the log of this line's engine")
+    pool = found.errors(plan).pool
+    if pool is None:
+        what = f"the pool of its cache does not move the {found.ranked_by} of line {line}"
+        raise fail("C025", what, place, "state its time")
+    return held / pool.held
+
+
 def first_better(found: SearchResult[Any, Any]) -> list[float]:
     """The chance that the first of the best plans is better than each of them: what they have in common cancels."""
     plans = found.best
@@ -170,8 +192,7 @@ def first_better(found: SearchResult[Any, Any]) -> list[float]:
 
 def _after_start(now: Expected, errors: PlanErrors, part: str, ratio: float) -> Expected:
     """The same after a start-up log, whose pool is so many times the one predicted."""
-    if errors.pool is None:
-        raise fail("C025", "the pool of its cache does not move the figure of this line", None, "state its time")
+    assert errors.pool is not None  # of a line whose log is read
     kinds = [_of_start(errors.pool), f"{_of_start(errors.pool)} of {part}"]
     entry = next(at for at, kind in enumerate(now.kinds, len(now.places)) if kind in kinds)
     z = -math.log(ratio) / errors.pool.spread

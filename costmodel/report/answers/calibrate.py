@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from costmodel.evidence.calibrate.refine_from_runs import Refined
     from costmodel.evidence.calibrate.regression import Error
     from costmodel.evidence.calibrate.write_back import Decision
+    from costmodel.explore.log_folder import FollowedFolder
 
 _FITS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
 _MORE = ("P90", "bias", "in band")
@@ -236,6 +238,72 @@ def _fit_fields(decision: Decision) -> dict[str, Any]:
 
 def _named(decision: Decision) -> dict[str, str]:
     return {"of": decision.fit.sample.of, "fit": fit_title(decision.fit)}
+
+
+# ── a folder of logs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def followed(found: FollowedFolder, written: Sequence[Path], *, verbose: bool) -> AnswerDocument:
+    """What was read of a folder, every fit with its errors, and what changes in documents."""
+    parts = [runs(found.training, ())] if found.training is not None else []
+    parts += [benchmarks(fit, ()) for fit in found.engines]
+    parts += [kernels(found.kernels, found.decisions, (), verbose=verbose)] if found.kernels is not None else []
+    sections = [_read(found)]
+    for number, part in enumerate(parts, 1):
+        titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])
+        inner = [replace(each, key=f"{each.key}-{number}") for each in part.sections if each.key != "closing"]
+        sections += [titled, *inner]
+    lines: list[Line] = [styled(line, DIM if line.startswith(" ") else "") for line in patch_of(found).splitlines()]
+    closing = [styled(f"wrote {path}") for path in written]
+    if not written:
+        count = number_of(len(found.documents), "document")
+        closing = [styled(f"{count} would change: add --write" if found.documents else "no document would change")]
+    sections.append(Section("patch", "Changes of documents", beneath=[*lines, *([Text()] if lines else []), *closing]))
+    conclusion = f"{number_of(len(found.documents), 'document')} {'changed' if written else 'would change'}."
+    return AnswerDocument(None, f"Measured runs of {found.read.folder}", [], conclusion, "plain", sections)
+
+
+def _read(found: FollowedFolder) -> Section:
+    """How many runs each night has, and what was left out."""
+    read = found.read
+    rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
+    rows += [("kernels", f"{len(read.kernels)} files")] if read.kernels else []
+    lines = [styled(f"not read: {each.file}: {each.why}", WARN) for each in read.unread]
+    if read.starts:
+        lines.append(
+            styled(f"nothing is fitted to {number_of(len(read.starts), 'start-up log')}; validate compares them")
+        )
+    lines += [styled(remark, WARN) for remark in found.remarks]
+    return Section(
+        "read", "What was read", table=Table(columns(("night", "runs"), "lr"), rows), beneath=lines, apart=False
+    )
+
+
+def patch_of(found: FollowedFolder) -> str:
+    """The changes of documents as a unified diff."""
+    texts = (
+        difflib.unified_diff(before.splitlines(), text.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=1)
+        for path, (before, text) in found.documents.items()
+    )
+    return "".join(f"{line}\n" for lines in texts for line in lines)
+
+
+def followed_json(found: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
+    """The same as plain values; parts: each fit as `calibrate` of its tables gives it."""
+    parts = [runs_json(found.training, ())] if found.training is not None else []
+    parts += [benchmarks_json(fit, ()) for fit in found.engines]
+    parts += [kernels_json(found.kernels, found.decisions, ())] if found.kernels is not None else []
+    return _plain(
+        "folder",
+        {file: digest for part in parts for file, digest in ((each["file"], each["digest"]) for each in part["files"])},
+        written,
+        rows=sum(part["rows"] for part in parts),
+        modelled=sum(part["modelled"] for part in parts),
+        parts=parts,
+        patch=patch_of(found),
+        unread=[asdict(each) for each in found.read.unread],
+        remarks=list(found.remarks),
+    )
 
 
 # ── runs and benchmarks ──────────────────────────────────────────────────────────────────────────────────────────────

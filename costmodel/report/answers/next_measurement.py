@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costmodel.documents.text.files import file_text
 from costmodel.estimate.machine.price import price_of
-from costmodel.evidence.validate.serving.validate_serving import logged_pool
-from costmodel.exchange.logs.engine_start import is_engine_start
-from costmodel.exchange.tables.serving_table import read_serving_runs
-from costmodel.explore.search.next_measurement import KERNELS, SECONDS, START, Advice, Measurement
+from costmodel.explore.search.next_measurement import (
+    KERNELS,
+    SECONDS,
+    START,
+    Advice,
+    Measurement,
+    logged_pool_ratio,
+)
 from costmodel.explore.search.rank import Plan
 from costmodel.explore.search.variants import Inputs
 from costmodel.explore.workloads import workload_of
@@ -45,8 +48,8 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
         line, _, time = text.partition("=")
         place = Place("command line", 0, 12, "", f"--measured {text}", max(1, len(text)))
         example = f"for example --measured '2={show_time(plans[0].costs[usual])}'" if plans else ""
-        if _is_log(time) and line.isdecimal() and 1 <= int(line) <= len(plans):
-            pools[int(line)] = _logged(words, int(line), time, place)
+        if Path(time).is_file() and line.isdecimal() and 1 <= int(line) <= len(plans):
+            pools[int(line)] = logged_pool_ratio(words.found, int(line), time, place)
             continue
         try:
             at, seconds = int(line), parse(time, "s")
@@ -65,31 +68,6 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
             raise fail("C025", twice if at in found else odd, place, f"state the {usual} of each line once, {example}")
         found[at] = ratio
     return found, pools
-
-
-def _is_log(name: str) -> bool:
-    return Path(name).is_file()
-
-
-def _logged(words: SearchWords[Inputs, Plan], line: int, name: str, place: Place) -> float:
-    """The pool that the start-up log of a line states, over the one predicted; a fault where it is of another plan."""
-    plan = words.found.best[line - 1]
-    if not is_engine_start(file_text(name)):
-        sentence, hint = f"{name} is not the start-up log of an engine", "it states the memory of the KV cache"
-        raise fail("C025", sentence, place, hint)
-    (row,) = read_serving_runs(name).rows
-    held, stated = logged_pool(row), {"tp": row.number("tp"), "pp": row.number("pp") or 1.0}
-    pool = words.found.errors(plan).pool
-    other = next(
-        (f"{key} {counted(value)}" for key, value in stated.items() if value not in (None, plan.sizes[key])), ""
-    )
-    if held is None or other:
-        what = f"{name} is of {other}, not of line {line}" if other else f"{name} states no memory of the KV cache"
-        raise fail("C025", what, place, "name the log of this line's engine")
-    if pool is None:
-        what = f"the pool of its cache does not move the {words.found.ranked_by} of line {line}"
-        raise fail("C025", what, place, "state its time")
-    return held / pool.held
 
 
 def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:

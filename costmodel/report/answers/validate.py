@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from rich.text import Text
@@ -17,13 +18,13 @@ from costmodel.documents.schemas.measurement import MeasuredTable
 from costmodel.documents.schemas.results import RL_RESULTS, SERVING_RESULTS, TRAINING_COLUMNS
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.evidence.validate.compared_figures import Compared, Validated
-from costmodel.evidence.validate.left_out import KINDS
-from costmodel.evidence.validate.moved_terms import ALL, Moved
+from costmodel.evidence.validate.moved_terms import ALL, MovedRuns
 from costmodel.evidence.validate.outcomes import FITS, TOTALS
-from costmodel.evidence.validate.scores import NOTABLE, GroupScore, Score, Scoreboard, TermWorth
+from costmodel.evidence.validate.scores import KINDS, NOTABLE, GroupScore, Score, Scoreboard, TermWorth
 from costmodel.evidence.validate.skip_reasons import SkippedRow
 from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.run_table import Table as RunTable
+from costmodel.explore.log_folder import LogFolder
 from costmodel.explore.workloads import workload_of
 from costmodel.ground.counts import number_of
 from costmodel.ground.units import percent
@@ -37,14 +38,13 @@ from costmodel.report.document import (
     Table,
     TraceWriter,
     Value,
-    Verdict,
 )
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled, titled
 from costmodel.report.terminal.serving.serving_formatting import result as serving_result
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import joined, result
 from costmodel.report.terminal.style.layout import CellTable, Line
-from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
 
 KNOWN = {**RL_RESULTS, **SERVING_RESULTS, **TRAINING_COLUMNS}
 _FEW = 3  # runs of a file that are shown themselves
@@ -440,50 +440,81 @@ def worth_json(
     }
 
 
-def moved(found: Moved, table: str) -> AnswerDocument:
-    """Whether steps of a table take longer than those before, and which term explains it."""
-    best = found.likeliest
-    counts = f"{number_of(found.now, 'run')} of {table} beside {number_of(found.before, 'run')} before"
-    stated = f"Nothing moved: {counts} differ by no more than those among themselves, {percent(found.spread, 2)}."
+def moved(read: LogFolder, found: Sequence[MovedRuns]) -> AnswerDocument:
+    """Whether runs of the last night take longer than those before, and which term explains it."""
+    sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(found)]
+    slower = any(each.found.slower for each in found)
+    stated = " ".join(str(section.lead) for section in sections)
+    lines: list[Line] = [styled(f"not read: {each.file}: {each.why}", WARN) for each in read.unread]
+    sections += [Section("unread", "Not read", beneath=lines)] if lines else []
+    return AnswerDocument(None, "Which term of a step moved", [], stated, "bad" if slower else "good", sections)
+
+
+def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
+    """What became of one kind of runs, and how well each term explains it."""
+    found, whole, best = each.found, _WHOLE[each.figure], each.found.likeliest
+    counts = f"{number_of(found.now, 'run')} of {PurePath(read.folder) / each.night}"
+    counts += f" beside {number_of(found.before, 'run')} before"
+    same = f"{counts} differ by no more than those among themselves, {percent(found.spread, 2)}"
+    stated = f"{whole.capitalize()} takes as long as before: {same}."
+    mean = f"{_changed(found.change)} on average"
     if best is not None:
-        times = f"takes {percent(abs(best.factor - 1), 2)} {'longer' if best.factor > 1 else 'less'}"
-        stated = f"{_term(best.term)} {times} than before. {counts}: a step {_changed(found.change)} on average."
+        stated = f"{_term(best.term, whole)} {_changed(best.factor)} than before. {counts}: {whole} {mean}."
         if found.alike:
-            stated += f" These runs do not distinguish it from {joined(map(_term, found.alike))}."
+            others = joined(_term(name, whole) for name in found.alike)
+            stated += f" These runs do not distinguish it from {others}."
     elif found.moved:
-        stated = f"Steps moved, and no single term explains it. {counts}: a step {_changed(found.change)} on average."
+        stated = f"{whole.capitalize()} moved, and no single term explains it. {counts}: it {mean}."
+    if each.release is not None and found.moved:
+        stated += f" The release went from {each.release[0]} to {each.release[1]}."
     columns = [Column("term", "l"), Column("factor"), Column("explains", legend="of the squares of the changes")]
     rows: list[list[Cell]] = [
-        [_term(each.term), Value(f"{each.factor:.2f} ×", each.factor), percent(1 - each.left, 2)]
-        for each in (found.terms if found.moved else ())
+        [_term(term.term, whole), Value(f"{term.factor:.2f} ×", term.factor), percent(1 - term.left, 2)]
+        for term in (found.terms if found.moved else ())
     ]
-    section = Section("terms", "Which term moved", stated, table=Table(columns, rows) if rows else None)
-    about: list[Line] = [styled(stated, BAD if found.slower else HEAD)]
-    verdict: Verdict = "bad" if found.slower else "good"
-    return AnswerDocument(None, "Which term of a step moved", about, stated, verdict, [section])
+    table = Table(columns, rows) if len(rows) > 2 else None
+    return Section(
+        f"terms-{each.figure}",
+        f"What moved {whole}",
+        stated,
+        ahead=[styled(stated, BAD if found.slower else HEAD)],
+        table=table,
+    )
 
 
-def _term(name: str) -> str:
-    return "a step in all its terms" if name == ALL else name.replace("_", "-")
+_WHOLE = {"time": "a step", "tpot": "a token", "ttft": "a first token"}
+
+
+def _term(name: str, whole: str) -> str:
+    return f"{whole} in all its terms" if name == ALL else name.replace("_", "-")
 
 
 def _changed(factor: float) -> str:
     return f"takes {percent(abs(factor - 1), 2)} {'longer' if factor > 1 else 'less'}"
 
 
-def moved_json(found: Moved, table: str) -> dict[str, Any]:
-    """The same as plain values."""
-    best = found.likeliest
+def moved_json(read: LogFolder, found: Sequence[MovedRuns]) -> dict[str, Any]:
+    """The same as plain values: what moved most of all kinds of runs, and each kind."""
+    runs = [_moved_fields(each) for each in found]
+    most = next((each for each in runs if each["slower"]), runs[0])
+    unread = [{"file": each.file, "why": each.why} for each in read.unread]
+    return {**head("costmodel/moved/v2"), "folder": read.folder, **most, "runs": runs, "unread": unread}
+
+
+def _moved_fields(each: MovedRuns) -> dict[str, Any]:
+    found, best = each.found, each.found.likeliest
     return {
-        **head("costmodel/moved/v1"),
-        "table": table,
+        "figure": each.figure,
+        "night": each.night,
+        "release": None if each.release is None else list(each.release),
         "runs_before": found.before,
         "runs_now": found.now,
         "spread": found.spread,
         "change": found.change,
         "moved": found.moved,
+        "slower": found.slower,
         "term": None if best is None else best.term,
         "factor": None if best is None else best.factor,
         "alike": list(found.alike),
-        "terms": [{"term": each.term, "factor": each.factor, "explains": 1 - each.left} for each in found.terms],
+        "terms": [{"term": term.term, "factor": term.factor, "explains": 1 - term.left} for term in found.terms],
     }

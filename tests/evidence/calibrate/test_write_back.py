@@ -14,6 +14,7 @@ import pytest
 from costmodel.commands.output import written_together
 from costmodel.documents.reader import folders
 from costmodel.documents.reader.library import read
+from costmodel.documents.text.yaml_editor import refuse_shipped
 from costmodel.evidence.calibrate.refine_from_runs import refine, texts
 from costmodel.ground.errors import CostModelError
 from evidence.calibrate.planted_runs import FOLDER, mine
@@ -91,7 +92,7 @@ def test_what_is_shipped_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COSTMODEL_PATH", str(folders._SHIPPED))
     monkeypatch.setattr(folders, "_SHIPPED", tmp_path)
     with pytest.raises(CostModelError, match="is a shipped file"):
-        texts(found)
+        refuse_shipped(texts(found))
 
 
 def test_what_is_shipped_stays_in_a_checkout_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +101,9 @@ def test_what_is_shipped_stays_in_a_checkout_too(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     with pytest.raises(CostModelError, match="is a shipped file"):
-        texts(found)
-    assert texts(replace(found, afresh=True))
+        refuse_shipped(texts(found))
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "jobs"\n', "utf-8")
-    assert texts(found)
+    refuse_shipped(texts(found))
 
 
 def test_a_folder_that_is_looked_in_twice(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -71,6 +73,91 @@ def _line(size: int, ranks: int, noise: np.random.Generator) -> str:
     return f"{size:12d}  {size // 4:12d}     float     sum      -1{columns}\n"
 
 
+# A team's runs of three nights: layouts of training and of two services. In the last night its engine is a new release
+# whose all-reduces take 1.8 times as long.
+RELEASES = ("0.17.1", "0.18.0")
+NIGHTS = ("2026-11-28", "2026-11-29", "2026-11-30")
+TRAINING = {
+    "8b-tp2": (8192, 32, {"tp": 2, "micro_batch": 1}),
+    "8b-tp8": (8192, 16, {"tp": 8, "micro_batch": 2}),
+    "8b-dp": (4096, 32, {"tp": 1, "micro_batch": 1}),
+    "8b-pp4": (4096, 64, {"tp": 2, "pp": 4, "micro_batch": 1}),
+}
+SERVICES = {"70b": ("llama-3.1-70b", 8), "8b": ("llama-3.1-8b", 1)}
+USERS, PROMPT, OUTPUT, LATE, OFF, AGAIN = (1, 4, 16, 64), 1024, 512, 1.8, 1.06, 0.01
+SCENARIO = """schema: costmodel/scenario/v1
+title: {title}
+model: {model}
+cluster: {{node: dgx-h100, nodes: {nodes}}}
+workload: {workload}
+stack: {stack}
+plan: {plan}
+"""
+
+
+def team(folder: Path, noise: np.random.Generator) -> None:
+    """Launch files and logs of a team, times of the equations and noise."""
+    from costmodel.documents.reader.load_scenario import load
+    from costmodel.estimate.evaluate.predict import predict
+    from costmodel.evidence.validate.validate import validated
+    from costmodel.explore.import_file import GivenBesideFile
+    from costmodel.explore.log_folder import log_folder
+
+    for night in NIGHTS:
+        (folder / night).mkdir(parents=True, exist_ok=True)
+    for name, (sequence, batch, plan) in TRAINING.items():
+        workload = f"{{kind: training, sequence: {sequence}, global_batch: {batch}, precision: bf16}}"
+        planned = "{" + ", ".join(f"{key}: {value}" for key, value in plan.items()) + "}"
+        text = SCENARIO.format(
+            title=name, model="llama-3-8b", nodes=2, workload=workload, stack="megatron-core", plan=planned
+        )
+        (folder / f"{name}.yaml").write_text(text, "utf-8")
+        seconds = float(predict(load(str(folder / f"{name}.yaml"))).evaluation.costs.column("step_time")[0])
+        for night in NIGHTS:
+            again = seconds * OFF * np.exp(noise.normal(0, AGAIN))
+            (folder / night / f"{name}.log").write_text(_steps(again, batch, noise), "utf-8")
+    for name, (model, tp) in SERVICES.items():
+        workload = f"{{kind: serving, prompt: {PROMPT}, output: {OUTPUT}, concurrency: 16}}"
+        text = SCENARIO.format(title=name, model=model, nodes=1, workload=workload, stack="vllm", plan=f"{{tp: {tp}}}")
+        (folder / f"serve-{name}.yaml").write_text(text, "utf-8")
+        _benchmarks(folder / NIGHTS[0], name, [(1.0, 1.0)] * len(USERS), RELEASES[0])
+    shown = log_folder(str(folder), GivenBesideFile()).nights[NIGHTS[0]]
+    served = [table for table in shown if "ttft_s" in table.columns]
+    tokens, firsts = (validated(served, quantity=quantity) for quantity in ("tpot", "ttft"))
+    for night in NIGHTS:
+        late = LATE - 1 if night == NIGHTS[-1] else 0.0
+        for name, each, first in zip(SERVICES, tokens, firsts, strict=True):
+            times = [
+                (
+                    (other.predicted or 0.0) * float(np.exp(noise.normal(0, AGAIN))),
+                    (one.predicted or 0.0) * OFF * (1 + late * one.parts["tp"]) * float(np.exp(noise.normal(0, AGAIN))),
+                )
+                for one, other in zip(each.figures, first.figures, strict=True)
+            ]
+            _benchmarks(folder / night, name, times, RELEASES[late > 0])
+
+
+def _steps(seconds: float, batch: int, noise: np.random.Generator) -> str:
+    return "".join(
+        f" iteration {step:8d}/ 100 | consumed samples: {batch * step} | elapsed time per iteration (ms): "
+        f"{1e3 * seconds * float(np.exp(noise.normal(0, 0.005))):.1f} | global batch size: {batch:5d} |\n"
+        for step in range(2, 22, 2)
+    )
+
+
+def _benchmarks(folder: Path, name: str, times: Sequence[tuple[float, float]], version: str) -> None:
+    """Results of `vllm bench serve` at each number of users."""
+    lines = []
+    for users, (first, token) in zip(USERS, times, strict=True):
+        count = 8 * users
+        tree = {"backend": "vllm", "engine_version": version, "num_prompts": count, "max_concurrency": users}
+        tree |= {"request_rate": "inf", "completed": count, "total_input_tokens": count * PROMPT}
+        tree |= {"total_output_tokens": count * OUTPUT, "mean_ttft_ms": round(first * 1e3, 2)}
+        lines.append(json.dumps(tree | {"mean_tpot_ms": round(token * 1e3, 3)}))
+    (folder / f"serve-{name}.json").write_text("\n".join(lines) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
+    team(HERE / "team", np.random.default_rng(3))
     (HERE / "gemm.csv").write_text(gemm(np.random.default_rng(1)), "utf-8")
     (HERE / "all_reduce_perf.txt").write_text(all_reduce(np.random.default_rng(2)), "utf-8")

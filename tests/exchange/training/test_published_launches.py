@@ -17,7 +17,8 @@ from unittest.mock import ANY
 import pytest
 
 from costmodel.documents.reader.library import DocumentReader
-from costmodel.documents.reader.load_scenario import case_from
+from costmodel.documents.reader.load_scenario import any_from
+from costmodel.documents.reader.resolved_scenario import training
 from costmodel.documents.text.yaml_tree import copied
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.exchange.logs.measured_run import measured_run
@@ -113,7 +114,7 @@ def deepseek(path: Path) -> dict[str, Any]:
 
 def recompute(path: Path) -> dict[str, Any]:
     found = read(path, 2)
-    case = case_from(DocumentReader(), copied(found.found.document), "train.sh", ())
+    case = training(any_from(DocumentReader(), copied(found.found.document), "train.sh", ()))
     tp = case.scenario.plan.tp  # type: ignore[union-attr]
     [warning] = found.found.warnings
     return said(found, vpp="plan.vpp", recompute="plan.recompute", dp="plan.dp") | {

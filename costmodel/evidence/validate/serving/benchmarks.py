@@ -14,6 +14,7 @@ from costmodel.documents.reader.serving_scenario import ServingCase, serving_cas
 from costmodel.documents.reader.validation_errors import validate
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.equations.kernels.roofline import stream_time
+from costmodel.equations.run.economics import share
 from costmodel.equations.run.uncertainty import TENTH, combined_error
 from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.engine_step import experts_read
@@ -21,8 +22,9 @@ from costmodel.estimate.serving.concurrency import closed_loop
 from costmodel.estimate.serving.constraints import invalid
 from costmodel.estimate.serving.engine_memory import layer_weights, memory_use
 from costmodel.estimate.serving.engine_placement import crosses_domains
+from costmodel.estimate.serving.engine_step import STEP_TERMS, StepTime
 from costmodel.estimate.serving.load import bounds_of
-from costmodel.estimate.serving.operating_point import ExactSteps, operating_point
+from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch, operating_point
 from costmodel.estimate.serving.plan_columns import PlanColumns, Rows
 from costmodel.estimate.serving.serving_band import spreads
 from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
@@ -36,6 +38,8 @@ from costmodel.ground.record import record
 LENGTHS = ("prompt", "output")
 Figures = Mapping[str, float]  # by the columns of results
 Predicted = Figures | CannotModel
+PART = "part of a token: "  # ahead of each term of a time per token among the figures, as a share
+PROMPTS = "prompts"  # steps with prompts of others between two tokens
 
 
 def predictions(
@@ -118,7 +122,8 @@ def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int
         low, high = (math.exp(sign * TENTH * each) for sign, each in zip((-1, 1), spread, strict=True))
         figures |= {f"{name}_low": figures[name] * low, f"{name}_high": figures[name] * high}
         figures[f"{name}_spread"] = min(spread)
-    return figures | {"floor": float(found.floor[index])}
+    parts = {f"{PART}{name}": float(shares[index]) for name, shares in found.parts.items()}
+    return figures | parts | {"floor": float(found.floor[index])}
 
 
 # --- closed loops of one model, engine and pair of lengths over many layouts at once
@@ -132,6 +137,7 @@ class Benchmark:
     tokens_per_gpu: Rows
     floor: Rows  # time per token that memory bandwidth allows at best, without speculation
     refused: list[str]  # the first code of each row; empty where it is valid
+    parts: Mapping[str, Rows]  # share of each term of a time per token
 
 
 def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst: bool) -> Benchmark:
@@ -144,11 +150,22 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst:
     with np.errstate(all="ignore"):  # rows that are refused
         bounds = bounds_of(inputs, layout, memory)
         many = np.minimum(users, bounds.least)
-        point = operating_point(inputs, layout, many, ExactSteps(inputs, layout))
+        exact = ExactSteps(inputs, layout)
+        decode = exact.breakdown(micro_batch(layout, many))
+        point = operating_point(inputs, layout, many, exact, decode.total)
         state = closed_loop(inputs, layout, point, users, bounds.admitted, burst=burst)
         tokens = loop_tokens_per_gpu(users, inputs.load.output, state.ttft, state.tpot, layout.ranks)
         floor = np.broadcast_to(np.asarray(shortest_step(inputs, layout, many)), len(layout))
-    return Benchmark(state, np.asarray(tokens), floor, refused)
+        parts = _parts(decode, state.tpot, len(layout))
+    return Benchmark(state, np.asarray(tokens), floor, refused, parts)
+
+
+def _parts(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
+    """The share of each term of a time per token: of a step without prompts, and what steps with prompts add."""
+    times = {name: getattr(decode, name) for name in STEP_TERMS}
+    times[PROMPTS] = np.maximum(token - decode.total, 0.0)
+    whole = sum(times.values(), start=np.zeros(rows))
+    return {name: np.broadcast_to(np.asarray(share(time, whole)), rows) for name, time in times.items()}
 
 
 def shortest_step(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Number:

@@ -13,6 +13,7 @@ from costmodel.estimate.serving.predict_serving import predict
 from costmodel.evidence.validate.compared_figures import Compared, Validated, Where, chosen_rows, groups_of_row
 from costmodel.evidence.validate.modelled_rows import RowCount
 from costmodel.evidence.validate.outcomes import Quantity, ServingQuantity
+from costmodel.evidence.validate.serving.benchmarks import PART
 from costmodel.evidence.validate.serving.serving_rows import RULES
 from costmodel.evidence.validate.serving.validate_serving import COLUMN, Answer, serving_answers
 from costmodel.evidence.validate.skip_reasons import CannotModel, invalid
@@ -20,6 +21,7 @@ from costmodel.exchange.tables.csv_cells import CsvRow
 from costmodel.exchange.tables.serving_table import LOGGED, ServingTable
 from costmodel.ground.errors import Place, fail
 
+FIRST = "first token"  # the only term of the time to it
 Ends = tuple[float, float | None, float | None]
 
 
@@ -38,7 +40,12 @@ def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Co
     value, predicted, filled, refused = answer
     ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))
     groups = groups_of_row(row, refused.code if refused else "modelled", shelf)
-    found = Compared(row.id, name, value, ours, low=low, high=high, filled=filled, groups=groups, subject=row)
+    groups["stack"] = groups["framework"]
+    parts = {each.removeprefix(PART): share for each, share in predicted.items() if each.startswith(PART)}
+    parts = {FIRST: 1.0} if name == "ttft" else parts if name == "tpot" else {}
+    found = Compared(
+        row.id, name, value, ours, low=low, high=high, filled=filled, groups=groups, subject=row, parts=parts
+    )
     return replace(found, refused=refused.code, why=refused.why) if refused else found
 
 

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from costmodel.commands import pages
 from costmodel.commands.exit_codes import Exit
-from costmodel.commands.shared import answering
+from costmodel.commands.shared import answering, optional
+from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 from costmodel.report.terminal.style.theme import DIM, console
 
@@ -48,6 +49,12 @@ MinutesOption = Annotated[
 ]
 
 
+EngineOption = Annotated[
+    str | None,
+    optional("--engine", metavar="SCENARIO", help="Which benchmarks of the plan of a scenario that serves to run"),
+]
+
+
 @answering
 def measure(
     device: DeviceOption = None,
@@ -56,6 +63,7 @@ def measure(
     brief: BriefOption = False,
     collectives: CollectivesOption = False,
     ranks: RanksOption = None,
+    engine: EngineOption = None,
 ) -> Reply:
     """Time the operations of a training step on this device, and write the table that calibrate reads.
 
@@ -66,9 +74,15 @@ def measure(
     Examples:
       costmodel measure --device cpu --brief
       costmodel measure --gpu h100-sxm -o mine.csv
+      costmodel measure --engine serve-llama-3.1-70b
+
+    --engine runs nothing: it lists the benchmarks that determine the constants of an engine, on an accelerator without
+    kernels too, with commands whose results calibrate --follow reads.
 
     Next: costmodel calibrate mine.csv --write
     """
+    if engine is not None:
+        return _points(engine, any((device, gpu, brief, collectives, ranks)))
     from costmodel.commands.progress import stoppable
     from costmodel.evidence.measure.layers_beside_kernels import with_predictions
     from costmodel.evidence.measure.measure import measured, misnamed, named
@@ -91,6 +105,19 @@ def measure(
         console(stderr=True).print(Text(remark))
     answer, result = lambda: report.measured(here, found), lambda: report.measured_json(here, found)
     return pages.drawn(answer, result, "rows", stopped=found.stopped)
+
+
+def _points(scenario: str, other: bool) -> Reply:
+    """The benchmarks of an engine to run, with their commands."""
+    from costmodel.documents.reader.load_scenario import load_any
+    from costmodel.explore.serving.benchmark_points import benchmark_points
+    from costmodel.report.answers import measure as report
+
+    if other:
+        raise fail("C009", "--engine times nothing on this device", None, "leave the options of a device out")
+    case = load_any(scenario)
+    points = benchmark_points(case, report.POINTS)
+    return pages.drawn(lambda: report.points(case, points), lambda: report.points_json(case, points), "points")
 
 
 def _progress(sentence: str) -> None:

@@ -203,9 +203,9 @@ def _serving() -> WorkloadWords:
     from costmodel.estimate.serving.limits_chance import OWN
     from costmodel.estimate.serving.predict_serving import ServingAnswer
     from costmodel.report.terminal.serving import serving_estimate
-    from costmodel.report.terminal.serving.overload_words import at_most_lines
     from costmodel.report.terminal.serving.serving_formatting import TERMS, band, plan_words, result
     from costmodel.report.terminal.serving.serving_reasons import reason
+    from costmodel.report.terminal.serving.waiting_loads import at_most_lines
 
     def sized(found: Scaled) -> list[Line]:
         from costmodel.report.terminal.serving.serving_sizes import lines

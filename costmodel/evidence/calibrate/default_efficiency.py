@@ -47,6 +47,14 @@ def beginning(of: Part, name: str) -> Efficiency:
     return found
 
 
+def registered(of: Part, name: str, shelf: CachedReader) -> Efficiency:
+    """The default document of a part, registered under its name from now on."""
+    if ("efficiency", name) not in shelf.kept:
+        shelf.kept["efficiency", name] = beginning(of, name)
+    found: Efficiency = shelf.document("efficiency", name)
+    return found
+
+
 def _begun(of: Part, name: str, changes: Changes) -> str:
     known, text = _known(name) if of == "accelerator" else {}, document_text("efficiency", UNMEASURED)
     body = "".join(f"{_COMMENT.sub('', line)}\n" for line in text.splitlines() if not line.startswith("#"))

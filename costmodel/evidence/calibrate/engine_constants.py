@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import places
+from costmodel.documents.reader.folders import is_shipped, places
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.base import OWN
+from costmodel.evidence.calibrate.default_efficiency import beginning
 from costmodel.ground.record import record
 
 EXPERTS = ("serving", "experts")  # where an efficiency document has the fused experts of engines, by type
@@ -104,6 +105,18 @@ def own_constants(engine: str) -> tuple[EngineConstant, ...]:
     )
 
 
+def accelerator_constants(name: str, fit: str) -> tuple[EngineConstant, ...]:
+    """Those of an accelerator without a fit of its own: the shares of its peak and bandwidth that products reach.
+
+    fit: of the products, by the entry of efficiency documents
+    """
+    keys = {"memory_share": 0.2, "compute_share": 0.3}
+    return tuple(
+        EngineConstant(f"{name} {fit} {key}", (LeafPath("efficiency", name, ("matmul", fit), key),), spread, 1.0)
+        for key, spread in keys.items()
+    )
+
+
 def shipped_value(constant: EngineConstant, shelf: CachedReader) -> float:
     """The value in the first document that has it, before your own benchmarks changed it."""
     leaf = constant.leaves[0]
@@ -118,9 +131,10 @@ def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
 
 def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
     """A document of the working folder, and what it replaces."""
-    for path in places(leaf.kind, leaf.document):
-        if path.is_file():
-            yield shelf.document(leaf.kind, str(path))
+    found = [path for path in places(leaf.kind, leaf.document) if path.is_file()]
+    yield from (shelf.document(leaf.kind, str(path)) for path in found)
+    if not any(map(is_shipped, found)):
+        yield beginning("accelerator", leaf.document)
 
 
 def _entry(document: Any, path: Sequence[str]) -> Any:

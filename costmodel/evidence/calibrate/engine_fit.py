@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.reader.cached_reader import CachedReader
-from costmodel.documents.reader.folders import is_near
+from costmodel.documents.reader.folders import is_near, is_shipped, places
+from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.serving_scenario import ServingCase
-from costmodel.documents.text.yaml_editor import document_text, place_of, rewritten
+from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
 from costmodel.estimate.serving.serving_inputs import inputs_of
+from costmodel.evidence.calibrate.default_efficiency import changed, registered
 from costmodel.evidence.calibrate.engine_constants import (
     SHARED,
     EngineConstant,
     LeafPath,
+    accelerator_constants,
     own_constants,
     shipped_entry,
     shipped_value,
@@ -144,7 +147,7 @@ class ServingProblem:
             moved[column] -= STEP
             there = with_values(group.case, self.constants, self.values(moved))
             inputs = inputs_of(there)
-            if (inputs.engine, inputs.experts) != (known.engine, known.experts):
+            if (inputs.engine, inputs.experts, inputs.types.fit) != (known.engine, known.experts, known.types.fit):
                 slopes[..., column] = (now - self.residuals(_predicted(there, group.rows), group.rows)) / STEP
         return slopes
 
@@ -285,7 +288,8 @@ def engine_fit(
     if leave_out or afresh:
         problem = serving_problem(groups, SHARED, ("tpot",), shelf, OUTLYING)
     else:
-        problem = serving_problem(groups, own_constants(_one_engine(groups)), ("tpot", "ttft"), shelf)
+        groups, constants = _with_their_own(groups, shelf)
+        problem = serving_problem(groups, own_constants(_one_engine(groups)) + constants, ("tpot", "ttft"), shelf)
     return _fit(problem, shelf, leave_out, asked, tuple(left))
 
 
@@ -304,6 +308,22 @@ def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> C
     sentence = f"{count} runs are modelled, and {FEWEST} are needed{why}"
     place = Place(tables[0] if len(tables) == 1 else "command line")
     return fail("C005", sentence, place, f"costmodel validate {' '.join(tables)} explains each")
+
+
+def _with_their_own(
+    groups: Sequence[BenchmarkGroup], shelf: CachedReader
+) -> tuple[list[BenchmarkGroup], tuple[EngineConstant, ...]]:
+    """The groups with default documents of accelerators without a fit, and the constants of these."""
+    found, constants = list[BenchmarkGroup](), dict[str, EngineConstant]()
+    for group in groups:
+        case, name = group.case, group.case.accelerator.name
+        if case.efficiency.of == UNMEASURED:
+            case = replace(case, efficiency=registered("accelerator", name, shelf))
+        if not any(path.is_file() and is_shipped(path) for path in places("efficiency", case.efficiency.of)):
+            fit = inputs_of(case).types.recipe.fit
+            constants |= {each.name: each for each in accelerator_constants(name, fit)}
+        found.append(replace(group, case=case))
+    return found, tuple(constants.values())
 
 
 def _one_engine(groups: Sequence[BenchmarkGroup]) -> str:
@@ -427,14 +447,21 @@ def engine_texts(found: EngineFit) -> dict[Path, str]:
     for leaf in fitted:
         mine = {other.key: value for other, value in fitted.items() if replace(other, key=leaf.key) == leaf}
         note = f"{' and '.join(mine)} fitted on own benchmarks; all else is of {shipped_entry(leaf, shelf).source}"
-        entries.setdefault((leaf.kind, leaf.document), {})[leaf.path] = {
-            **mine,
-            "source": source,
-            "check": None,
-            "note": note,
-        }
+        fields = {**mine, "source": source, "check": None, "note": note}
+        if leaf.kind == "efficiency":
+            errors = found.fitted["tpot"]
+            residual = {"median": f"{100 * errors.median:.2g} %", "p90": f"{100 * errors.p90:.2g} %"}
+            fields["fitted"] = {"points": errors.runs, **residual, "out_of": "fit"}
+        entries.setdefault((leaf.kind, leaf.document), {})[leaf.path] = fields
     cited = {"title": "Fit of costmodel calibrate on measured benchmarks", "where": where}
     return {
-        place_of(kind, name): rewritten(document_text(kind, name), {**parts, ("sources", source): cited})
+        place_of(kind, name): _text(kind, name, {**parts, ("sources", source): cited})
         for (kind, name), parts in entries.items()
     }
+
+
+def _text(kind: str, name: str, changes: Changes) -> str:
+    """A document with these changes; an accelerator without one gets its default document."""
+    if kind == "efficiency":
+        return changed("accelerator", name, changes)
+    return rewritten(document_text(kind, name), changes)

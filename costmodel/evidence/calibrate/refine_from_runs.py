@@ -11,10 +11,9 @@ from costmodel.documents.reader.cached_reader import CachedReader
 from costmodel.documents.reader.folders import is_near
 from costmodel.documents.reader.library import UNMEASURED
 from costmodel.documents.reader.resolved_scenario import ResolvedScenario
-from costmodel.documents.schemas.efficiency import Efficiency
 from costmodel.documents.schemas.prior import Prior
 from costmodel.documents.text.yaml_editor import Changes, document_text, place_of, rewritten
-from costmodel.evidence.calibrate.default_efficiency import Part, beginning, changed, part_with
+from costmodel.evidence.calibrate.default_efficiency import changed, part_with, registered
 from costmodel.evidence.calibrate.fit_from_runs import Posterior, StepFit, step_fit
 from costmodel.evidence.calibrate.priors import before, own, own_source, priors_for
 from costmodel.evidence.calibrate.regression_problem import APART, FAMILY, timed
@@ -83,18 +82,10 @@ def refine(
 def _with_its_own(case: ResolvedScenario, shelf: CachedReader) -> ResolvedScenario:
     """The scenario with default efficiency documents for an accelerator or network without one."""
     if case.efficiency.of == UNMEASURED:
-        case = replace(case, efficiency=_first("accelerator", case.accelerator.name, shelf))
+        case = replace(case, efficiency=registered("accelerator", case.accelerator.name, shelf))
     if case.network.of == UNMEASURED:
-        case = replace(case, network=_first("fabric", case.scale_out.name, shelf))
+        case = replace(case, network=registered("fabric", case.scale_out.name, shelf))
     return case
-
-
-def _first(of: Part, name: str, shelf: CachedReader) -> Efficiency:
-    """The default document of a part, registered under its name from now on."""
-    if ("efficiency", name) not in shelf.kept:
-        shelf.kept["efficiency", name] = beginning(of, name)
-    found: Efficiency = shelf.document("efficiency", name)
-    return found
 
 
 def texts(found: Refined) -> dict[Path, str]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.evidence.measure.measure import LACKED_TIME, MeasuredKernels
 from costmodel.evidence.measure.stopwatch import Device
+from costmodel.explore.serving.benchmark_points import BenchmarkPoint
 from costmodel.ground.counts import number_of
+from costmodel.ground.units import show_time, significant
 from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.layout import Line
@@ -36,6 +41,55 @@ def measured(device: Device, found: MeasuredKernels) -> AnswerDocument:
     sections = [Section("operations", "Operations", table=table), Section("remarks", "Remarks", beneath=left)]
     stated = f"{number_of(len(rows), 'operation')} timed on {device.name}."
     return AnswerDocument(None, f"Operations of {device.name}", about, stated, "plain", sections)
+
+
+POINTS = "points"  # the folder of results
+
+
+def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocument:
+    """The benchmarks that determine the constants of an engine, what is expected of each, and how they are read."""
+    heads = ("users", "prompt", "output", "first token", "token", "time", "GPU hours")
+    rows = [
+        [
+            *(f"{count:,}" for count in (each.users, each.prompt, each.output)),
+            *map(show_time, (each.first, each.token, each.seconds)),
+            significant(each.busy / 3600),
+        ]
+        for each in found
+    ]
+    hours = significant(sum(each.busy for each in found) / 3600)
+    stated = f"{number_of(len(found), 'benchmark')} of {case.title} take {hours} GPU hours."
+    scenario = f"{PurePath(case.file).stem}.yaml"
+    lines: list[Line] = [
+        styled(f"Put the scenario beside the results, as {POINTS}/{scenario}, start the engine, then:")
+    ]
+    lines += [styled(f"  {each.command}") for each in found]
+    ahead: list[Line] = [styled(stated, HEAD)]
+    closing: list[Line] = [styled(f"Then: costmodel calibrate --follow {POINTS} --write")]
+    section = Section("points", "Benchmarks to run", stated, ahead=ahead, table=Table(columns(heads, "r" * 7), rows))
+    sections = [section, Section("commands", "Commands", beneath=lines)]
+    return AnswerDocument(case, "Benchmarks to run", [], stated, "plain", sections, closing=closing)
+
+
+def points_json(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> dict[str, Any]:
+    """The same as plain values."""
+    return {
+        **head("costmodel/benchmark-points/v1"),
+        "scenario": case.file,
+        "points": [
+            {
+                "users": each.users,
+                "prompt": each.prompt,
+                "output": each.output,
+                "predicted_ttft_s": each.first,
+                "predicted_tpot_s": each.token,
+                "seconds": each.seconds,
+                "gpu_hours": each.busy / 3600,
+                "command": each.command,
+            }
+            for each in found
+        ],
+    }
 
 
 def remarks(found: MeasuredKernels) -> list[str]:

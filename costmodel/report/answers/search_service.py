@@ -36,7 +36,6 @@ from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import plan as plan_fields
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.serving.fleet_words import gpus_words, rent_words, replica_words, whole_nodes_words
-from costmodel.report.terminal.serving.overload_words import brief
 from costmodel.report.terminal.serving.serving_formatting import (
     bound_words,
     chance_of,
@@ -52,7 +51,7 @@ from costmodel.report.terminal.serving.serving_formatting import (
     without_room,
 )
 from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
-from costmodel.report.terminal.serving.waiting_loads import waiting_lines
+from costmodel.report.terminal.serving.waiting_loads import brief, waiting_lines
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import origin_lines, price_fields, price_varies, subject_words
 from costmodel.report.terminal.style.head import price_lines as own_price

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from costmodel.commands.output import written_together
 from costmodel.documents.reader.cached_reader import CachedReader
+from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.library import read
 from costmodel.estimate.serving.serving_inputs import inputs_of
 from costmodel.evidence.calibrate.engine_constants import SHARED, own_constants, shipped_value, with_values
@@ -152,3 +155,26 @@ def test_few_or_mixed_runs() -> None:
     with pytest.raises(CostModelError, match="sglang, vllm"):
         engine_fit([table])
     assert engine_fit([table], afresh=True).runs == 2 * len(USERS)
+
+
+PART = "vllm,0.18.0,meta-llama/Llama-3.1-8B,mygpu,1,1,bf16,512,512"
+
+
+def test_steps_on_an_accelerator_that_is_not_shipped_become_its_document() -> None:
+    """Its products reach other shares of peak and bandwidth than the default's; later answers find these."""
+    text = (shipped_file("hardware/accelerators/h100-sxm.yaml")).read_text("utf-8")
+    text = re.sub(r"(?m)^(efficiency|held_against).*\n(?:  .*\n)*", "", text.replace("name: h100-sxm", "name: mygpu"))
+    Path("hardware/accelerators").mkdir(parents=True)
+    Path("hardware/accelerators/mygpu.yaml").write_text(text, "utf-8")
+    times = [(first, 1.25 * token) for first, token in _times(PART)]
+    table = _table(*_rows(times, run=PART))
+    found = engine_fit([table])
+    shares = {each.constant.key: each for each in found.constants if each.constant.name.startswith("mygpu")}
+    assert shares["memory_share"].identified
+    assert shares["memory_share"].value < 0.9 * shares["memory_share"].prior
+    assert found.fitted["tpot"].median < 0.5 * found.shipped["tpot"].median
+    written_together(engine_texts(found), folder=True)
+    document = read("efficiency", "mygpu")
+    assert document.matmul["bf16"].memory_share == pytest.approx(shares["memory_share"].value, rel=0.01)
+    assert document.matmul["bf16"].fitted.points == len(USERS)
+    assert _values(engine_fit([table])) == pytest.approx(_values(found), rel=0.02)  # the priors are as before

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.paths import at
 from costmodel.documents.reader.library import names, read
@@ -17,7 +17,10 @@ from costmodel.documents.schemas.measurement import MeasuredTable, Run
 from costmodel.documents.schemas.results import is_money
 from costmodel.equations.kernels.flop import optimal_parameters, six_n_flop
 from costmodel.equations.run.economics import (
+    affordable_flop,
+    autoscaled_cost,
     hosted_cost,
+    purchase_capital,
     rate,
     run_cost,
     run_time,
@@ -36,9 +39,13 @@ from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.trial import tried
 from costmodel.explore.workload import SmallestPlans, Trial, Workload
+from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 from costmodel.ground.units import show
+
+if TYPE_CHECKING:
+    from costmodel.explore.explain.explain import ExplainedFigure
 
 MOST = 65_536.0  # accelerators of a machine that are looked at
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
@@ -86,7 +93,7 @@ class Purchase:
         price = self.price
         if price is None or price.listed is None or price.listed.bought is None:
             return math.nan
-        return self.nodes * price.listed.bought.capital
+        return float(purchase_capital(self.nodes, price.listed.bought.capital))
 
     @property
     def gpus(self) -> float:
@@ -117,10 +124,13 @@ class Purchase:
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
-        each = float(whole_node_price(price.each, price.accelerators, price.built))
-        used = self.gpus if gpus is None else gpus
-        whole = accelerators_rented(used, about.built)
-        return Rent(float(run_cost(time, used, each)), float(run_cost(time, whole, each)))
+        return Rent(*map(float, _rents(price, time, self.gpus if gpus is None else gpus, about.built)))
+
+
+def _rents(price: Price, time: Number, used: Number, built: Number) -> tuple[Number, Number]:
+    """Rent of accelerators in use, and of all in their whole nodes."""
+    each = whole_node_price(price.each, price.accelerators, price.built)
+    return run_cost(time, used, each), run_cost(time, accelerators_rented(used, built), each)
 
 
 @record
@@ -157,6 +167,36 @@ class Bought:
     def stopped(self) -> bool:
         """Whether machines are missing."""
         return len(self.rows) < self.count
+
+    def money_trees(self) -> dict[str, ExplainedFigure]:
+        """How the money of machines and APIs is made, each figure by its name and the offer it is of."""
+        from costmodel.explore.explain.explain import Book, tree_of
+
+        trees: dict[str, ExplainedFigure] = {}
+        book = Book({}, {}, {})
+        for row in self.working:
+            price, about = row.price, None if row.trial is None else row.trial.about
+            if price is None or about is None or row.trial is None:
+                continue
+            time = row.trial.costs.get("run_time", MONTH)
+            with trace():
+                used, built = leaf(row.gpus, "GPUs of the plan"), leaf(about.built, "GPUs of a node")
+                rents = _rents(price, leaf(time, "time"), used, built)
+                figures = {
+                    "rent": rents[0],
+                    "whole nodes": rents[1],
+                    "nodes": share(accelerators_rented(used, built), built),
+                }
+                if price.listed is not None and price.listed.bought is not None:
+                    figures["capital"] = purchase_capital(row.nodes, price.listed.bought.capital)
+                origins = {name: origin_of(figure, name) for name, figure in figures.items()}
+            for name, origin in origins.items():
+                trees[f"{name} of {row.machine.name}"] = tree_of(book, name, "1" if name == "nodes" else "USD", origin)
+        for offer in self.hosted:
+            with trace():
+                origin = origin_of(self._hosted_cost(offer), "rent")
+            trees[f"rent of {offer.name}"] = tree_of(book, "rent", "USD", origin)
+        return trees
 
     def rent(self, row: Purchase) -> Rent:
         """The rent of the whole job, or of a month where it has no end."""
@@ -199,18 +239,22 @@ class Bought:
             return None
         if math.isinf(self.budget):
             return None
-        work = six_n_flop(float(model_parameters(model)), tokens) / best.trial.costs["run_cost"] * self.budget
-        parameters = float(optimal_parameters(work, TOKENS_PER_PARAMETER))
+        work = six_n_flop(float(model_parameters(model)), tokens)
+        affordable = affordable_flop(work, best.trial.costs["run_cost"], self.budget)
+        parameters = float(optimal_parameters(affordable, TOKENS_PER_PARAMETER))
         return parameters, parameters * TOKENS_PER_PARAMETER
 
     def hosted_cost(self, offer: HostedOffer) -> float:
         """What an API asks for the load of a month; not a number where no rate is known."""
+        return float(self._hosted_cost(offer))
+
+    def _hosted_cost(self, offer: HostedOffer) -> Number:
         tokens, best = self.asked.request_tokens, self.best
         if tokens is None or best is None or best.trial is None:
             return math.nan
         requests = best.trial.costs["requests_per_s"] * self.traffic * MONTH
         prices = offer.prompt, offer.cached, offer.output
-        return float(hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices))
+        return hosted_cost(requests, tokens.prompt, tokens.cached, tokens.output, *prices)
 
 
 @record
@@ -444,8 +488,7 @@ class Day:
 
     def _by_hour(self, used: Sequence[float]) -> float:
         more = (max(now - ahead, 0.0) for ahead, now in itertools.pairwise((*used[-1:], *used)))
-        held = float(run_cost(_HOUR, sum(used), self.elastic))
-        return held + float(run_cost(self.start, sum(more), self.elastic))
+        return float(autoscaled_cost(_HOUR, sum(used), self.start, sum(more), self.elastic))
 
 
 _HOUR = 3600.0

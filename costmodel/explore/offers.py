@@ -20,7 +20,7 @@ from costmodel.documents.reader.folders import shipped_file
 from costmodel.documents.reader.hub_names import shape_of
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
-from costmodel.documents.reader.sources import keys_of_bibliography
+from costmodel.documents.reader.sources import bibliography, keys_of_bibliography
 from costmodel.documents.schemas.hardware import Node, Sold
 from costmodel.documents.text.files import LARGEST_TABLE, file_text
 from costmodel.estimate.machine.price import hourly_price
@@ -78,6 +78,11 @@ class Machine:
     sold: str = ""
     region: str = ""
 
+    @property
+    def name(self) -> str:
+        """The machine and how it is sold, in words."""
+        return ", ".join(filter(None, (self.node, self.sold, self.region)))
+
 
 @record
 class HostedOffer:
@@ -94,6 +99,18 @@ class HostedOffer:
     region: str
     date: str
     source: str
+
+    @property
+    def name(self) -> str:
+        """The API, in words."""
+        return f"the API of {self.title}, {self.source}"
+
+
+def source_url(key: str, node: str = "") -> str:
+    """The page that a price is from: of the node's own sources or of the bibliography; empty where none is stated."""
+    own = read("node", node).sources.get(key) if node else None
+    url = str((bibliography().get(key) or {}).get("url", "")) if own is None else own.url or ""
+    return url if url.startswith(("https://", "http://")) else ""
 
 
 @record

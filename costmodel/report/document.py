@@ -47,13 +47,17 @@ class TraceWriter(Protocol):
 
 @record
 class Value:
-    """A figure as people read it, with its exact value for programs, and the trace that it opens on a page."""
+    """A figure as people read it, with its exact value for programs, and the trace that it opens on a page.
+
+    link: of a text without a value, the page that it is from
+    """
 
     text: str
     value: float | None = None
     name: str = ""
     trace: int | None = None
     opens: Callable[[TraceWriter], int | None] | None = None  # writes that trace, where the table is drawn on a page
+    link: str = ""
 
 
 Cell = str | Value

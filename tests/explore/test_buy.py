@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Any
 
 import pytest
+from report.page.reader import Reader
 
 import costmodel
 from costmodel.documents.reader.override_case import vary_any
@@ -449,3 +450,20 @@ def test_a_day_is_read_from_a_list_or_a_table() -> None:
                 hourly_rates(wrong)
     with pytest.raises(costmodel.CostModelError, match="--day states the rates"):
         costmodel.buy(node="neocloud-h100", day="5,6", **SERVED)
+
+
+def test_money_on_a_page_opens_its_equations_and_its_price_its_source() -> None:
+    answer = costmodel.buy(**SERVED, node="dgx-b200,neocloud-h100")  # type: ignore[arg-type]
+    found = answer.found
+    trees = found.money_trees()
+    for row in found.working:
+        rent = found.rent(row)
+        for name, value in (("rent", rent.in_use), ("whole nodes", rent.whole), ("nodes", row.nodes)):
+            tree = trees[f"{name} of {row.machine.name}"]
+            assert tree.value == pytest.approx(value)
+            assert tree.equation is not None
+        assert (f"capital of {row.machine.name}" in trees) == (row.machine.sold == "purchase")
+    page = Reader(str(answer.form("html")))
+    assert not {"rent_usd", "nodes", "capital_usd"} & {*page.unexplained}
+    assert any(link.startswith("https://") for link in page.references)
+    assert all(offer.name in str([*trees]) for offer in found.hosted)

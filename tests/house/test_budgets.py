@@ -17,7 +17,7 @@ BUDGETS = {
     "commands": 5_200,  # with buy, a folder of logs, and what each workload answers, for the library too
     "documents": 5_650,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
-    "equations": 8_450,  # with what a measurement shows
+    "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_300,  # launches of prompts, caps, arrivals in bursts, what a cache keeps
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
@@ -29,7 +29,7 @@ BUDGETS = {
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
     "exchange/serving": 3_350,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_150,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
+    "explore": 17_250,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
     "explore/serving": 3_650,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_350,  # with the document that all faces draw

@@ -357,6 +357,54 @@ def ownership_price(
 
 
 @equation
+def purchase_capital(nodes: Number, capital: Number) -> Number:
+    """Price of all nodes that are bought.
+
+    n C
+
+    nodes n: that are bought · capital C [USD]: price of one node → capital [USD]
+    Source: exact
+    Monotone: increasing in nodes, capital
+    >>> purchase_capital(4.0, 515e3)
+    2060000.0
+    """
+    return nodes * capital
+
+
+@equation
+def affordable_flop(flop: Number, cost: Number, spending: Number) -> Number:
+    """Work that so much money pays for, where work costs what that of a known job does.
+
+    F B / c
+
+    flop F [FLOP]: work of the job · cost c [USD]: of the job · spending B [USD]: what may be spent → flop [FLOP]
+    Source: composition
+    Monotone: increasing in flop, spending; decreasing in cost
+    >>> f"{affordable_flop(6e23, 1e6, 2e6):.3g}"
+    '1.2e+24'
+    """
+    return flop * spending / cost
+
+
+@equation
+def autoscaled_cost(time: Number, rented: Number, startup: Number, started: Number, price: Number) -> Number:
+    """Rent of accelerators whose number changes: those of each equal part of a time, and those that start before one.
+
+    (t Σ N + t₀ Σ s) p
+
+    time t [s]: of a part · rented N: accelerators of all parts together · startup t₀ [s]: of a replica
+    started s: accelerators that start, of all parts together · price p [USD/s]: of one
+    → cost [USD]
+    Source: composition
+    Holds: what starts is paid for from the decision on, and what stops until its part ends
+    Monotone: increasing in time, rented, startup, started, price
+    >>> round(autoscaled_cost(3600.0, 24.0, 300.0, 6.0, 2.5 / 3600), 2)
+    61.25
+    """
+    return (time * rented + startup * started) * price
+
+
+@equation
 def hosted_cost(
     requests: Number,
     prompt: Number,

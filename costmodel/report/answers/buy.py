@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from costmodel.explore.buy import (
     curves,
     published_runs,
 )
-from costmodel.explore.offers import HostedOffer
+from costmodel.explore.offers import HostedOffer, source_url
 from costmodel.explore.workload import SmallestPlan
 from costmodel.ground.counts import number_of
 from costmodel.ground.record import record
@@ -108,6 +109,7 @@ def buy(found: Bought, top: int, *, plot: bool = False, day: Day | None = None) 
         codes_of(trials, _NO_EFFECT),
         closing,
         _headlines(found),
+        found.money_trees,
         counted=counts_of(trials, _NO_EFFECT),
     )
 
@@ -130,14 +132,20 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
     shown = [name for name in words.bought if any(_is_known(row, name) for row in found.working)]
     priced = any(row.price is not None and row.price.known for row in found.working)
     apart = any(rent.in_use < rent.whole for rent in map(found.rent, found.working))
+    bought = any(row.capital == row.capital for row in found.working)
     offers = any(row.machine.sold not in ("", "on demand") for row in found.rows) or bool(found.hosted)
     columns = [Column("GPU", "l"), Column("node", "l", drop=4), *([Column("offer", "l")] if offers else [])]
     ahead = len(columns)
     columns += [Column("GPUs"), Column("nodes", drop=3)]
-    columns += [Column("plan", "l", drop=5), Column("chance"), Column("expected", drop=2, legend=_EXPECTED)]
+    columns += [
+        Column("plan", "l", drop=5),
+        Column("chance", result=asked.chance),
+        Column("expected", drop=2, legend=_EXPECTED),
+    ]
     if priced:
         columns += [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {words.job}")]
         columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
+        columns += [Column("capital", legend="of the nodes that are bought", face="page")] if bought else []
     limited = math.isfinite(found.power)
     columns += [Column("site power", legend="rated, with cooling")] if limited else []
     legends = {} if found.traffic == 1 else _OF_A_DAY
@@ -159,14 +167,20 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
         safe, rent = row.plans.safe, found.rent(row)
         assert safe is not None
         plan = "" if row.trial.kept is None else row.trial.kept.words
-        cells += [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), plan]
+        cells += [
+            _number(row.gpus, "gpus"),
+            _opening(_number(row.nodes, "nodes"), f"nodes of {row.machine.name}"),
+            plan,
+        ]
         cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
         if priced:
-            cells += ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h"), _money(rent.in_use)]
-            cells += [_money(rent.whole)] if apart else []
+            cells += ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h")]
+            cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
+            cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
+            cells += [_capital(row)] if bought else []
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
-        cells += ["" if row.price is None or not row.price.known else price_source(row.price)] if priced else []
+        cells += [_sourced(row)] if priced else []
         rows.append((rent.in_use, cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
@@ -194,8 +208,8 @@ def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> lis
         "GPU": "hosted",
         "node": offer.source,
         "offer": "API",
-        "rent": _money(cost),
-        "price of": _hosted_source(offer),
+        "rent": _opening(_money(cost), f"rent of {offer.name}"),
+        "price of": Value(_hosted_source(offer), link=source_url(offer.source)),
     }
     figures |= {
         _HEADS[name]: Value(f"${price * 1e6:.3g}", price * 1e6, machine_name(name))
@@ -336,8 +350,27 @@ def _number(value: float, name: str) -> Cell:
     return Value(counted(value), value, name)
 
 
-def _money(value: float) -> Cell:
-    return Value(rounded_dollars(value), value, "rent_usd") if math.isfinite(value) else "unknown"
+def _money(value: float, name: str = "rent_usd") -> Cell:
+    return Value(rounded_dollars(value), value, name) if math.isfinite(value) else "unknown"
+
+
+def _opening(cell: Cell, trace: str) -> Cell:
+    """A figure that opens its trace on a page; a text as it is."""
+    return cell if isinstance(cell, str) else replace(cell, opens=lambda traces: traces.of(trace))
+
+
+def _capital(row: Purchase) -> Cell:
+    """What its nodes are bought for; empty where they are rented."""
+    found = _opening(_money(row.capital, "capital_usd"), f"capital of {row.machine.name}")
+    return "" if math.isnan(row.capital) else found
+
+
+def _sourced(row: Purchase) -> Cell:
+    """The origin of a price, with a link to where it was seen."""
+    if row.price is None or not row.price.known:
+        return ""
+    listed = row.price.listed
+    return Value(price_source(row.price), link="" if listed is None else source_url(listed.source, row.machine.node))
 
 
 def _sure(chance: float) -> Cell:
@@ -522,7 +555,8 @@ def _headlines(found: Bought) -> list[Headline]:
         return []
     safe, rent = best.plans.safe, found.rent(best)
     assert safe is not None
-    cards = [Headline(f"Rent of {words.job}", _money(rent.in_use), f"whole nodes {rounded_dollars(rent.whole)}")]
+    in_use = _opening(_money(rent.in_use), f"rent of {best.machine.name}")
+    cards = [Headline(f"Rent of {words.job}", in_use, f"whole nodes {rounded_dollars(rent.whole)}")]
     cards = cards if math.isfinite(rent.in_use) else []
     cards.append(Headline("GPUs", _number(best.gpus, "gpus"), f"{best.machine.accelerator}, {best.machine.node}"))
     cards.append(Headline("Chance to meet every limit", _sure(safe.chance), verdict=chance_verdict(safe.chance)))

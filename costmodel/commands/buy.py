@@ -43,12 +43,20 @@ PricesOption = Annotated[
         rich_help_panel=_MACHINE,
     ),
 ]
+OthersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="More scenarios: jobs that run at the same time, on one kind of machine",
+        show_default=False,
+        autocompletion=completion.scenarios,
+    ),
+]
 WithOption = Annotated[
     list[str] | None,
     typer.Option(
         "--with",
         metavar="SCENARIO",
-        help="A further job that runs at the same time, on the same kind of machine; may be repeated",
+        help="A further job, as a second scenario is one, for a first one that flags describe; may be repeated",
         show_default=False,
         rich_help_panel=_MACHINE,
         autocompletion=completion.scenarios,
@@ -90,6 +98,7 @@ GpusOption = Annotated[int | None, optional("--gpus", min=1, help="The most GPUs
 @asking
 def buy(
     question: Question,
+    others: OthersArgument = None,
     gpu: GpuOption = "",
     node: NodeOption = "",
     gpus: GpusOption = None,
@@ -107,6 +116,7 @@ def buy(
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200
       costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d
+      costmodel buy serve-llama-3.1-70b quickstart --node neocloud-h100
 
     Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end
     before --deadline, or the most that --budget pays for. Exit code 1 when no machine meets all limits.
@@ -130,10 +140,15 @@ def buy(
         question = replace(question, flags={**question.flags, "rate": f"{max(rates):g}"})
     case = question.varied({"cluster.node": "--gpu", "cluster.nodes": "the answer"})
     offers = on_offer(_names(gpu), _names(node), prices, case)
-    others = [preferring(load_any(name), SAFE) for name in jobs or ()]
+    further = [preferring(load_any(name), SAFE) for name in (*(others or ()), *(jobs or ()))]
+    if further and (rates or plot):
+        what = "--day" if rates else "--plot"
+        raise fail(
+            "C004", f"{what} is of one job, and {len(further) + 1} are named", None, "leave it or the others out"
+        )
     with paced("offers") as pace:
         found, *more = (
-            run(workload_of(each), offers, float(gpus or MOST), pace, _watts(power)) for each in (case, *others)
+            run(workload_of(each), offers, float(gpus or MOST), pace, _watts(power)) for each in (case, *further)
         )
     if more:
         whole = fleet([found, *more])

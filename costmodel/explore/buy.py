@@ -29,6 +29,7 @@ from costmodel.equations.run.economics import (
     tokens_per_step,
     whole_node_price,
 )
+from costmodel.equations.serving.closed_loop import loop_tokens_per_gpu
 from costmodel.equations.serving.serving_economics import MONTH, accelerators_rented, spare_rate
 from costmodel.estimate.machine.node_power import rated_power
 from costmodel.estimate.machine.price import Price
@@ -303,7 +304,7 @@ def published_runs(found: Bought) -> list[PublishedRun]:
     """Shipped measured runs of a model of the same shape on the accelerators that work.
 
     Of training the time and the money that this job would take on as many accelerators as here, at their rate of each
-    and at the price here; of a service the tokens a second of each, whose rate for one user is not published.
+    and at the price here; of a service the tokens a second of each GPU, and of one user where it is published.
     """
     rented = [row for row in found.working if row.machine.sold not in OTHER_TERMS] or found.working
     rows = {row.machine.accelerator: row for row in reversed(rented) if row.price is not None}
@@ -338,8 +339,16 @@ def _published(
             time = float(run_time(tokens, each * row.gpus))
             yield PublishedRun(part, time, float(run_cost(time, row.gpus, row.price.each)), table.name)
         elif tokens is None and measured.output_tokens_per_s:
-            used = math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
-            yield PublishedRun(part, math.nan, measured.output_tokens_per_s / used, table.name)
+            yield PublishedRun(part, math.nan, measured.output_tokens_per_s / _ranks(stated), table.name)
+        elif tokens is None and measured.tpot and measured.ttft:
+            users, output = (float(stated(f"workload.{key}")) for key in ("concurrency", "output"))
+            each = loop_tokens_per_gpu(users, output, measured.ttft, measured.tpot, _ranks(stated))
+            yield PublishedRun(part, float(rate(1.0, measured.tpot)), float(each), table.name)
+
+
+def _ranks(stated: Callable[[str], Any]) -> float:
+    """Accelerators of a measured service."""
+    return math.prod(float(stated(f"plan.{degree}") or 1) for degree in ("tp", "pp", "replicas"))
 
 
 def _stated(table: MeasuredTable, run: Run, path: str) -> Any:

@@ -224,6 +224,18 @@ def test_published_runs_are_counted_with_the_price_here() -> None:
     assert all(math.isnan(run.across) for run in published_runs(found("serving")))
 
 
+def test_published_services_are_points_of_the_plot() -> None:
+    """Of InferenceX: 64 users of Llama 70B on 4 H100, a first token after 256 ms and each further one after 19.52."""
+    asked = {"model": "llama-3.1-70b", "rate": "4", "prompt": "2000", "answer": "500", "ttft": "1s"}
+    answer = costmodel.buy(node="neocloud-h100", **asked)
+    runs = [run for run in published_runs(answer.found) if run.source == "inferencex-llama-70b"]
+    assert len(runs) == 10
+    rate = 64 * 922 / (0.2564 + 921 * 0.01952) / 4
+    assert any(run.across == pytest.approx(1 / 0.01952) and run.up == pytest.approx(rate, rel=1e-3) for run in runs)
+    words = " ".join(str(costmodel.buy(node="neocloud-h100", plot=True, **asked).form("table")).split())
+    assert "○ 10 published runs" in words
+
+
 def test_the_first_sentence_is_for_who_decides() -> None:
     """How much, how long, how sure, what else was looked at, and what is to be decided."""
     row = found("training").best

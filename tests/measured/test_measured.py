@@ -30,7 +30,8 @@ def test_there_are_tables() -> None:
 
 @every_table
 def test_something_was_measured(table: str) -> None:
-    assert any(figures(table, quantity) for quantity in DOCUMENTED)
+    points = all(run.measured.tpot and run.measured.ttft for run in read("measured", table).runs)
+    assert points or any(figures(table, quantity) for quantity in DOCUMENTED)
 
 
 @each_quantity

@@ -44,6 +44,8 @@ class Results(Document):
     memory_reserved: Bytes | None = optional("Peak memory that the caching allocator holds")
     memory_peak: Bytes | None = optional("Peak memory as the driver shows it")
     output_tokens_per_s: TokenRate | None = optional("Of serving: tokens generated per second by all replicas")
+    ttft: Seconds | None = optional("Of serving: mean time to the first token")
+    tpot: Seconds | None = optional("Of serving: mean time per token after the first")
     cache_pool_tokens: Tokens | None = optional("Of serving: tokens that a replica's cache holds")
 
 

@@ -267,16 +267,21 @@ class _Traded:
         """How many published runs there are, and how they are drawn."""
         if not self.published:
             return "No published run of a model of this shape on these accelerators is shipped."
-        sources = ", ".join(dict.fromkeys(run.source for run in self.published))
-        count = number_of(len(self.published), "published run")
-        if any(math.isfinite(run.across) for run in self.published):
-            return (
-                f"○ {count} of a model of this shape, at the rate of each GPU ({sources}), in any precision and length."
+        drawn = [run for run in self.published if math.isfinite(run.across)]
+        others = [run for run in self.published if not math.isfinite(run.across)]
+        parts = []
+        if drawn:
+            count = number_of(len(drawn), "published run")
+            parts.append(
+                f"○ {count} of a model of this shape, at the rate of each GPU ({_sources(drawn)}), "
+                "in any precision and length."
             )
-        rates = [run.up for run in self.published]
-        least, most = significant(min(rates)), significant(max(rates))
-        offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({sources})"
-        return f"{count} of a model of this shape on these accelerators, {offline}: not drawn."
+        if others:
+            least, most = (significant(end(run.up for run in others)) for end in (min, max))
+            offline = f"offline at {least} to {most} token/s/GPU, without a rate of one user ({_sources(others)})"
+            count = number_of(len(others), "published run")
+            parts.append(f"{count} of a model of this shape on these accelerators, {offline}: not drawn.")
+        return " ".join(parts)
 
     def plot(self, width: float) -> SvgFigure:
         """The figure of a page."""
@@ -328,6 +333,10 @@ class _Traded:
         curved = "; small letters: its plan with 1 to 256 requests in flight at a replica" if self.curves else ""
         drawn = scatter(marks, (titles[0], titles[1]), (partial(result, self.names[0]), partial(result, self.names[1])))
         return [styled(""), drawn, styled(f"  {named}{curved}"), styled(f"  {self.measured}")]
+
+
+def _sources(runs: Iterable[PublishedRun]) -> str:
+    return ", ".join(dict.fromkeys(run.source for run in runs))
 
 
 def _between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:

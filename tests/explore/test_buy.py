@@ -17,6 +17,7 @@ from costmodel.explore.buy import Bought, Fleet, Purchase, curves, published_run
 from costmodel.explore.offers import hourly_rates
 from costmodel.explore.smallest_size import chance_to_meet, ladder_of
 from costmodel.explore.trial import tried
+from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.buy import buy as document
 from costmodel.report.document import Table, Value
 
@@ -384,7 +385,7 @@ def test_a_budget_has_a_size_with_the_least_loss() -> None:
 
 def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     """The GPUs of each alone, added; the rent of a month by hand."""
-    answer = costmodel.buy("serve-llama-3.1-70b", jobs=["quickstart"], node="p5,g4dn-metal")
+    answer = costmodel.buy("serve-llama-3.1-70b", others=["quickstart"], node="p5,g4dn-metal")
     whole = answer.found
     assert isinstance(whole, Fleet)
     best = whole.best
@@ -403,6 +404,8 @@ def test_a_fleet_holds_every_job_at_once_and_states_what_is_idle() -> None:
     assert plain[1]["rent_usd_per_month"] is None
     assert "Rent" not in text
     assert "fleet" in str(answer.form("html"))
+    with pytest.raises(CostModelError, match="--plot is of one job, and 2 are named"):
+        costmodel.buy("quickstart", jobs=["serve-llama-3.1-70b"], node="p5", plot=True)
 
 
 RATES = [5.0, 0.0, 10.0, 40.0, 40.0, 20.0]

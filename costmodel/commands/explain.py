@@ -28,6 +28,9 @@ BandwidthOption = Annotated[
 LatencyOption = Annotated[
     str, typer.Option("--latency", metavar="TIME", help="Latency of each step of ring-all-reduce", show_default="0 s")
 ]
+RunOption = Annotated[
+    bool, typer.Option("--run", help="Also run ring-all-reduce between so many processes of this machine")
+]
 _WHAT = Annotated[
     str | None,
     typer.Argument(
@@ -54,6 +57,7 @@ def explain(
     message: MessageOption = "",
     bandwidth: BandwidthOption = "",
     latency: LatencyOption = "",
+    run: RunOption = False,
     worth: Annotated[
         bool, typer.Option("--worth", help="What the terms of the figure are worth in published, measured steps")
     ] = False,
@@ -66,7 +70,7 @@ def explain(
       costmodel explain ring_time
       costmodel explain llama-3-70b-512 plan
       costmodel explain llama-3-70b-512 step_time --worth
-      costmodel explain ring-all-reduce --ranks 4
+      costmodel explain ring-all-reduce --ranks 4 --run
       costmodel explain matrix multiply
       costmodel explain L002
 
@@ -75,11 +79,11 @@ def explain(
     Next: --depth 6 goes further down
     """
     what = "-" if question.held is not None else question.scenario or ""
-    is_ring = bool(ranks is not None or message or bandwidth or latency)
+    is_ring = bool(ranks is not None or message or bandwidth or latency or run)
     if worth and (is_ring or (not what and not question.is_flags)):
         raise _no_worth(what or "words")
     if is_ring:
-        return _ring(what, ranks, message, bandwidth, latency)
+        return _ring(what, ranks, message, bandwidth, latency, run)
     if question.is_flags and not _is_scenario(what):
         figure = " ".join(filter(None, (what, quantity, *(more or ())))) or "step_time"
         return _figure(replace(question, scenario=None), figure, depth, worth)
@@ -134,26 +138,31 @@ def _page(word: str) -> Reply:
     return Reply(lambda: word_pages.page(about), lambda: word_pages.page_json(about))
 
 
-def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str) -> Reply:
-    """An all-reduce over a ring of so many ranks, step by step."""
-    from costmodel.explore.explain.ring_steps import ring, usual_bandwidth
+def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
+    """An all-reduce over a ring of so many ranks, step by step; a real one by the links that it has, unless stated."""
+    from costmodel.explore.explain.ring_steps import USUAL, ring, usual_bandwidth
     from costmodel.ground.parsing import UnitError, parse
     from costmodel.report.terminal.plan import ring_steps
 
     if ranks is None or word not in ("ring-all-reduce", "ring_time", "ring_chunk"):
-        sentence = "--ranks, with --message, --bandwidth and --latency beside it, is for ring-all-reduce"
+        sentence = "--ranks, with --message, --bandwidth, --latency and --run beside it, is for ring-all-reduce"
         raise fail("C003", sentence, None, "costmodel explain ring-all-reduce --ranks 4")
     try:
         rate = parse(bandwidth, "B/s") if bandwidth else usual_bandwidth()
-        sizes = parse(message or "1 GB", "B"), rate, parse(latency or "0 s", "s")
+        sizes = parse(message or ("16 MB" if run else "1 GB"), "B"), rate, parse(latency or "0 s", "s")
     except UnitError as error:
         raise fail("C003", str(error), None, '--message "1 GB" --bandwidth "50 GB/s" --latency "5 us"') from None
     if not (0 < sizes[0] < 1e18 and 0 < sizes[1] < 1e18 and 0 <= sizes[2] < 1e6):
         raise fail("C003", "a ring has bytes, a rate, and no negative latency", None, '--message "1 GB"')
+    ran = None
+    if run:
+        from costmodel.evidence.measure.ring import run_ring
+
+        ran = run_ring(ranks, sizes[0])
+        sizes = sizes[0], rate if bandwidth else ran.bandwidth, sizes[2] if latency else ran.latency
     found = ring(ranks, *sizes)
-    return Reply(
-        lambda: ring_steps.ring_table(found, stated=bool(bandwidth)), lambda: ring_steps.ring_json(found), "steps"
-    )
+    link = "" if bandwidth else "measured here" if ran else f"{USUAL}; --bandwidth sets another"
+    return Reply(lambda: ring_steps.ring_table(found, link, ran), lambda: ring_steps.ring_json(found, ran), "steps")
 
 
 def _figure(question: Question, label: str, depth: int, worth: bool) -> Reply:

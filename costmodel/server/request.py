@@ -27,7 +27,7 @@ from costmodel.server.reply import MEDIA, Answered, refused
 
 NOT_OFFERED = {"measure": "it runs kernels on this machine", "calibrate": "it writes files"}
 # Options that write files, start processes or wait.
-LOCAL = {"write", "into", "keep", "resume", "engine", "workers", "wait", "watch", "against", "update"}
+LOCAL = {"run", "write", "into", "keep", "resume", "engine", "workers", "wait", "watch", "against", "update"}
 TEXTS = "texts"
 SCENARIO_FILE = "mine.yaml"  # what a command line calls a scenario whose keys a request holds
 _TEXT_NAME = re.compile(r"[A-Za-z0-9_][\w.+-]{0,99}")

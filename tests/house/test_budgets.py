@@ -22,7 +22,7 @@ BUDGETS = {
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
     "estimate/training": 7_750,
-    "evidence": 7_500,  # with terms of a token that a release moved, and fits of accelerators by their engines
+    "evidence": 7_550,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_200,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,

@@ -62,6 +62,7 @@ FLAGS = {
             "users": "workload.users",
             "prompt": "workload.prompt",
             "answer": "workload.output",
+            "samples": "workload.samples",
             "ttft": "limits.ttft_p99.at_most",
             "tpot": "limits.tpot.at_most",
             "budget": "limits.rent_per_month.at_most",

@@ -360,7 +360,7 @@ class ServingWorkload(_Usual):
         load = inputs.load
         cached = float(load.common + load.history)
         cached += float(shared_tokens(inputs))
-        return RequestTokens(float(load.prompt) - cached, cached, float(load.output))
+        return RequestTokens(float(load.prompt) - cached, cached, float(load.generated))
 
     @property
     def measured_runs(self) -> float:

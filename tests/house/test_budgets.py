@@ -18,7 +18,7 @@ BUDGETS = {
     "documents": 5_650,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
-    "equations/serving": 3_300,  # launches of prompts, caps, arrivals in bursts, what a cache keeps
+    "equations/serving": 3_350,  # launches of prompts, caps, bursts, what a cache keeps, several answers
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
     "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
     "estimate/training": 7_750,

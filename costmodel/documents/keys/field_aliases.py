@@ -172,6 +172,7 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
     ("osl output_len output_tokens random_output_len answer_tokens max_tokens", "workload.output", ""),
     ("prefix prefix_len random_prefix_len", "workload.shared_prefix", ""),
     ("coefficient_of_variation arrival_cv cv arrivals", "workload.arrival_spread", ""),
+    ("best_of num_return_sequences num_samples", "workload.samples", ""),
     ("num_speculative_tokens speculative_num_draft_tokens max_draft_len", "plan.speculation.tokens", ""),
     ("speculative_num_steps", "plan.speculation.depth", ""),
     ("speculative_eagle_topk eagle_topk topk_drafts", "plan.speculation.width", ""),

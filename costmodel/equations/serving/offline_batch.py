@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from costmodel.equations.run.uncertainty import normal_share
 from costmodel.equations.serving.service_level import normal_quantile
 from costmodel.ground.equation import Number, equation
 
@@ -115,6 +116,29 @@ def longest_output(output: Number, variation: Number, requests: Number) -> Numbe
     spread = np.sqrt(np.log1p(variation**2))
     far = normal_quantile(np.exp(-EULER_MASCHERONI) / requests)
     return output * np.maximum(np.exp(spread * far - spread**2 / 2), 1.0)
+
+
+@equation
+def longest_of_several(output: Number, variation: Number, answers: Number) -> Number:
+    """Mean tokens of the longest of a few answers whose lengths are log-normal.
+
+    o n E[Φ(Z + σ)^(n − 1)], σ² = ln(1 + v²), with Z normal: five points of Gauss and Hermite; o where all are equal
+
+    output o: tokens of an answer, on average · variation v: of the answers, standard deviation over mean
+    answers n: to one prompt
+    → tokens
+    Source: limpert-2001; abramowitz-1964 table 25.10
+    Holds: exact for two; of up to eight it is 3 % off at most, of sixteen 13 %
+    Monotone: increasing in output
+    >>> [round(float(longest_of_several(512.0, v, 4.0))) for v in (0.0, 0.5, 1.0)]
+    [512, 782, 1025]
+    """
+    spread, others = np.sqrt(np.log1p(variation**2)), np.maximum(answers - 1, 0.0)
+    middle = 0.533333 * normal_share(spread) ** others
+    near = normal_share(spread + 1.355626) ** others + normal_share(spread - 1.355626) ** others
+    far = normal_share(spread + 2.856970) ** others + normal_share(spread - 2.856970) ** others
+    mean: Number = output * np.maximum(answers * (middle + 0.222076 * near + 0.011257 * far), 1.0)
+    return np.where((variation > 0) & (answers > 1), mean, output)
 
 
 @equation

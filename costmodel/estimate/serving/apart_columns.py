@@ -67,9 +67,9 @@ def apart_columns(
     columns |= {
         "prefix_residency": _residency(inputs, decode, memories[1], rates),
         "requests_per_s": rates.load,
-        "output_tokens_per_s": load.output * rates.load,
-        "total_tokens_per_s": (load.output + load.prompt) * rates.load,
-        "tokens_per_s_per_gpu": load.output * rates.load / gpus,
+        "output_tokens_per_s": load.generated * rates.load,
+        "total_tokens_per_s": (load.generated + load.prompt) * rates.load,
+        "tokens_per_s_per_gpu": load.generated * rates.load / gpus,
         "concurrency": requests_in_flight(rates.load, load.output, seen.tpot) / decode.replicas,
         "saturation_share": share(rates.load, rates.most),
         "saturation_per_s": rates.most,
@@ -94,7 +94,7 @@ def apart_columns(
 def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
     """Time that an unused beginning stays in the cache of a decode instance."""
     with term("new tokens"):
-        each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.output
+        each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.generated
     with np.errstate(divide="ignore", invalid="ignore"):
         return residency_time(memory.tokens, each, added)
 
@@ -130,15 +130,15 @@ def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates
     load, (prefill, decode) = inputs.load, halves
     with term("an instance"):
         prompts = load.computed * rates.prefill / prefill.replicas
-        answers = load.output * rates.decode / decode.replicas
-    return prefill_decode_ratio(load.computed, prompts, load.output, answers)
+        answers = load.generated * rates.decode / decode.replicas
+    return prefill_decode_ratio(load.computed, prompts, load.generated, answers)
 
 
 def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
     """Rent of each kind of instance over its own tokens, idle time in both."""
     price, load = price_per_accelerator(inputs.case), inputs.load
     with term("tokens"):
-        read, written = load.prompt * rates.load, load.output * rates.load
+        read, written = load.prompt * rates.load, load.generated * rates.load
     return {
         "cost_per_minput": token_cost(1e6, prompts, price, read),
         "cost_per_moutput": token_cost(1e6, answers, price, written),
@@ -152,7 +152,7 @@ def _within(
     """What a plan is worth at the rate up to which it keeps the limits, and the instances that the load needs."""
     price, (prefill, decode) = price_per_accelerator(inputs.case), halves
     with term("within limits"):
-        tokens = inputs.load.output * rates.within
+        tokens = inputs.load.generated * rates.within
     with np.errstate(divide="ignore"):
         cost = token_cost(1e6, gpus, price, tokens)
     with term("instances needed"):

@@ -65,7 +65,7 @@ def closed_loop(
         with term("last of the first wave"):
             p99 = first_token_time(inputs, point, 2.0 * (1.0 - share(TAIL, first)), fronts)
     ttft, p99 = point.gathered(ttft, p99)
-    rest = (load.output - 1.0) * tpot
+    rest = (load.longest_answer - 1.0) * tpot
     later, latest, rate = _rate(inputs, point, many, ttft + rest)
     with term("line"):
         line = surplus_wait(users, many, rate)
@@ -98,7 +98,7 @@ def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyS
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
     with term("of users"):
         every = share(users, state.rate)
-        first = np.maximum(every - thinking - (inputs.load.output - 1.0) * state.tpot, 0.0)
+        first = np.maximum(every - thinking - (inputs.load.longest_answer - 1.0) * state.tpot, 0.0)
     ttft = np.where(np.asarray(state.taken) > CROWDED, first, state.ttft)
     return replace(state, ttft=ttft, ttft_p99=np.maximum(np.minimum(state.ttft_p99, every), ttft))
 
@@ -232,7 +232,7 @@ def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
 def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) -> _Passed:
     with term("line of prompts"):
         others = of_others(answered, users)
-        decoding = load.verified * (others * load.steps)
+        decoding = load.queries * (others * load.steps)
         each = prompt_room(layout.budget, decoding / layout.pp)
         room = layout.pp * filled_room(load, each, layout.dp_attention)
         used = share(others * load.computed, np.maximum(room, LEAST))
@@ -246,7 +246,7 @@ def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None
     """Requests of a step, where users pass so many steps, or none but those of their tokens."""
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps
-        tokens = load.computed + load.verified * load.steps
+        tokens = load.computed + load.queries * load.steps
         return requests_per_step(users, steps, _whole_steps(load, layout, tokens), tokens)
 
 

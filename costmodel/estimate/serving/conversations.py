@@ -99,7 +99,7 @@ def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
     pool = np.maximum(np.asarray(memory_use(inputs, layout).tokens), 1.0)
     owned = layout.replicas if inputs.case.scenario.assume.routing == "cache-aware" else 1.0
     with term("new tokens"):
-        new = load.prompt + load.output - shared_tokens(inputs)
+        new = load.prompt + load.generated - shared_tokens(inputs)
 
     def chances(lasting: Number) -> list[Number]:
         return [kept_chance(lasting, np.maximum(share(kind.spacing, owned), 1.0)) for kind in kinds]

@@ -202,10 +202,10 @@ def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> E
         with term("shared beginning"):
             shared = stages * rank_cache(inputs, layout, load.common)
     with term("a mean request"):
-        context = load.private + load.output
+        context = load.private + load.generated
         if not inputs.engine.memory.no_eviction:
-            context = mean_context(load.private, load.output, load.output_spread)
-        context = context + block_waste(block)
+            context = mean_context(load.private, load.generated, load.output_spread)
+        context = context + load.samples * block_waste(block)
         mean = stages * rank_cache(inputs, layout, context)
     with term("the longest request"):
         worst = stages * admitted_cache(inputs, layout, load.longest)

@@ -135,7 +135,7 @@ def with_host(
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
     """Passes of a draft: one for each token of a chain or level of a tree, the first with the prompts too."""
-    own = replace(batch, verified=1.0)
+    own = replace(batch, verified=draft.load.verified)
     with term("draft"):
         first = _step_time(draft, layout, own).total
         later = _step_time(draft, layout, Batch(batch.decodes, batch.context, verified=draft.load.verified)).total

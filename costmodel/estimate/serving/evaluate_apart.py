@@ -20,7 +20,7 @@ from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.instance_pairs import FEWEST_PER_S, InstancePairs, bare_transfer
 from costmodel.estimate.serving.instances import CacheTransfer, cache_transfer, prompt_time
 from costmodel.estimate.serving.limits_chance import OWN, is_asked
-from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, under_cap
+from costmodel.estimate.serving.load import LEAST, cap_binds, loads_of, most_requests, under_cap
 from costmodel.estimate.serving.operating_point import ExactSteps, micro_batch
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, Rows
 from costmodel.estimate.serving.replica_kinds import cuts_of, distinct, numbered_factors, rows_of, where_rows
@@ -94,7 +94,7 @@ def evaluate_apart(
     rows = (len(decode),)
     cache, sequences = (
         np.broadcast_to(np.asarray(each, dtype=np.float64), rows)
-        for each in (memories[1].requests_steady, decode.dp_attention * inputs.sequences)
+        for each in (memories[1].requests_steady, decode.dp_attention * most_requests(inputs))
     )
     bound = np.maximum(np.minimum(cache, sequences), LEAST)
     held = {"concurrency_worst": memories[1].requests_worst}

@@ -287,8 +287,8 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
     load = inputs.load
     rate = layout.replicas * state.rate
     with term("latency"):
-        latency = state.ttft + (load.output - 1.0) * state.tpot
-    output = load.output * rate
+        latency = state.ttft + (load.longest_answer - 1.0) * state.tpot
+    output = load.generated * rate
     gpus = layout.replicas * layout.ranks
     decode = decode if load.verified == 1 else decode.times(1.0 / load.accepted)
     return {
@@ -298,7 +298,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
         "latency": latency,
         "requests_per_s": rate,
         "output_tokens_per_s": output,
-        "total_tokens_per_s": (load.output + load.prompt) * rate,
+        "total_tokens_per_s": (load.generated + load.prompt) * rate,
         "tokens_per_s_per_user": rate_of(1.0, state.tpot),
         "tokens_per_s_per_gpu": output / gpus,
         "concurrency": state.in_flight,
@@ -323,7 +323,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
     """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
     load, price = inputs.load, price_per_accelerator(inputs.case)
     with term("within limits"):
-        tokens = load.output * within
+        tokens = load.generated * within
     with np.errstate(divide="ignore"):
         cost = token_cost(1e6, layout.ranks, price, tokens)
     found: dict[str, Number] = {
@@ -336,7 +336,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
 def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
     """Time that an unused beginning stays in the cache."""
     with term("new tokens"):
-        added = inputs.load.computed + inputs.load.output
+        added = inputs.load.computed + inputs.load.generated
     with np.errstate(divide="ignore", invalid="ignore"):
         return residency_time(tokens, state.rate, added)
 
@@ -346,7 +346,7 @@ def _money(
 ) -> dict[str, Number]:
     """Rent at this load, which pays for idle time too; each token of a batch pays its part of the batch's tail."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
-    output = load.output * state.rate
+    output = load.generated * state.rate
     every = token_cost(1e6, ranks, price, output)
     prompts = share(load.computed, load.prompt) * prompt_cost(1e6, ranks, price, point.gamma)
     answers = load.per_token(output_cost(1e6, ranks, price, point.alpha, point.beta, point.concurrency))

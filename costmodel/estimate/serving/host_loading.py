@@ -63,7 +63,7 @@ def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> H
         later = (turns - 1.0) / turns
         loads = later * load.returning
         time = layout.longer(link_time(cached_bytes(inputs, layout, load.loaded), pool.rate, 1.0))
-        new = load.computed + load.output
+        new = load.computed + load.generated
         stored = layout.longer(link_time(cached_bytes(inputs, layout, new), pool.rate, 1.0))
         mean = time / loads
         longest = 2.0 * later * mean  # turn n loads n − 1 parts, a later turn n / 2 on the mean
@@ -125,7 +125,7 @@ def host_columns(
         exposed, _ = loading_time(found, rate)
         reached = in_reach(inputs, layout, memory)
         return {
-            "host_residency": residency_time(reached, rate, load.computed + load.output),
+            "host_residency": residency_time(reached, rate, load.computed + load.generated),
             "host_hit": share(load.loaded, load.prompt),
             "host_cache_tokens": host_tokens(inputs, layout, memory),
             "host_load_exposed": exposed,

@@ -85,7 +85,7 @@ class InstancePairs:
             links = share(arriving, self.transfer.sent), share(self.decoded(many), self.transfer.received)
         first = first_token(load, self.prefill.budget, self.prompt, arriving, self.transfer, step, links, self.gaps)
         with term("latency"):
-            latency = first.mean + (load.output - 1.0) * tpot
+            latency = first.mean + (load.longest_answer - 1.0) * tpot
         far = token_p99_apart(load, self.step, self.steps.one, many)
         return SeenApart(first.mean, first.p99, tpot, far, np.maximum(step, far), latency, first.busy)
 

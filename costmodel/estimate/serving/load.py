@@ -75,12 +75,20 @@ def _capped(many: Column, most: Column | None) -> Column:
     return many if most is None else np.minimum(many, most)
 
 
+def most_requests(inputs: ServingInputs) -> Number:
+    """Requests of an attention group at most, by its sequences."""
+    if inputs.load.samples == 1:
+        return inputs.sequences
+    with term("answers of a request"):
+        return share(inputs.sequences, inputs.load.samples)
+
+
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
     """What bounds the sequences in flight on each plan."""
     load, rows = inputs.load, (len(layout),)
     with term("of each query"):
-        room = layout.pp * step_budget(layout) / load.verified
-        prompt = load.computed / load.verified
+        room = layout.pp * step_budget(layout) / load.queries
+        prompt = load.computed / load.queries
     parts = layout.pp * layout.dp_attention
     equal_prompts: Number | None = None
     if load.whole:
@@ -90,7 +98,7 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
                 equal_prompts = parts * whole_prompt_slots(room / parts, prompt)
     else:
         budget = full_step_concurrency(room, prompt, load.steps)
-    held = [budget, memory.requests_steady, layout.dp_attention * inputs.sequences, np.inf]
+    held = [budget, memory.requests_steady, layout.dp_attention * most_requests(inputs), np.inf]
     held += [] if equal_prompts is None else [equal_prompts]
     return Bounds(*(np.broadcast_to(np.asarray(each, dtype=np.float64), rows) for each in held))
 
@@ -218,7 +226,7 @@ def in_flight(engines: Engines) -> Column:
 
     def busy(some: Engines, many: Column) -> Number:
         state = some.state(many)
-        answer = state.ttft + (inputs.load.output - 1.0) * state.tpot
+        answer = state.ttft + (inputs.load.longest_answer - 1.0) * state.tpot
         return share(state.rate * (thinking + answer), of_each(inputs, some.layout, users))
 
     return engines.greatest(busy)

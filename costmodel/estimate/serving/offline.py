@@ -57,7 +57,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
         return OfflineBatch()
     together = np.asarray(point.concurrency)
     with term("longest answers"):
-        last = np.maximum(layout.replicas * together, 1.0)
+        last = np.maximum(layout.replicas * together, 1.0) * load.samples
         longest = longest_output(load.steps, load.output_spread, last)
     context = inputs.case.scenario.workload.context
     if context is not None:
@@ -104,7 +104,7 @@ def offline_state(
         loads, latest = loading_time(point.host, rate)
         ttft, p99 = ttft + loads, p99 + latest
     with term("no later than the batch ends"):
-        ttft = np.minimum(ttft, np.maximum(batch.makespan - (load.output - 1.0) * tpot, 0.0))
+        ttft = np.minimum(ttft, np.maximum(batch.makespan - (load.longest_answer - 1.0) * tpot, 0.0))
         p99 = np.maximum(np.minimum(p99, batch.makespan), ttft)
     with term("alone on its replica"):  # as one request in flight: it meets no other prompt
         alone = np.asarray(requests) <= 1
@@ -151,7 +151,7 @@ def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
 
 def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
     """Tokens of prompts in the steps of all micro-batches, beside so many requests that are being decoded."""
-    each = prompt_room(step_budget(layout), inputs.load.verified * decoding / layout.pp)
+    each = prompt_room(step_budget(layout), inputs.load.queries * decoding / layout.pp)
     return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
 

@@ -159,7 +159,9 @@ class ExactSteps:
 
     def _batch(self, decodes: Number) -> Batch:
         context = context_of(self.inputs) if self.held is None else self.held
-        return Batch(decodes, context, verified=self.inputs.load.verified)
+        load = self.inputs.load
+        sequences = decodes if load.samples == 1 else load.samples * decodes
+        return Batch(sequences, context, verified=load.verified)
 
 
 def context_of(inputs: ServingInputs) -> Number:
@@ -196,8 +198,8 @@ def operating_point(
     load, micro, groups = inputs.load, micro_batch(layout, concurrency), groups_of(inputs, layout)
     decode = steps.decode(micro) if decode is None else decode
     with term("room"):
-        decodes, count = load.verified * (concurrency / layout.pp), 1.0 if groups is None else groups.count
-        fluctuation = load.verified * decodes if arrive_at_random(inputs) else 0.0  # of a number of arrivals
+        decodes, count = load.queries * (concurrency / layout.pp), 1.0 if groups is None else groups.count
+        fluctuation = load.queries * decodes if arrive_at_random(inputs) else 0.0  # of a number of arrivals
         each = filled_room(load, prompt_room(step_budget(layout), decodes), count, fluctuation)
         room = layout.pp * each
     with term("carried"):

@@ -36,7 +36,7 @@ class ServingTransfer:
 
 def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
     """Everything that is sent, for one prompt, and for a step of one micro-batch of so many sequences in flight."""
-    queries = inputs.load.verified * micro_batch(layout, decodes)
+    queries = inputs.load.queries * micro_batch(layout, decodes)
     moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
         own = tokens if moment == "prompt" else own_sequences(layout, tokens)

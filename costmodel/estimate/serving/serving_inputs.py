@@ -23,6 +23,7 @@ from costmodel.documents.schemas.serving.serving_workload import Lengths
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import hit_tokens
 from costmodel.equations.serving.engine_step import accepted_tokens, level_chance, tokens_of_acceptance
+from costmodel.equations.serving.offline_batch import longest_of_several
 from costmodel.equations.serving.queues import gap_variation
 from costmodel.estimate.machine.machine import Machine
 from costmodel.estimate.machine.node_in_use import domain_of
@@ -88,6 +89,8 @@ class Load:
     longest: Number
     verified: float = 1.0  # queries of a sequence in a step: the last token, and what is drafted behind it
     accepted: Number = 1.0  # tokens of a sequence that a step adds
+    samples: float = 1.0  # answers of a request, each a sequence of its own behind one prompt
+    again: Number = 0.0  # tokens of a prompt that its later answers compute again: the end of a block
     shared: float = 0.0  # tokens that all prompts begin with
     common: Number = 0.0  # of these what the cache holds once for all
     history: Number = 0.0  # tokens of a prompt that repeat earlier turns of the conversation, on average
@@ -102,6 +105,21 @@ class Load:
         return self.prompt - self.common
 
     @property
+    def queries(self) -> float:
+        """Tokens of a request in a step without its prompt."""
+        return self.verified * self.samples
+
+    @property
+    def generated(self) -> Number:
+        """Tokens of all answers of a request."""
+        return self.output if self.samples == 1 else self.samples * self.output
+
+    @property
+    def longest_answer(self) -> Number:
+        """Tokens of the answer that ends a request, on average."""
+        return self.output if self.samples == 1 else longest_of_several(self.output, self.output_spread, self.samples)
+
+    @property
     def steps(self) -> Number:
         """Steps that generate an answer."""
         return self.output if self.verified == 1 else self.output / self.accepted
@@ -113,7 +131,7 @@ class Load:
     @property
     def computed(self) -> Number:
         """Tokens of a prompt that are computed."""
-        return self.prompt - self.hit
+        return self.prompt - self.hit + self.again
 
 
 ENOUGH_UP = 0.999  # share of time in which enough replicas are up, where a scenario states how long each of them is
@@ -311,7 +329,7 @@ def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog
     log.note("draft", model.title, f"in the types of the model; {launched}")
     host = inputs.engine.host.model_copy(update={"step": 0.0, "sequence": 0.0})
     engine = inputs.engine.model_copy(update={"host": host})
-    load = replace(inputs.load, verified=wanted.width, accepted=1.0, passes=wanted.levels)
+    load = replace(inputs.load, verified=wanted.width, accepted=1.0, passes=wanted.levels, samples=1.0)
     return replace(inputs, model=model, engine=engine, load=load, draft=None)
 
 
@@ -381,7 +399,20 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
     spreads = workload.spread("prompt"), workload.spread("output")
     kept = history if engine.prefix_cache else 0.0
     found = Load(prompt, output, *spreads, hit, longest, shared=workload.shared_prefix, common=hit, history=kept)
-    return replace(found, whole=not engine.chunked)
+    return replace(found, whole=not engine.chunked, samples=workload.samples, again=_again(case, prompt))
+
+
+def _again(case: ServingCase, prompt: Number) -> Number:
+    """What later answers of a request compute of its prompt, whose whole blocks are in the cache then."""
+    if case.scenario.workload.samples == 1:
+        return 0.0
+    if not case.stack.prefix_cache:
+        sentence = "without stack.prefix_cache each answer computes its prompt again, as a request of its own"
+        raise fail(
+            "D016", sentence, case.place("workload.samples"), "state so many times the rate, and leave samples out"
+        )
+    with term("later answers"):
+        return (case.scenario.workload.samples - 1.0) * (prompt - hit_tokens(prompt, prompt, case.stack.block))
 
 
 _STANDING_IN = {"fp16": ("bf16",), "int8": ("fp8", "bf16")}  # types whose fused experts were not measured

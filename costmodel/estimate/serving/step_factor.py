@@ -42,7 +42,7 @@ _MARGIN = 1e-3  # by which a search may be off that another one starts from
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
     """A result with so many sequences in flight."""
     if name == "latency":
-        return state.ttft + (engines.inputs.load.output - 1.0) * state.tpot
+        return state.ttft + (engines.inputs.load.longest_answer - 1.0) * state.tpot
     if name == "worst_gap":
         return np.maximum(engines.worst_gap(many), state.tpot)
     if name == "tpot_p99":

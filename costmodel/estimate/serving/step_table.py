@@ -82,6 +82,8 @@ class StepTable:
     host: Line
     one: Number
     verified: float = 1.0
+    samples: float = 1.0  # sequences of a request
+    passes: float = 0.0  # of the draft
     groups: AttentionGroups | None = None
     draft: StepTable | None = None
     halves: tuple[OtherHalf, OtherHalf] | None = None  # without prompts, and with
@@ -89,6 +91,9 @@ class StepTable:
     launches: Launches = Launches()
     mixed_steps: bool = True  # sequences that decode share the steps of prompts
     time_factor: Number | None = None  # on its times, for the ends of bands
+
+    def _sequences(self, requests: Number) -> Number:
+        return requests if self.samples == 1 else self.samples * requests
 
     def _queries(self, decodes: Number) -> Number:
         return decodes if self.verified == 1 else self.verified * decodes
@@ -99,11 +104,11 @@ class StepTable:
 
     def decode(self, decodes: Number) -> Number:
         """Time of a step of so many sequences."""
-        return longer(self._decode(decodes), self.time_factor)
+        return longer(self._decode(self._sequences(decodes)), self.time_factor)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
         """The same with so many tokens of prompts beside them."""
-        return longer(self._mixed(decodes, tokens), self.time_factor)
+        return longer(self._mixed(self._sequences(decodes), tokens), self.time_factor)
 
     def _decode(self, decodes: Number) -> Number:
         busiest = decodes if self.groups is None else self.groups.sequences(decodes)
@@ -112,7 +117,7 @@ class StepTable:
         if self.halves is not None:
             time = time - self.halves[0].hidden(queries, own, self.head.at(own) + self.decoding.at(busiest))
         time = self._with_host(time, decodes, self.launches.decode)
-        return time if self.draft is None else time + (self.verified - 1.0) * self.draft.decode(decodes)
+        return time if self.draft is None else time + self.passes * self.draft.decode(decodes)
 
     def _alone(self, tokens: Number) -> Number:
         """A step of prompts alone."""
@@ -140,7 +145,7 @@ class StepTable:
         time = self._with_host(time, decodes, self.launches.prompts)
         if self.draft is None:
             return time
-        later = (self.verified - 2.0) * self.draft.decode(decodes)
+        later = (self.passes - 1.0) * self.draft.decode(decodes)
         return time + self.draft.mixed(decodes, tokens) + later
 
 
@@ -215,6 +220,8 @@ def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
         host=of.line(lambda count: host_time(inputs, count), 1.0),
         one=0.0,
         verified=inputs.load.verified,
+        samples=inputs.load.samples,
+        passes=0.0 if inputs.draft is None else inputs.draft.load.passes,
         groups=groups,
         halves=None if halved(inputs, cuts) is None else (of.other_half(prompts=False), of.other_half(prompts=True)),
         shared=shared,

@@ -91,7 +91,7 @@ def whole_prompts_decoded(load: Load, budget: Number, parts: Number) -> Number:
     Each micro-batch of a pipeline and each attention group is such a part.
     """
     with term("whole prompts"):
-        room, prompt = budget / load.verified, load.computed / load.verified
+        room, prompt = budget / load.queries, load.computed / load.queries
         return parts * whole_prompt_concurrency(room, prompt, load.steps, load.prompt_spread)
 
 
@@ -107,7 +107,7 @@ def longer_than_a_step(load: Load, budget: Number) -> Number:
 
 def near_budget(load: Load, budget: Number, decoded: Number) -> bool:
     """Whether prompts a little longer would not fit into a step beside so many sequences of the same group."""
-    return load.whole and bool(np.any(NEAR * load.computed + load.verified * decoded > budget))
+    return load.whole and bool(np.any(NEAR * load.computed + load.queries * decoded > budget))
 
 
 def least_budget(load: Load) -> Number:

@@ -37,5 +37,5 @@ def most_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint)
         return point.room
     with term("room"):
         if load.prompt_spread == 0:
-            return layout.pp * filled_room(load, prompt_room(step_budget(layout), load.verified), point.groups)
-        return layout.pp * prompt_room(step_budget(layout), load.verified * (point.concurrency / layout.pp))
+            return layout.pp * filled_room(load, prompt_room(step_budget(layout), load.queries), point.groups)
+        return layout.pp * prompt_room(step_budget(layout), load.queries * (point.concurrency / layout.pp))

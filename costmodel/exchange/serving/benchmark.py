@@ -38,6 +38,8 @@ TABLE = known(
     part("dataset-name", "workload.prompt", "word"),
     part("model", "model", "word"),
     part("burstiness", "workload.burstiness", "figure", 1.0),
+    part("n", "workload.samples", "count", 1),
+    part("best-of", "workload.samples", "count", 1),
     lost("approximated", "the rate changes during the run", "ramp-up-strategy"),
 )
 
@@ -52,6 +54,9 @@ def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
     else:
         _lengths(keys, layer, of_sglang=of_sglang)
     _read_load(keys, layer)
+    several = max((keys[name] for name in ("n", "best-of")), key=lambda stated: stated.value or 1)
+    if (several.value or 1) > 1:
+        layer.facts["workload.samples"] = several
     return with_remarks(keys, layer)
 
 
@@ -114,6 +119,8 @@ def benchmark(job: ServingJob, remarks: Remarks, *program: str, of_sglang: bool 
     words = [*program, "--dataset-name random"]
     prefix = round(workload.shared_prefix)
     prompt = job.prompt - (0 if of_sglang else prefix)
+    if workload.samples > 1:
+        remarks.note(f"{workload.samples:g} answers to each prompt are no option of this benchmark: it asks for one")
     if workload.turns > 1:
         remarks.note("turns are no load of this benchmark: its prompts have their mean length, and are computed anew")
     if prefix and of_sglang:

@@ -30,6 +30,7 @@ BESIDE = {
         (f"workload.{key}" for key in ("users", "think_time", "turns")),
         "the requests; a benchmark asks at a rate, or so many at once",
     ),
+    "workload.samples": "the requests, each of which states its n",
     "workload.beginnings": "the requests; the benchmark sends other prompts",
     "workload.requests": "those of a benchmark are read as so many at once",
     "workload.images": "the data; the benchmark at the end sends text alone",

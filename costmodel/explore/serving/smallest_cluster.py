@@ -113,7 +113,9 @@ class ServedOn:
     def most(self) -> float:
         """Tokens a second that all its replicas generate at most."""
         return (
-            math.nan if self.answer is None else self.result("saturation_per_s") * float(self.answer.inputs.load.output)
+            math.nan
+            if self.answer is None
+            else self.result("saturation_per_s") * float(self.answer.inputs.load.generated)
         )
 
 

@@ -37,6 +37,7 @@ class Engine:
     answers: float | None = None
     gaps: float = 1.0  # variation of those between arrivals, which follow a gamma law
     slots: float = math.inf  # requests that it holds at most
+    samples: int = 1  # answers to each prompt
     launch_time: float = 0.0  # that the prompts of a step add to it at least
     poll: int = 1  # steps between two looks for requests
     chunked: bool = True  # whether a step takes a part of a prompt; else prompts wait for a step that holds all of them
@@ -52,6 +53,7 @@ class Observed:
     in_flight: float
     longest_gap: float
     first_tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))
+    answer: float = 0.0  # from the first token of a request to the last of its longest answer
     tokens: Column = field(repr=False, default_factory=lambda: np.zeros(0))  # time per token of each request
 
 
@@ -97,7 +99,7 @@ def serve(engine: Engine, count: int, seed: int = 0) -> Observed:
     arrivals = np.cumsum(gaps / (gaps.mean() * engine.request_rate))
     prompts = lengths(random, engine.prompt, engine.variation, count, 1)
     spread = engine.variation if engine.answers is None else engine.answers
-    outputs = lengths(random, engine.output, spread, count, 2)
+    outputs = lengths(random, engine.output, spread, count * engine.samples, 2)
     return _Run(engine, arrivals.tolist(), prompts, outputs).observed()
 
 
@@ -208,7 +210,7 @@ class _Run:
         while self.ends and self.ends[0][0] <= self.step:
             ended.append(heapq.heappop(self.ends)[1])
             self.last[ended[-1]] = clock
-        more = len(self.outputs) - len(self.arrivals)
+        more = len(self.outputs) // self.engine.samples - len(self.arrivals)
         if more:
             sent = sorted(clock + LATER * self.late[request] for request in ended)[:more]
             planned = self.planned[len(self.arrivals) : len(self.arrivals) + len(sent)]
@@ -243,16 +245,19 @@ class _Run:
         added = max(engine.prompt_token_time * carried, engine.launch_time)
         time = engine.base_time + engine.sequence_time * running + added
         self._advance(time, 1)
-        for request in finished:
-            self.first[request] = self.clock
-            heapq.heappush(self.ends, (self.step + self.outputs[request] - 1, request))
+        many = engine.samples
+        for sequence in (request * many + own for request in finished for own in range(many)):
+            self.first[sequence] = self.clock
+            heapq.heappush(self.ends, (self.step + self.outputs[sequence] - 1, sequence))
 
     def observed(self) -> Observed:
         arrivals, outputs, first, last = map(np.array, (self.arrivals, self.outputs, self.first, self.last))
-        middle = slice(len(arrivals) // 10, 9 * len(arrivals) // 10)
-        waited = (first - arrivals)[middle]
+        many = self.engine.samples
+        part = slice(len(arrivals) // 10, 9 * len(arrivals) // 10)
+        middle = slice(part.start * many, part.stop * many)
+        waited = (first[::many] - arrivals)[part]
         tpot = float(np.sum((last - first)[middle]) / np.sum((outputs - 1)[middle]))
-        begin, end = arrivals[middle][[0, -1]]
+        begin, end = arrivals[part][[0, -1]]
         decoding = float(np.sum(np.clip(last, begin, end) - np.clip(first, begin, end)))
         return Observed(
             float(waited.mean()),
@@ -261,6 +266,7 @@ class _Run:
             decoding / float(end - begin),
             self.longest,
             waited,
+            float(np.max((last - first).reshape(-1, many)[part], axis=1).mean()),
             ((last - first) / np.maximum(outputs - 1, 1))[middle],
         )
 

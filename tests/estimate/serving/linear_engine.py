@@ -27,17 +27,18 @@ def inputs_of(engine: Engine) -> ServingInputs:
     """The shipped scenario with its lengths."""
     answers = engine.variation if engine.answers is None else engine.answers
     load = Load(engine.prompt, engine.output, engine.variation, answers, 0.0, engine.prompt + engine.output)
-    load = replace(load, whole=not engine.chunked)
+    load = replace(load, whole=not engine.chunked, samples=float(engine.samples))
     return replace(_shipped(), load=load)
 
 
 def point_of(engine: Engine) -> OperatingPoint:
     """Its steps at the load that its rate makes."""
-    alpha, beta, gamma = engine.base_time, engine.sequence_time, engine.prompt_token_time
+    alpha, beta, gamma = engine.base_time, engine.samples * engine.sequence_time, engine.prompt_token_time
     work = beta * engine.output + gamma * engine.prompt
     many = engine.request_rate * engine.output * alpha / (1 - engine.request_rate * work)
     load = inputs_of(engine).load
-    room = filled_room(load, max(engine.token_budget - many, 0.0), fluctuation=many)
+    decodes = engine.samples * many
+    room = filled_room(load, max(engine.token_budget - decodes, 0.0), fluctuation=engine.samples * decodes)
     step = alpha + beta * many
     carried = max(min(engine.prompt, room), 1.0)
     mixed = step + gamma * carried

@@ -10,11 +10,13 @@ import pytest
 from equations.serving.engine_simulation import Engine, serve
 from equations.serving.test_steady_state import CASES, ENGINE
 
+from costmodel.equations.memory.kv_cache import mean_context
 from costmodel.equations.serving.closed_loop import full_step_concurrency
 from costmodel.estimate.serving.load import Bounds, Engines
 from costmodel.estimate.serving.operating_point import OperatingPoint
 from costmodel.estimate.serving.rate_within_limits import rate_within_limits
 from costmodel.estimate.serving.steady_state import replica_rate
+from costmodel.ground.errors import CostModelError
 
 from .cases import costs, inputs, one
 from .linear_engine import LinearSteps, inputs_of, plan, state_of, token_p99_of
@@ -59,6 +61,36 @@ def test_bursts_of_arrivals(budget: float, prompt: float, rate: float, gaps: flo
     assert float(found.ttft_p99) / times["ttft_p99"] == pytest.approx(1.0, abs=0.45 if gaps > 1 else 0.8)
     far, most = token_p99_of(engine), np.mean([np.quantile(each.tokens, 0.99) for each in seen])
     assert far == pytest.approx(most, rel=0.25)
+
+
+@pytest.mark.parametrize(("samples", "rate", "answers"), [(4, 3.0, 0.0), (4, 3.0, 0.6), (8, 1.5, 1.0)])
+def test_several_answers_to_a_prompt(samples: int, rate: float, answers: float) -> None:
+    """Each ends for itself: time per token to 4 %, the first token to 20 %, the longest answer to 6 %."""
+    engine = replace(ENGINE, request_rate=rate, token_budget=8192.0, samples=samples, answers=answers)
+    seen, found = serve(engine, 6_000), state_of(engine)
+    assert float(found.tpot) == pytest.approx(seen.tpot, rel=0.04)
+    assert float(found.ttft) == pytest.approx(seen.ttft, rel=0.2)
+    assert samples * float(found.in_flight) == pytest.approx(seen.in_flight, rel=0.05)
+    longest = float(inputs_of(engine).load.longest_answer) - 1.0
+    assert longest * float(found.tpot) == pytest.approx(seen.answer, rel=0.06)
+
+
+def test_answers_share_the_cache_of_their_prompt() -> None:
+    """Of 2,048 prompt tokens and answers of 512, half of which are held on the mean, four answers need 1.17 × as much
+    as one, not four times; what is computed of the prompt is a block more for each.
+    """
+    one, four = (
+        costs("limits={}", "workload.rate=2 /s", many) for many in ("workload.samples=1", "workload.samples=4")
+    )
+    held = mean_context(2048.0, 512.0, inputs().load.output_spread) + 7.5
+    more = mean_context(2048.0, 4 * 512.0, inputs().load.output_spread) + 4 * 7.5
+    assert one["concurrency_steady"] / four["concurrency_steady"] == pytest.approx(more / held, rel=1e-3)
+    assert float(inputs("workload.samples=4").load.computed) == 2048 + 3 * 16
+    assert four["output_tokens_per_s"] == pytest.approx(4 * one["output_tokens_per_s"], rel=1e-6)
+    apart = costs("limits={}", "workload.rate=8 /s")
+    assert four["tpot"] < apart["tpot"]  # whose prompts are four times as many
+    with pytest.raises(CostModelError, match="as a request of its own"):
+        inputs("workload.samples=4", "stack.prefix_cache=false")
 
 
 def test_a_burst_before_many_replicas_is_none_before_each() -> None:

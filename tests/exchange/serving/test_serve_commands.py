@@ -436,10 +436,10 @@ def test_a_plan_that_cannot_exist_is_a_warning_as_an_estimate_of_it_is_refused(r
 def test_bursts_of_a_benchmark(tmp_path: Path) -> None:
     """The option states the key of its name."""
     text = "vllm serve Qwen/Qwen3-8B\nvllm bench serve --model Qwen/Qwen3-8B --random-input-len 900 "
-    text += "--random-output-len 100 --request-rate 4 --burstiness 0.25\n"
+    text += "--random-output-len 100 --request-rate 4 --burstiness 0.25 --best-of 4\n"
     found = read(text, tmp_path, given=())
     workload = found.document["workload"]
-    assert (workload["rate"], workload["burstiness"]) == ("4 /s", 0.25)
+    assert (workload["rate"], workload["burstiness"], workload["samples"]) == ("4 /s", 0.25, 4)
     assert not any("at random" in loss.sentence for loss in found.losses)
 
 

@@ -81,6 +81,11 @@ class Serving(Document):
     )
     prompt: Length = Field(description="Tokens of a prompt: a number, or mean and spread")
     output: Length = Field(description="Tokens of an answer: a number, or mean and spread")
+    samples: Count = Field(
+        default=1.0,
+        description="Answers to each prompt, which share its cache: n or best_of of a request. Rates and requests in "
+        "flight count prompts, and a request ends with its longest answer",
+    )
     rate: RequestRate | None = optional(
         "Requests that arrive at random, at all replicas; a number without a unit is per second"
     )

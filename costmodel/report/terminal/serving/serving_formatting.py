@@ -144,9 +144,15 @@ def burst_words(workload: Serving) -> str:
     return f", arrival spread {workload.arrival_spread:g}" if workload.arrival_spread not in (None, 1) else ""
 
 
+def length_words(workload: Serving) -> list[str]:
+    """Mean lengths, and how many answers a prompt has."""
+    several = "" if workload.samples == 1 else f"{workload.samples:,.0f} × "
+    return [f"prompt {workload.mean('prompt'):,.0f}", f"output {several}{workload.mean('output'):,.0f}"]
+
+
 def lengths_words(workload: Serving) -> str:
     """Mean lengths, and where all requests have them that they do."""
-    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
+    lengths = length_words(workload)
     same = [name for name in ("prompt", "output") if not workload.spread(name)]
     lengths += turn_words(workload)
     alike = {2: "spread 0", 1: f"spread 0 of {same[0]}s" if same else ""}
@@ -164,7 +170,7 @@ def turn_words(workload: Serving) -> list[str]:
 def plan_words(answer: ServingAnswer) -> str:
     """The engine, the plan and the load in one line."""
     inputs, workload = answer.inputs, answer.inputs.case.scenario.workload
-    lengths = [f"{name} {workload.mean(name):,.0f}" for name in ("prompt", "output")]
+    lengths = length_words(workload)
     return " · ".join([inputs.engine.name, layout_words(answer), *lengths, *turn_words(workload), load_words(workload)])
 
 

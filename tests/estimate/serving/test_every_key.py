@@ -30,6 +30,11 @@ CASES = {
     "printed": ["plan={tp: 8, speculation: {tokens: 3, acceptance: 50 %, draft: eagle}}", "limits={}"],
     "length": ["plan={tp: 8, speculation: {tokens: 3, length: 2.5, draft: eagle}}", "limits={}"],
     "draft": ["plan={tp: 8, speculation: {tokens: 3, chance: 80 %, draft: eagle}}", "limits={}"],
+    "tree": ["plan={tp: 8, speculation: {tokens: 9, depth: 3, width: 3, chance: 50 %, draft: eagle}}", "limits={}"],
+    "bursts": ["workload.arrival_spread=2", "limits={}"],
+    "shape": ["workload.burstiness=0.5", "limits={}"],
+    "documents": ["workload.beginnings=[{tokens: 500, share: 50 %, count: 900}]", "limits={}"],
+    "spaced": ["workload.beginnings=[{tokens: 500, spacing: 900}]", "limits={}"],
     "images": ["model=qwen-3-vl-32b", "plan={tp: 4}", "limits={}", "workload.images={count: 1, tokens: 90}"],
     "adapters": ["workload.adapters={count: 4, rank: 16}", "limits={}"],
     "launches": ["stack.graphs=false", "limits={}"],
@@ -48,7 +53,7 @@ CASES = {
 VALUES = {
     "rate": {
         "workload.prompt.mean": "2100", "workload.prompt.spread": "50 %", "workload.output.mean": "500",
-        "workload.output.spread": "50 %", "workload.rate": "7", "workload.context": "9000",
+        "workload.output.spread": "50 %", "workload.rate": "7", "workload.samples": "2", "workload.context": "9000",
         "workload.precision": "fp8", "workload.weights": "fp8", "workload.cache": "fp8",
         "stack": "sglang", "stack.makers": "[Intel]", "stack.runs_on": "[AMD]", "stack.name": "sglang",
         "stack.kind": "training", "stack.like": "sglang", "stack.precisions": "[fp8]",
@@ -94,6 +99,12 @@ VALUES = {
     "draft": {f"plan.speculation.{key}": to for key, to in
               {"tokens": "2", "chance": "70 %", "draft": "ngram"}.items()},
     "printed": {"plan.speculation.acceptance": "30 %"},
+    "tree": {"plan.speculation.depth": "4", "plan.speculation.width": "2"},
+    "bursts": {"workload.arrival_spread": "3"},
+    "shape": {"workload.burstiness": "0.2"},
+    "documents": {f"workload.beginnings.0.{key}": to for key, to in
+                  {"tokens": "600", "share": "40 %", "count": "90"}.items()},
+    "spaced": {"workload.beginnings.0.spacing": "90"},
     "length": {"plan.speculation.length": "1.5"},
     "images": {"workload.images.count": "2", "workload.images.tokens": "200"},
     "adapters": {"workload.adapters.count": "9", "workload.adapters.rank": "64"},
@@ -119,6 +130,7 @@ REFUSED = {
 }  # fmt: skip
 EXCEPT = {
     "workload.kind": "which questions there are",
+    "workload.trace": "stands for other keys",
     "stack.title": "describes the document",
     "stack.as_of.version": "describes the document",
     "stack.as_of.date": "describes the document",

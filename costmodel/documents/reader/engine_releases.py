@@ -6,9 +6,12 @@ import functools
 import re
 from typing import NamedTuple
 
-from costmodel.documents.reader.library import names, read
+from costmodel.documents.reader.folders import is_file, names, places
+from costmodel.documents.text.files import file_text
 
 _DIGITS = 9  # of a part of a release
+_OF_RELEASE = re.compile(r"(?P<engine>[a-z][a-z-]*?)(?:==|[-@ ])v?(?P<release>\d+(?:\.\d+)*[\w.]*)")
+_VERSION, _TITLE = re.compile(r"^  version: *(.+)$", re.M), re.compile(r"^title: *(.+)$", re.M)
 
 
 class StackOfRelease(NamedTuple):
@@ -26,7 +29,7 @@ def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
 
     >>> stack_of_release("vllm", "v0.11.2")
     StackOfRelease(stack='vllm-0.16', title='vLLM 0.6 to 0.16', described=True)
-    >>> stack_of_release("vllm", "0.24.0").described
+    >>> stack_of_release("vllm", "9.0").described
     False
     """
     asked, stacks = _numbers(release), _stacks(engine)
@@ -37,15 +40,28 @@ def stack_of_release(engine: str, release: str) -> StackOfRelease | None:
     return StackOfRelease(name, title, first <= asked and asked[: len(last)] <= last)
 
 
+def stack_meant(name: str) -> str:
+    """The stack that describes the release of an engine which a name states; empty for any other name.
+
+    >>> stack_meant("vllm-0.24"), stack_meant("vLLM==0.19.1"), stack_meant("megatron-2021")
+    ('vllm-0.24', 'vllm-0.20', '')
+    """
+    stated = _OF_RELEASE.fullmatch(name.lower())
+    found = stack_of_release(stated["engine"], stated["release"]) if stated else None
+    return found.stack if found is not None else ""
+
+
 @functools.cache
 def _stacks(engine: str) -> list[tuple[tuple[int, ...], tuple[int, ...], str, str]]:
     """First and last release of each stack of an engine, oldest first."""
     found = []
     for name in names("stack"):
         if name == engine or re.fullmatch(rf"{re.escape(engine)}-[\d.]+", name):
-            stack = read("stack", name)
-            ends = re.findall(r"[\d.]+", stack.as_of.version)
-            found.append((_numbers(ends[0]), _numbers(ends[-1]), name, stack.title))
+            text = next((file_text(str(path)) for path in places("stack", name) if is_file(path)), "")
+            version, title = _VERSION.search(text), _TITLE.search(text)
+            ends = re.findall(r"[\d.]+", version[1]) if version and "kind: serving" in text else ()
+            if ends and title:
+                found.append((_numbers(ends[0]), _numbers(ends[-1]), name, title[1]))
     return sorted(found)
 
 

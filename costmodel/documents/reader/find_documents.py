@@ -13,6 +13,7 @@ from costmodel.documents.keys.field_aliases import STACK_ALIASES, STACKS
 from costmodel.documents.keys.paths import at
 from costmodel.documents.keys.suggestions import alike, holds, nearest
 from costmodel.documents.reader.accelerator_aliases import accelerator_meant
+from costmodel.documents.reader.engine_releases import stack_meant
 from costmodel.documents.reader.folders import (
     FOLDER_OF,
     SUFFIXES,
@@ -55,8 +56,8 @@ def find(kind: str, name: str, place: Place | None = None) -> Path:
         if is_file(path):
             found_by_name(path)
             return path
-    if kind == "stack" and name.lower() in STACK_ALIASES:
-        return find(kind, STACK_ALIASES[name.lower()])
+    if kind == "stack" and (stack := STACK_ALIASES.get(name.lower()) or stack_meant(name)):
+        return find(kind, stack)
     raise _unknown(kind, name, place)
 
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from costmodel.documents.keys.field_aliases import STACK_ALIASES
 from costmodel.documents.keys.paths import at, place_at
 from costmodel.documents.reader.checkpoint_types import types_by_name
+from costmodel.documents.reader.engine_releases import stack_meant
 from costmodel.documents.reader.find_documents import find, folder_of, of_path
 from costmodel.documents.reader.folders import as_named, has, instead_of_shipped
 from costmodel.documents.reader.folders import names as names
@@ -198,7 +199,7 @@ class DocumentReader:
         shown = "<stdin>" if piped else as_named(path)
         if kind == "model" and not piped and (is_hub_name(name) or of_path(name, folder_of(place) / name)):
             self.hub[name] = path.stem
-        if kind == "stack" and name.lower() in STACK_ALIASES:
+        if kind == "stack" and (name.lower() in STACK_ALIASES or path.stem == stack_meant(name) != name):
             self.stacks[name] = path.stem
         if not piped and shown not in self.own and instead_of_shipped(kind, path, text):
             self.own.append(shown)

@@ -92,6 +92,24 @@ def activation_peak(sequences: Number, vocab: Number, kept: Number, layer_peak: 
 
 
 @equation
+def captured_sizes(sequences: Number, captured: Number) -> Number:
+    """Batch sizes that an engine captures graphs for: 1, 2, 4, each 8th to 256, each 16th beyond.
+
+    3 + ⌊min(b, 256) / 8⌋ + ⌊max(b − 256, 0) / 16⌋ with b = min(2 S, c); of small b those of 1, 2 and 4 up to it
+
+    sequences S: sequences of a step at most · captured c: largest batch of a captured graph
+    → count
+    Source: vllm-engine config/vllm.py
+    Monotone: increasing in sequences, captured
+    >>> [float(captured_sizes(each, 512.0)) for each in (1024.0, 32.0, 1.0)]
+    [51.0, 11.0, 2.0]
+    """
+    largest = np.minimum(2 * sequences, captured)
+    small = 1.0 + (largest >= 2.0) + (largest >= 4.0)
+    return small + np.minimum(largest, 256.0) // 8 + np.maximum(largest - 256.0, 0.0) // 16
+
+
+@equation
 def layer_peak_bytes(token_budget: Number, hidden: Number, ffn_hidden: Number, element: Number) -> Number:
     """Activations of one layer that are alive together at a step's full budget.
 

@@ -19,21 +19,24 @@ def first_token(inputs: ServingInputs) -> list[CacheKind]:
     return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
 
 
-def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, float, float] | None:
-    """Tokens of the pool as vLLM logs them where some layers have windows; None for models with other layers.
+def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, float] | None:
+    """Tokens of the pool as the engine's release logs them where some layers have windows; None for models with other
+    layers, and for engines whose log is not described.
 
-    To 0.20 blocks over groups of layers, as if every layer kept every token; from 0.21 on those of as many requests of
-    the longest length as it holds, the third number, which is the model's where no context is stated.
+    Blocks as if every layer kept every token; or those of as many requests of the longest length as it holds, the
+    second number, which is the model's where no context is stated.
     """
-    if not all(kind.attention is not None and not kind.scan_heads for kind in inputs.model.layers):
+    logged = inputs.engine.memory.logged
+    if logged is None or not all(kind.attention is not None and not kind.scan_heads for kind in inputs.model.layers):
         return None
     width, share = cache_width(inputs), stage_share(inputs, layout)
     longest = float(inputs.case.scenario.workload.context or inputs.model.max_sequence)
-    every = sum(kind.count * mixer_cache(kind, layout.tp, 1.0, width) for kind in inputs.model.layers)
-    requests = share * admitted_cache(inputs, layout, longest) / longest
+    if logged == "layers":
+        each = share * sum(kind.count * mixer_cache(kind, layout.tp, 1.0, width) for kind in inputs.model.layers)
+    else:
+        each = share * admitted_cache(inputs, layout, longest) / longest
     pool = layout.dp_attention * np.maximum(memory_use(inputs, layout).pool, 0.0)
-    alike, held = (float(np.ravel(pool / each)[0]) for each in (share * every, requests))
-    return alike, held, longest
+    return float(np.ravel(pool / each)[0]), longest
 
 
 def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]:

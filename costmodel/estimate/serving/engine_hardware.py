@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from costmodel.documents.reader.engine_releases import stack_meant
 from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.resolved_scenario import ACCELERATOR
 from costmodel.documents.reader.serving_scenario import ServingCase
@@ -15,7 +16,7 @@ def check_hardware(case: ServingCase, engine: Engine) -> None:
     if not engine.runs_on or chip.vendor in engine.runs_on:
         return
     sentence = f"{engine.name} runs on accelerators of {', '.join(engine.runs_on)} alone, not on {chip.vendor}'s"
-    documents = (read("stack", name) for name in names("stack"))
+    documents = (read("stack", name) for name in names("stack") if stack_meant(name) != name)  # the newest releases
     others = [each.name for each in documents if isinstance(each, Engine) and chip.vendor in each.runs_on]
     hint = (
         f"engines that do: {', '.join(others)}"

@@ -12,6 +12,7 @@ from costmodel.equations.memory.kv_cache import block_tokens, block_waste, mean_
 from costmodel.equations.parallelism.counts import padded_vocab
 from costmodel.equations.serving.cache_pool import (
     activation_peak,
+    captured_sizes,
     layer_peak_bytes,
     pool_of_free_after,
     pool_of_free_before,
@@ -29,7 +30,7 @@ from costmodel.estimate.model.shards import Shard, layer_count, matmuls, vision_
 from costmodel.estimate.serving.adapters import adapter_memory
 from costmodel.estimate.serving.element_types import narrow_parameters
 from costmodel.estimate.serving.expert_copies import with_copies
-from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, rank_cache, token_cache
+from costmodel.estimate.serving.kv_cache import admitted_cache, cache_block, compresses, rank_cache, token_cache
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -161,9 +162,30 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
         peak = layer_peak_bytes(layout.budget, stream_width(model), inner, inputs.types.wide)
         layer = np.maximum(peak, engine.memory.layer)
         activations = activation_peak(inputs.sequences, model.vocab, engine.memory.logit, layer)
-    runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + engine.memory.graphs
+    runtime = np.where(layout.ranks > 1, engine.memory.group_context, engine.memory.context) + graph_memory(inputs)
     fraction, pool, activations = _pool(inputs, layout, total, weights, activations, runtime)
     return _held(inputs, layout, EngineMemoryUse(total, fraction, weights, activations, runtime, pool))
+
+
+def graph_memory(inputs: ServingInputs) -> Number:
+    """Captured graphs as far as the engine counts them to its share; nothing where it captures none."""
+    engine, each = inputs.engine, inputs.engine.memory.graph
+    if not engine.graphs:
+        return 0.0
+    if each is None:
+        return engine.memory.graphs
+    kinds = inputs.model.layers
+    if any(compresses(kind) for kind in kinds):
+        return engine.memory.graphs + each.compressed
+    size = each.experts if any(kind.experts is not None for kind in kinds) else each.dense
+    with term("captured graphs"):
+        return engine.memory.graphs + captured_sizes(inputs.sequences, _captured(inputs)) * size
+
+
+def _captured(inputs: ServingInputs) -> float:
+    """The largest batch that a graph is captured for."""
+    part = inputs.case.accelerator
+    return inputs.engine.picked(part.memory.capacity, part.family).captured
 
 
 def _pool(
@@ -179,11 +201,8 @@ def _pool(
         return share, pool_of_free_after(total, weights + activations + runtime, share), activations
     share_of_free: Number = memory.share if memory.share is not None else 1.0
     if memory.share is None and rule is not None:
-        captured = inputs.engine.picked(
-            inputs.case.accelerator.memory.capacity, inputs.case.accelerator.family
-        ).captured
         ranks = layout.tp * layout.pp
-        each = (rule.chunk_token, ranks, rule.rank, captured, rule.sequence, rule.graph_sizes, rule.graph_size)
+        each = (rule.chunk_token, ranks, rule.rank, _captured(inputs), rule.sequence, rule.graph_sizes, rule.graph_size)
         reserve = reserve_bytes(rule.base, layout.budget, *each)
         least = rule.least if inputs.usable > rule.large else 0.0
         share_of_free = static_fraction(inputs.usable, reserve, least, 0.0)

@@ -75,12 +75,13 @@ def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) 
     for kind in inputs.model.layers:
         if kind.heads is not None:
             total = total + kind.count * admitted_layer(inputs, layout, kind, request)
-    if inputs.engine.memory.definition == "share-of-total" and any(_compresses(kind) for kind in inputs.model.layers):
+    if inputs.engine.memory.definition == "share-of-total" and any(compresses(kind) for kind in inputs.model.layers):
         total = _packed_cache(inputs, layout, request)
     return total if inputs.draft is None else total + admitted_cache(inputs.draft, layout, request)
 
 
-def _compresses(kind: Layers) -> bool:
+def compresses(kind: Layers) -> bool:
+    """Whether layers keep compressed entries of many tokens beside a window."""
     return kind.compressed is not None and kind.compressed.entries is not None
 
 

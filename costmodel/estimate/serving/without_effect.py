@@ -12,6 +12,7 @@ from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
 from costmodel.estimate.serving.evaluate_apart import evaluate_apart
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.expert_step import dispatches
+from costmodel.estimate.serving.kv_cache import compresses
 from costmodel.estimate.serving.load import OF_CAP, loads_of
 from costmodel.estimate.serving.plan_columns import PlanColumns
 from costmodel.estimate.serving.serving_inputs import ServingInputs
@@ -97,6 +98,7 @@ def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     if memory.definition == _OF_FREE:
         left = "a step has what stack.memory.share leaves"
         yield from ((f"stack.memory.{name}", left) for name in ("logit", "layer"))
+    yield from _of_graphs(inputs)
     if memory.share is not None:
         yield "stack.thumb_rule", "stack.memory.share is stated"
     elif memory.definition != _OF_FREE:
@@ -107,6 +109,19 @@ def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
                 yield f"stack.thumb_rule.{name}", f"stack.thumb_rule.{other} is 0"
         if inputs.usable <= rule.large:
             yield "stack.thumb_rule.least", "the device has no more memory than stack.thumb_rule.large"
+
+
+def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
+    """Memory of graphs that are not captured, and of other kinds of models."""
+    if not inputs.engine.graphs:
+        yield from ((f"stack.memory.{name}", "stack.graphs is false") for name in ("graph", "graphs"))
+        return
+    kinds = inputs.model.layers
+    experts = "experts" if any(kind.experts is not None for kind in kinds) else "dense"
+    own = "compressed" if any(map(compresses, kinds)) else experts
+    for name in ("dense", "experts", "compressed"):
+        if name != own and inputs.engine.memory.graph is not None:
+            yield f"stack.memory.graph.{name}", f"the model takes stack.memory.graph.{own}"
 
 
 def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
@@ -120,8 +135,9 @@ def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
     for name in ("budget", "sequences"):
         if getattr(engine, name) is not None:
             yield f"stack.defaults.{row}.{name}", f"stack.{name} is stated"
-    if engine.memory.definition != _OF_FREE or engine.memory.share is not None or engine.thumb_rule is None:
-        yield f"stack.defaults.{row}.captured", "no share follows from stack.thumb_rule"
+    shared = engine.memory.definition == _OF_FREE and engine.memory.share is None and engine.thumb_rule is not None
+    if not shared and (engine.memory.graph is None or not engine.graphs):
+        yield f"stack.defaults.{row}.captured", "no share follows from stack.thumb_rule, nor memory of graphs"
 
 
 def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:

@@ -205,7 +205,7 @@ def _engine(keys: ForeignKeys, layer: Layer, engine: str) -> None:
     name = engine if engine in ENGINES else "sglang"
     if engine and engine not in ENGINES:
         keys.refuse("X003", f"rollout.backend {engine[:40]}: no document describes it", "rollout.backend")
-    layer.facts["stack.rollout"] = keys.derived(name, engine or "left out", "rollout.backend")
+    layer.facts["stack.rollout"] = keys.derived(ENGINES[name], engine or "left out", "rollout.backend")
     memory, many, cache = {
         "sglang": ("mem_fraction_static", "max_running_requests", "disable_radix_cache"),
         "vllm": ("gpu_memory_utilization", "max_num_seqs", "no_enable_prefix_caching"),

@@ -40,7 +40,7 @@ _USUAL = {
     "workload.gradients": "the trainer has one type of sums",
     "workload.rollout_precision": "engines read the trainer's type",
 }  # fmt: skip
-ENGINES = {"vllm": "vllm", "sglang": "sglang"}
+ENGINES = {"vllm": "vllm-0.20", "sglang": "sglang"}  # of the releases that this software runs
 UNDESCRIBED = "no document describes it as an engine that generates here"
 ADAPTERS = "adapters: here all weights are trained"
 UNEXPRESSED = "no workload expresses it"

@@ -112,7 +112,7 @@ def _engine(keys: ForeignKeys, layer: Layer) -> None:
         sentence = "use_vllm is false: Transformers generates, which no document describes"
         layer.unless.append(("stack.rollout", Fault("X003", sentence, place, "--set stack.rollout=vllm counts vLLM")))
         return
-    layer.fill("stack.rollout", on._replace(value="vllm"))
+    layer.fill("stack.rollout", on._replace(value="vllm-0.20"))
     if keys["vllm_mode"].value is False:
         layer.facts["engines_elsewhere"] = keys.derived(True, "vllm_mode: server", "vllm_mode")
 

@@ -14,7 +14,7 @@ from .cases import costs, inputs, one, predicted
 
 GIB = 2.0**30
 ONE = ("plan.replicas=1", "workload.rate=0.01 /s")
-LOGGED = (*ONE, "model=llama-3.1-8b", "stack.memory.share=0.95")
+LOGGED = (*ONE, "stack=vllm-0.20", "model=llama-3.1-8b", "stack.memory.share=0.95")  # logs of 0.19
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,31 @@ def test_8b_on_h100_as_vllm_logs_it(tp: int, weights: float, runtime: float, poo
         assert answer.costs["cache_pool_tokens"] == pytest.approx(tokens, rel=0.005)
 
 
+def test_captured_graphs_are_in_the_share_since_0_21() -> None:
+    """51 sizes of 24 MiB, within the 0.5 to 1.9 GiB that logs state; of dense models not from 0.25 to 0.28."""
+    pools = {stack: costs(*LOGGED, "plan.tp=1", f"stack={stack}", "stack.memory.share=0.95")["cache_pool"] / GIB
+             for stack in ("vllm-0.19.1", "vllm-0.21", "vllm==0.26.0", "vllm-0.33")}  # fmt: skip
+    before, counted, dense, now = pools.values()
+    assert (before, counted) == (dense, now)
+    assert before - counted == pytest.approx(51 * 24 / 1024)
+    eager = costs(*LOGGED, "plan.tp=1", "stack={like: vllm, graphs: false}", "stack.memory.share=0.95")
+    assert eager["cache_pool"] / GIB == before
+    bare = (*LOGGED, "plan.tp=1", "stack=vllm-0.24", "stack.memory.share=0.95", "stack.memory.logit=0 B")
+    few, most = costs(*bare, "stack.sequences=1"), costs(*bare)
+    assert (few["cache_pool"] - most["cache_pool"]) / GIB == pytest.approx(49 * 24 / 1024)  # of 1 and of 2
+
+
+def test_graphs_of_compressed_attention() -> None:
+    """vLLM 0.26 on 2 H20, of 95.1 GiB: 7.01 GiB of cache, 1.11 requests of 912,128 tokens (issue 51041)."""
+    load = "workload={kind: serving, prompt: 2048, output: 512, rate: 0.01 /s, cache: fp8, context: 912128}"
+    engine = "stack={like: vllm-0.28, budget: 8192, sequences: 32, memory: {share: 95 %}}"
+    machine = ("model=deepseek-v4-flash", "cluster.node=dgx-h100", "cluster.node.accelerator=h20")
+    drafts = "speculation: {tokens: 1, draft: mtp, acceptance: 70 %}"
+    found = costs(*machine, f"plan={{tp: 2, replicas: 1, {drafts}}}", load, engine)
+    assert found["cache_pool"] / GIB == pytest.approx(7.01, rel=0.06)
+    assert found["concurrency_worst"] == pytest.approx(1.11, rel=0.04)
+
+
 def test_an_fp8_cache_doubles_the_tokens_and_not_the_bytes() -> None:
     wide, narrow = (costs(*LOGGED, "plan.tp=1", f"workload.cache={kind}") for kind in ("bf16", "fp8"))
     assert narrow["cache_pool"] == wide["cache_pool"]
@@ -101,7 +126,7 @@ def test_fp8_weights_leave_more_to_the_cache() -> None:
 
 @pytest.mark.parametrize("context", [2048, 4096, 8192, 16_384, 32_768])
 def test_the_pool_does_not_depend_on_the_context(context: int) -> None:
-    wanted = ("model=qwen-2.5-7b", "plan.tp=1", "stack.memory.share=0.95")
+    wanted = ("stack=vllm-0.20", "model=qwen-2.5-7b", "plan.tp=1", "stack.memory.share=0.95")
     found = costs(*ONE, *wanted, "workload.prompt=1024", "workload.output=256", f"workload.context={context}")
     assert found["cache_pool"] / GIB == pytest.approx(58.53, rel=0.005)
     assert found["cache_pool_tokens"] == pytest.approx(1_096_000, rel=0.005)
@@ -111,7 +136,7 @@ def test_the_pool_does_not_depend_on_the_context(context: int) -> None:
 def test_a_release_alone_moves_the_pool() -> None:
     """Qwen3 14B under vLLM 0.16 and 0.17: 41.94 and 45.34 GiB, activations 5.64 and 2.23."""
     wanted = ("model=qwen-3-14b", "plan.tp=1", "stack.memory.share=0.95")
-    old, new = (predicted(*ONE, f"stack={stack}", *wanted) for stack in ("vllm-0.16", "vllm"))
+    old, new = (predicted(*ONE, f"stack={stack}", *wanted) for stack in ("vllm-0.16", "vllm-0.20"))
     assert old.costs["cache_pool"] / GIB == pytest.approx(41.94, rel=0.01)
     assert new.costs["cache_pool"] / GIB == pytest.approx(45.34, rel=0.01)
     peaks = [one(each.evaluation.memory.activations) / GIB for each in (old, new)]
@@ -120,7 +145,13 @@ def test_a_release_alone_moves_the_pool() -> None:
 
 def test_an_rtx_3090_as_vllm_issue_10517_logs_it() -> None:
     """Weights and peak 17.06 GiB, 0.35 beside them, of 23.58 of CUDA: 3.81 GiB, 1,952 blocks, 1.56 requests."""
-    machine = ("model=llama-3.1-8b", "cluster={node: rtx3090-2, nodes: 1}", "plan.tp=1", "workload.context=20000")
+    machine = (
+        "stack=vllm-0.20",
+        "model=llama-3.1-8b",
+        "cluster={node: rtx3090-2, nodes: 1}",
+        "plan.tp=1",
+        "workload.context=20000",
+    )
     weights = one(predicted(*ONE, *machine).evaluation.memory.weights) / GIB
     peak = (f"stack.memory.layer={17.06 - weights:.4f} GiB", "stack.memory.logit=0 B", "stack.memory.context=0.35 GiB")
     found = costs(*ONE, *machine, *peak, "stack.memory.driver=0.42 GiB", "stack.memory.share=0.9")
@@ -147,7 +178,7 @@ def test_16_sequences_of_llama_2_13b_fit_on_8_v5e() -> None:
     bare = [f"stack.memory.{name}=0 B" for name in ("driver", "logit", "layer", "context", "group_context", "graphs")]
     load = "workload={kind: serving, prompt: 4096, output: 4096, concurrency: 16}"
     machine = ("model=llama-2-13b", "cluster={node: tpu-v5e-slice, nodes: 2}", "plan={tp: 8, replicas: 1}")
-    found = costs(*machine, load, "limits={}", *bare, "stack.memory.share=1")
+    found = costs("stack=vllm-0.20", *machine, load, "limits={}", *bare, "stack.memory.share=1")
     assert 16 <= found["concurrency_worst"] < 17
 
 
@@ -181,7 +212,12 @@ def test_data_parallel_attention_keeps_each_latent_once() -> None:
     Counting attention's weights alone the gain is 6.4; here the tables, dense layers and shared experts that each group
     holds whole take their part too.
     """
-    machine = ("model=deepseek-v3", "cluster.node=dgx-h200", "cluster.nodes=1", "workload.precision=fp8-block")
+    machine = (
+        "stack=vllm-0.20",
+        "model=deepseek-v3",
+        "cluster={node: dgx-h200, nodes: 1}",
+        "workload.precision=fp8-block",
+    )
     whole = predicted(*ONE, *machine, "plan.tp=8")
     apart = predicted(*ONE, *machine, "plan.tp=1", "plan.dp_attention=8", "plan.ep=8")
     gain = apart.costs["cache_pool_tokens"] / whole.costs["cache_pool_tokens"]
@@ -202,6 +238,6 @@ def test_windows_of_gpt_oss() -> None:
 def test_sglang_shares_what_is_free_before_loading() -> None:
     """Its rule leaves more than vLLM's share to activations and graphs: 55.7 and 50.3 GiB of an 8B by default."""
     wanted = (*ONE, "model=llama-3.1-8b", "plan.tp=1")
-    ours, theirs = (costs(f"stack={stack}", *wanted)["cache_pool"] / GIB for stack in ("vllm", "sglang"))
+    ours, theirs = (costs(f"stack={stack}", *wanted)["cache_pool"] / GIB for stack in ("vllm-0.20", "sglang"))
     assert ours == pytest.approx(55.7, rel=0.01)
     assert theirs == pytest.approx(50.3, rel=0.02)

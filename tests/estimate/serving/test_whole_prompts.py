@@ -111,11 +111,12 @@ def test_users_behind_long_prompts(prompt: int, budget: int, variation: float, u
     """
     lengths = f"prompt: {{mean: {prompt}, spread: {variation}}}, output: {{mean: 512, spread: 0.6}}"
     load = f"workload={{kind: serving, {lengths}, concurrency: {users}, precision: bf16}}"
-    found = predicted("plan.replicas=1", "limits={}", "stack.chunked=false", f"stack.budget={budget}", load)
+    engine = ("stack=vllm-0.20", "stack.chunked=false", f"stack.budget={budget}")
+    found = predicted("plan.replicas=1", "limits={}", *engine, load)
     point = found.evaluation.point  # type: ignore[union-attr]
     step = one(point.alpha), one(point.beta), one(point.gamma)
-    engine = Engine(*step, float(prompt), 512.0, float(budget), 0.0, variation, 0.6, chunked=False)
-    seen = serve_loop(engine, users, 20_000)
+    simulated = Engine(*step, float(prompt), 512.0, float(budget), 0.0, variation, 0.6, chunked=False)
+    seen = serve_loop(simulated, users, 20_000)
     rate = users / (seen.ttft + 511 * seen.tpot)
     assert found.costs["requests_per_s"] == pytest.approx(rate, rel=0.05)
     assert found.costs["tpot"] == pytest.approx(seen.tpot, rel=0.14)

@@ -416,8 +416,8 @@ def test_vllm_starts_with_the_longest_request_of_an_exported_command() -> None:
     """vLLM starts only where its cache holds one such request and, without chunked prefill, a step does."""
     small = ("workload.precision=bf16", "plan.tp=2")
     narrow, memory = exported("vllm", "dense", *small), predict(asked("vllm", "dense", *small)).costs
-    assert 2560 < option(narrow, "--max-model-len") <= memory["cache_pool_tokens"] * (1 - 0.02)
-    assert option(narrow, "--max-model-len") > memory["cache_pool_tokens"] * (1 - 0.02) - 16
+    assert 2560 < option(narrow, "--max-model-len") <= memory["cache_pool_tokens"] * (1 - 0.03)
+    assert option(narrow, "--max-model-len") > memory["cache_pool_tokens"] * (1 - 0.03) - 16
     whole = exported("vllm", "dense", "stack.chunked=false")
     assert option(whole, "--max-model-len") == option(whole, "--max-num-batched-tokens") == 8192
     [fault] = exported("vllm", "dense", "stack.chunked=false", "workload.context=9000").file.faults

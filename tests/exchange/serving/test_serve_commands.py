@@ -199,15 +199,15 @@ def test_a_command_of_a_container_counts_more_than_its_image(started: str, tmp_p
 
 RUN = "docker run lmsysorg/sglang:v0.4.6.post1-cu124 python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B\n"
 IMAGES = {
-    "described": (POD, "vllm", "image vllm/vllm-openai:v0.20.0: vLLM 0.17 to 0.20, V1 engine", ""),
+    "described": (POD, "vllm-0.20", "image vllm/vllm-openai:v0.20.0: vLLM 0.17 to 0.20, V1 engine", ""),
     "older": (POD.replace("v0.20.0", "v0.11.2"), "vllm-0.16", "image vllm/vllm-openai:v0.11.2: vLLM 0.6 to 0.16", ""),
     "newer": (
-        POD.replace("v0.20.0", "v0.24.0"),
+        POD.replace("v0.20.0", "v9.1.0"),
         "vllm",
-        "estimated as vLLM 0.17 to 0.20",
-        "no stack describes release 0.24.0",
+        "estimated as vLLM 0.29 to 0.33",
+        "no stack describes release 9.1.0",
     ),
-    "no release": (POD.replace(":v0.20.0", "@sha256:12"), "vllm", "estimated as vLLM 0.17 to 0.20", ""),
+    "no release": (POD.replace(":v0.20.0", "@sha256:12"), "vllm", "estimated as vLLM 0.29 to 0.33", ""),
     "docker run": (
         RUN,
         "sglang",

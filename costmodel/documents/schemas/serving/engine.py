@@ -28,11 +28,30 @@ from costmodel.ground.choices import AttentionKernel
 PoolDefinition = Literal["share-of-total", "share-of-free-before", "share-of-free-after"]
 
 
+class EngineRelease(Sourced):
+    """A release that changed what a document states, and where that is documented."""
+
+    version: str = Field(pattern=r"^\d+(\.\d+)*$", description="Release", examples=['"0.21"'])
+    date: str = Field(pattern=r"^\d{4}-\d\d(-\d\d)?$", description="Day it was published, or month")
+    source: str = Field(description="Key of the release note, pull request or file under 'sources'")
+
+
 class Release(Document):
     """What a document describes."""
 
     version: str = Field(description="Release, or a range of them")
     date: str = Field(description="Month it was looked at")
+    releases: list[EngineRelease] = Field(
+        default_factory=no_items, description="Releases of that range that changed what is stated here, oldest first"
+    )
+
+
+class GraphMemory(Sourced):
+    """Memory of captured graphs inside the share."""
+
+    dense: Bytes = Field(description="Of models without experts, for each batch size that a graph is captured for")
+    experts: Bytes = Field(description="The same of models with experts")
+    compressed: Bytes = Field(description="Of models with compressed attention, for all sizes together")
 
 
 class EngineMemory(Sourced):
@@ -51,6 +70,11 @@ class EngineMemory(Sourced):
     context: Bytes = Field(description="Context and libraries of a device alone")
     group_context: Bytes = Field(description="The same of a device that talks to others")
     graphs: Bytes = Field(default=0.0, description="Captured graphs, where they are inside the share")
+    graph: GraphMemory | None = optional("The same by kind of model; left out, none")
+    logged: Literal["layers", "requests"] | None = optional(
+        "What its start-up log counts as tokens of the pool: as if every layer kept every token, or those of requests "
+        "of the longest length; left out, the log states none"
+    )
 
 
 class ThumbRule(Sourced):

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
-from costmodel.estimate.serving.engine_memory import host_expert_memory
+from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory
 from costmodel.estimate.serving.host_cache import host_cache
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
@@ -29,6 +29,8 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
     use, costs = answer.evaluation.memory, answer.costs
     tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"
     libraries = "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")
+    if one(graphs := graph_memory(answer.inputs)):
+        libraries += f", {gib(one(graphs))} of captured graphs"
     lines = [
         LedgerLine("weights", [one(use.weights)], _width_note(answer), "weights"),
         LedgerLine("activations", [one(use.activations)], _step_note(answer), "activations"),
@@ -154,12 +156,13 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
     rest = "a token beyond adds nothing" if _within_windows(answer) else "a token adds nothing"
     rest = f"a token adds to the other {growing:.0f}" if growing else rest
     rows = [("", f"of that {aside}; {rest}")]
+    engine = answer.inputs.engine
     found = logged_tokens(answer.inputs, answer.evaluation.layout)
-    if found is None or answer.inputs.engine.memory.definition != "share-of-total":
+    if found is None:
         return rows
-    alike, held = (f"{significant(tokens / 1e3)} k" for tokens in found[:2])
-    later = f"{held} from 0.21 on, in requests of {found[2]:,.0f}"
-    return [*rows, ("", f"vLLM logs: GPU KV cache size {alike} tokens to 0.20, as if every layer kept all; {later}")]
+    counted = "as if every layer kept all" if engine.memory.logged == "layers" else f"in requests of {found[1]:,.0f}"
+    logs = f"{engine.title.partition(',')[0]} logs: GPU KV cache size {significant(found[0] / 1e3)} k tokens, {counted}"
+    return [*rows, ("", logs)]
 
 
 def _within_windows(answer: ServingAnswer) -> str:

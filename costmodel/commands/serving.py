@@ -10,6 +10,7 @@ from costmodel.commands.workload_commands import TOP, SearchQuestion, search_rep
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.estimate.serving.predict_serving import ServingAnswer, broken_of, predict, with_benchmark
+from costmodel.estimate.serving.serving_inputs import check_one_kind
 from costmodel.estimate.serving.waiting_requests import waiting_requests
 from costmodel.ground.errors import Place, fail
 from costmodel.report.terminal.style.answer import Reply
@@ -40,7 +41,7 @@ def predicted(case: ServingCase, shown: Collection[str] | None = None) -> Servin
     """
     answer = predict(case)
     answer = answer if shown is None else replace(answer, broken=broken_of(answer, shown))
-    if _works(answer):
+    if _works(answer) or answer.groups:
         return answer
     from costmodel.explore.serving.serving_remedies import with_remedies
 
@@ -52,6 +53,8 @@ def view(case: LoadedScenario, question: str) -> ServingView:
     from costmodel.report.answers.serving_view import ServingView
 
     held = serving(case)
+    if question != "estimate":
+        check_one_kind(held)
     asked = predicted(held, _SHOWN.get(question))
     if question == "estimate":
         asked = with_benchmark(asked)
@@ -74,7 +77,13 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
     from costmodel.explore.serving.search_remedies import with_search_remedies
     from costmodel.report.answers.search_service import ServiceWords
 
-    inputs = inputs_of(serving(case))
+    held = serving(case)
+    if held.groups and not asked.pareto:
+        from costmodel.explore.serving.search_groups import search_groups
+
+        with searching(asked, case) as how:
+            return search_reply(ServiceWords(search_groups(held, asked.top or TOP, asked.over, how)), asked)
+    inputs = inputs_of(held)
     with searching(asked, case) as how:
         if asked.pareto:
             return search_reply(ServiceWords(front(inputs, asked.pareto, asked.over, how)), asked)

@@ -111,6 +111,8 @@ def serving_kept(answer: ServingAnswer) -> KeptAnswer:
 
 def layout_words(answer: ServingAnswer) -> str:
     """The plan of a service in a line."""
+    if answer.groups:
+        return f"{len(answer.groups)} kinds of nodes"
     layout = answer.evaluation.layout
     parts = [(name, half) for name, half in (("prefill", answer.plan.prefill), ("decode", answer.plan.decode)) if half]
     sizes = [f"{name} {half.replicas:.0f} × {half_words(half)}" for name, half in parts] or [half_words(layout)]

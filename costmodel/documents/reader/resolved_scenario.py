@@ -76,6 +76,11 @@ class LoadedScenario:
     )  # nodes of each kind, and all as of it
 
     @property
+    def kinds(self) -> tuple[tuple[float, ResolvedScenario], ...]:
+        """Nodes of each kind with the case of these, where there are several kinds."""
+        return self.groups
+
+    @property
     def title(self) -> str:
         """The line at the head of every answer."""
         return str(self.scenario.title)

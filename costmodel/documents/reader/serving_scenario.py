@@ -14,7 +14,7 @@ from costmodel.documents.schemas.model import Model
 from costmodel.documents.schemas.practice import Practice
 from costmodel.documents.schemas.serving.engine import Engine
 from costmodel.documents.schemas.serving.serving_limits import without_gaps
-from costmodel.documents.schemas.serving.serving_plan import DRAFTS
+from costmodel.documents.schemas.serving.serving_plan import DRAFTS, ServingPlan
 from costmodel.documents.schemas.serving.serving_schema import ServingScenario
 from costmodel.documents.schemas.serving.serving_workload import Serving
 from costmodel.ground.errors import CostModelError, Place, fail
@@ -26,13 +26,25 @@ PRACTICE = "usual"
 
 @record
 class ServingCase(LoadedScenario):
-    """A serving scenario with every document it names."""
+    """A serving scenario with every document it names.
+
+    Where nodes are of several kinds, `groups` has their number and the service on each kind alone; where one kind
+    computes prompts and another one generates, this is the kind that generates, and `prompts` the other.
+    """
 
     kind: ClassVar[str] = "serving"
     scenario: ServingScenario
     stack: Engine
     draft: Model | None = None  # of speculative decoding, where the plan names a model
+    prompts: ServingCase | None = None
     practice: Practice | None = None  # of how much power nodes draw; none where a job has engines as its part
+
+    @property
+    def kinds(self) -> tuple[tuple[float, Any], ...]:
+        """Nodes of each kind with the case of these: of groups, or of prefill and decode."""
+        if self.prompts is None:
+            return self.groups
+        return tuple((float(each.cluster.nodes), each) for each in (self.prompts, self))
 
 
 def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
@@ -45,18 +57,43 @@ def serving_case_of(scenario: ServingScenario, reader: DocumentReader, tree: dic
     if not isinstance(engine, Engine):
         sentence = f"{engine.name} {purpose_of(engine)}; a scenario that serves takes an engine"
         raise fail("D010", sentence, place_at(tree, "stack"), f"engines: {_engines(reader)}")
-    kinds = {str(group.node) for group in scenario.cluster.groups or ()}
-    if len(kinds) > 1:
-        sentence = "a service runs on nodes of one kind: requests are spread evenly over equal replicas"
-        hint = "write a scenario for each group, with node and nodes, and its share of the load"
-        raise fail("D010", sentence, place_at(tree, "cluster.groups", "cluster"), hint)
     practice = reader.document("practice", PRACTICE)
     assert isinstance(practice, Practice)
     if scenario.workload.users is not None and not scenario.workload.think_time:
         scenario = scenario.model_copy(update={"workload": _in_flight(scenario.workload)})
     if scenario.workload.single_token:
         scenario = scenario.model_copy(update={"limits": without_gaps(scenario.limits)})
-    return ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
+    case = ServingCase(scenario=scenario, practice=practice, draft=_draft(scenario, reader, tree), **held)
+    return _grouped(case, reader, tree)
+
+
+def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) -> ServingCase:
+    """A case with the service on each kind of nodes; of prefill and decode on two kinds that of decode."""
+    cluster, plan = case.cluster, case.scenario.plan
+    kinds = {str(getattr(group.node, "name", group.node)): group.node for group in cluster.groups or ()}
+    stated = () if plan is None else plan.groups or ()
+    parts = () if plan is None else (plan.prefill, plan.decode)
+    halves = [half.node or "" for half in parts if half is not None]
+    apart = any(halves)
+    if len(kinds) < 2 or (stated and len(stated) != len(kinds)) or (apart and set(halves) != set(kinds)):
+        if not stated and not apart:
+            return case
+        key = "plan.groups" if stated else "plan.prefill.node"
+        held = f"cluster.groups has {len(kinds)} kinds of nodes" if kinds else "the cluster has no groups"
+        wanted = f"plan.groups has {len(stated)} plans" if stated else f"plan names {' and '.join(halves)}"
+        hint = f"cluster.groups: [{{node: {cluster.node}, nodes: 2}}, …], one entry for each kind"
+        raise fail("D010", f"{wanted}, and {held}", place_at(tree, key, "plan"), hint)
+    found = dict[str, ServingCase]()
+    for place, (name, node) in enumerate(kinds.items()):
+        count = sum(float(group.nodes) for group in cluster.groups or () if group.node == node)
+        own = cluster.model_copy(update={"node": node, "nodes": count, "groups": None, "between": None})
+        scenario = case.scenario.model_copy(
+            update={"cluster": own, "plan": ServingPlan.of_kind(stated[place]) if stated else plan}
+        )
+        found[name] = replace(case, scenario=scenario, **named_documents(scenario, reader, tree))
+    if apart:
+        return replace(found[halves[1]], prompts=found[halves[0]])
+    return replace(case, groups=tuple((float(each.cluster.nodes), each) for each in found.values()))
 
 
 def _in_flight(workload: Serving) -> Serving:

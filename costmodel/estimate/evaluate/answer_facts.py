@@ -96,14 +96,15 @@ def _subject(case: LoadedScenario) -> dict[str, Any]:
     return {
         "model": _named(case, "model"),
         "accelerator": _named(case, "cluster.node.accelerator"),
-        "ranks": float(world_size(nodes, node.accelerators)),
+        "ranks": sum((float(world_size(count, each.node.accelerators)) for count, each in case.kinds), start=0.0)
+        or float(world_size(nodes, node.accelerators)),
         "node": _named(case, "cluster.node"),
         "nodes": float(nodes),
         "accelerators": float(node.accelerators),
         "built": float(node.built),
         "stack": _named(case, "stack"),
         "price": price_of(case),
-        "groups": tuple((float(count), each.node.name) for count, each in case.groups),
+        "groups": tuple((float(count), each.node.name) for count, each in case.kinds),
         "asked": float(gpus_of_flags(case)[0]) if counted_by_gpus(case) else 0.0,
     }
 

@@ -67,10 +67,10 @@ class Price:
 def price_of(case: LoadedScenario) -> Price:
     """The price that a case counts with."""
     node, written = case.node, case.stated_price
-    if case.groups and written is None:
-        mean = float(price_per_accelerator(case))
+    if case.kinds and written is None:
+        mean = float(_mean_price(case))
         said = "mean of the groups' lists"
-        assumed = any(group.offer is not None for _, group in case.groups)
+        assumed = any(group.offer is not None for _, group in case.kinds)
         return Price(mean, "the groups", float(node.accelerators), float(node.built), stated=said, assumed=assumed)
     offer, usual = case.offer if written is None else None, case.accelerator.offer
     node = case.node if offer is None else offer
@@ -95,14 +95,25 @@ def price_per_accelerator(case: LoadedScenario) -> Number:
     A node that is rented whole is paid for whole, however few of its accelerators the job uses. A node without a price
     is assumed to cost as the usual offer of its accelerator does, for each one in use.
     """
-    written, listed = case.stated_price, case.node.list_price
+    written = case.stated_price
     if written is not None:
         return written
     if case.groups:
-        with term("mean of the groups"):
-            shares = [(nodes / case.cluster.nodes, price_per_accelerator(each)) for nodes, each in case.groups]
-            return sum((part * price for part, price in shares), start=0.0)
-    node = case.node if listed is not None or case.offer is None else case.offer
+        return _mean_price(case)
+    return listed_or_offered(case)
+
+
+def _mean_price(case: LoadedScenario) -> Number:
+    """The mean price of an accelerator over nodes of several kinds."""
+    every = sum(nodes * each.node.accelerators for nodes, each in case.kinds)
+    with term("mean of the groups"):
+        shares = [(nodes * each.node.accelerators / every, listed_or_offered(each)) for nodes, each in case.kinds]
+        return sum((part * price for part, price in shares), start=0.0)
+
+
+def listed_or_offered(case: LoadedScenario) -> Number:
+    """The list price of the nodes of a case, or of the usual offer of its accelerator."""
+    node = case.node if case.node.list_price is not None or case.offer is None else case.offer
     return listed_price(node, case.accelerator)
 
 

@@ -81,13 +81,14 @@ def apart_columns(
         "prefill_utilisation": seen.busy,
     }
     columns |= memory_columns(inputs, decode, memories[1]) | dict.fromkeys(HOST_COLUMNS, np.nan)
-    prompts_share = memory_columns(inputs, prefill, memories[0])["memory_share"]
+    prompts_share = memory_columns(inputs.prompts or inputs, prefill, memories[0])["memory_share"]
     columns["memory_share"] = np.maximum(prompts_share, columns["memory_share"])
     columns["prefill_per_decode"] = _ratio(inputs, halves, rates)
-    columns |= rent_columns(inputs, gpus, np.nan) | {"accepted_tokens": load.accepted}
+    columns |= _rents(inputs, prompts, answers) | {"accepted_tokens": load.accepted}
     columns |= dict.fromkeys(("speculation_gain", "speculation_break_even", "makespan", "tail_share"), np.nan)
     busy = busy_share_apart(inputs, prompts, seen.busy, answers, columns["concurrency"])
-    columns["energy_per_token"] = energy_per_token(inputs, busy, columns)
+    alike = inputs.prompts is None  # power is of one kind of nodes
+    columns["energy_per_token"] = energy_per_token(inputs, busy, columns) if alike else np.nan
     return columns | _money(inputs, prompts, answers, rates) | _within(inputs, halves, gpus, rates)
 
 
@@ -136,21 +137,51 @@ def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates
 
 def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
     """Rent of each kind of instance over its own tokens, idle time in both."""
-    price, load = price_per_accelerator(inputs.case), inputs.load
+    first, price, load = _price_of_prompts(inputs), price_per_accelerator(inputs.case), inputs.load
     with term("tokens"):
         read, written = load.prompt * rates.load, load.generated * rates.load
     return {
-        "cost_per_minput": token_cost(1e6, prompts, price, read),
+        "cost_per_minput": token_cost(1e6, prompts, first, read),
         "cost_per_moutput": token_cost(1e6, answers, price, written),
-        "cost_per_mtoken": token_cost(1e6, prompts + answers, price, written),
+        "cost_per_mtoken": token_cost(1e6, *_priced(inputs, prompts, answers), written),
     }
+
+
+def _price_of_prompts(inputs: ServingInputs) -> Number:
+    return price_per_accelerator((inputs.prompts or inputs).case)
+
+
+def _priced(inputs: ServingInputs, prompts: Number, answers: Number) -> tuple[Number, Number]:
+    """Accelerators of both kinds of instances, and their mean price."""
+    price = price_per_accelerator(inputs.case)
+    with term("accelerators"):
+        gpus = prompts + answers
+    if inputs.prompts is None:
+        return gpus, price
+    with term("mean price"):
+        return gpus, (prompts * _price_of_prompts(inputs) + answers * price) / gpus
+
+
+def _rents(inputs: ServingInputs, prompts: Number, answers: Number) -> dict[str, Number]:
+    """Nodes of both kinds of instances, and their rent."""
+    if inputs.prompts is None:
+        with term("accelerators"):
+            gpus = prompts + answers
+        return rent_columns(inputs, gpus, np.nan)
+    both = (rent_columns(each, gpus, np.nan) for each, gpus in ((inputs.prompts, prompts), (inputs, answers)))
+    first, second = both
+    with term("both kinds"):
+        return {name: first[name] + second[name] for name in first}
 
 
 def _within(
     inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], gpus: Number, rates: ApartRates
 ) -> dict[str, Number]:
     """What a plan is worth at the rate up to which it keeps the limits, and the instances that the load needs."""
-    price, (prefill, decode) = price_per_accelerator(inputs.case), halves
+    prefill, decode = halves
+    with term("accelerators"):
+        prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
+    _, price = _priced(inputs, prompts, answers)
     with term("within limits"):
         tokens = inputs.load.generated * rates.within
     with np.errstate(divide="ignore"):
@@ -164,5 +195,16 @@ def _within(
         "prefill_needed": rates.prefill_needed,
         "decode_needed": rates.decode_needed,
         "gpus_needed": needed,
-        "rent_needed": rent_needed(inputs, needed),
+        "rent_needed": _rent_needed(inputs, halves, rates),
     }
+
+
+def _rent_needed(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
+    """Rent for a month of the instances that the load needs."""
+    with term("instances needed"):
+        prompts, answers = rates.prefill_needed * halves[0].ranks, rates.decode_needed * halves[1].ranks
+    if inputs.prompts is None:
+        with term("instances needed"):
+            return rent_needed(inputs, prompts + answers)
+    with term("both kinds"):
+        return rent_needed(inputs.prompts, prompts) + rent_needed(inputs, answers)

@@ -25,6 +25,10 @@ Mask = NDArray[np.bool_]
 
 def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Iterator[tuple[str, Mask]]:
     """Rows of instances for prompts and for tokens that make no sense, by the reason."""
+    if inputs.prompts is not None:
+        yield from invalid(inputs.prompts, prefill)
+        yield from invalid(inputs, decode)
+        return
     gpus = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     yield "L050", np.asarray(gpus > inputs.ranks)
     for half in (prefill, decode):

@@ -81,15 +81,19 @@ def evaluate_apart(
 
     compared: with replicas that do both, which takes longer than all else
     """
-    prefill, decode = with_straddling(inputs, prefill, decode)
+    first = inputs.prompts or inputs
+    if first is inputs:
+        prefill, decode = with_straddling(inputs, prefill, decode)
+    else:
+        (prefill,), (decode,) = with_straddling(first, prefill), with_straddling(inputs, decode)
     loads = loads_of(inputs)
     if loads is not None:
         rated, looped = (evaluate_apart(each, prefill, decode, compared=compared) for each in loads)
         found = where_rows(cap_binds(inputs, looped.results), looped, rated)
         return replace(found, results=under_cap(inputs, rated.results, looped.results))
-    memories = memory_use(inputs, prefill), memory_use(inputs, decode)
+    memories = memory_use(first, prefill), memory_use(inputs, decode)
     with term("prompt"):
-        prompt = prompt_time(inputs, prefill)
+        prompt = prompt_time(first, prefill)
     transfer = cache_transfer(inputs, prefill, decode, prompt.own)
     rows = (len(decode),)
     cache, sequences = (
@@ -118,8 +122,9 @@ def evaluate_apart(
     rates = ApartRates(rate, top, within, passed, each, *instances_needed(quick))
     seen = _in_line(inputs, exact.seen(rate, many), rates)
     columns = apart_columns(inputs, (prefill, decode), memories, step, transfer, seen, rates)
-    columns["cost_per_mcached"] = cached_cost_apart(inputs, prefill, prompt.gamma)
-    columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if compared else np.nan
+    columns["cost_per_mcached"] = cached_cost_apart(first, prefill, prompt.gamma)
+    alike = compared and first is inputs
+    columns["disaggregation_gain"] = _gain(inputs, prefill, decode, within) if alike else np.nan
     columns[OWN] = _chance(quick, top, columns)
     columns |= endless(columns, over)
     results = Costs(columns | columns_in_time(inputs, columns), len(decode))

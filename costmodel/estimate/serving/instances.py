@@ -96,11 +96,13 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
     """The cache of a mean prompt, over the links of both instances."""
     with term("cache of a prompt"):
         nbytes = sequence_cache(inputs, 1.0, inputs.load.computed)
-    rate = _link(inputs, prefill, decode)
+    rates = [_link(inputs, prefill, decode)] * 2
+    if inputs.prompts is not None:
+        rates = [interface_rate(each.case, each.network.pair_share) for each in (inputs.prompts, inputs)]
     if prefill.time_factor is not None:
-        rate = rate_of(rate, prefill.time_factor)
+        rates = [rate_of(rate, prefill.time_factor) for rate in rates]
     with term("links of an instance"):
-        sending, receiving = prefill.ranks * rate, decode.ranks * rate
+        sending, receiving = prefill.ranks * rates[0], decode.ranks * rates[1]
     time = cache_transfer_time(nbytes, sending, receiving)
     pieces = layer_count(inputs.model) if inputs.case.scenario.assume.cache_transfer == "layer" else 1.0
     exposed = exposed_transfer_time(time, own, pieces)

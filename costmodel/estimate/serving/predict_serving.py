@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.default_values import Assumption
 from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
-from costmodel.documents.schemas.serving.serving_plan import ServingPlan
+from costmodel.documents.schemas.serving.serving_plan import Instances, ServingPlan
 from costmodel.estimate.machine.price import odd_price
 from costmodel.estimate.serving.attention_time import narrow_cache_without_gain
 from costmodel.estimate.serving.checkpoint_precision import needs_other_checkpoint
@@ -24,6 +24,7 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_
 from costmodel.estimate.serving.evaluate_layouts import ServingEvaluation, evaluate
 from costmodel.estimate.serving.figure_bands import banded, with_ends
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance
+from costmodel.estimate.serving.mixed_fleet import combined, shared_load
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import rows_of
@@ -70,6 +71,8 @@ class ServingAnswer:
     chances: tuple[float | None, ...] = ()  # of each kind of remedies, to meet all limits; None where it is not asked
     more: bool = False  # whether a search may find others, of which too many were left to try
     partial: int = 0  # how many of the first remedies make it fit, and leave limits broken
+    groups: tuple[ServingAnswer, ...] = ()  # of nodes of several kinds, of which the costs are those together
+    share: float = 1.0  # of the load, of one kind of nodes among several
     alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
     benchmark: dict[str, float] | None = (
         None  # means that the benchmark of a closed loop prints, if asked for
@@ -107,6 +110,8 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
     free = {name: half for name, half in halves.items() if name not in counted}
     if not free:
         return plan, ()
+    if inputs.prompts is not None:
+        return _filled_kinds(inputs, plan, free)
     taken = sum(half.replicas * (half.tp * half.dp_attention) for half in counted.values())
     left, group = float(inputs.ranks - taken), float(sum(half.tp * half.dp_attention for half in free.values()))
     count = max(float(np.floor(left / group)), 1.0)
@@ -116,6 +121,21 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
     origin = f"{left:g} GPUs over {group:g}" + (f", {idle:g} idle" if idle > 0 else "")
     assumed = tuple(Assumption(f"plan.{name}.replicas", f"{count:g}", origin) for name in free)
     return _counted(plan, dict.fromkeys(free, count)), assumed
+
+
+def _filled_kinds(
+    inputs: ServingInputs, plan: ServingPlan, free: Mapping[str, Instances]
+) -> tuple[ServingPlan, tuple[Assumption, ...]]:
+    """The same where each kind of instances has nodes of its own."""
+    counts, assumed = dict[str, float](), []
+    for name, half in free.items():
+        every = float((inputs if name == "decode" else inputs.prompts or inputs).ranks)
+        each = float(half.tp * half.dp_attention)
+        counts[name] = max(float(np.floor(every / each)), 1.0)
+        idle = every - counts[name] * each
+        origin = f"{every:g} GPUs of {half.node} over {each:g}" + (f", {idle:g} idle" if idle > 0 else "")
+        assumed.append(Assumption(f"plan.{name}.replicas", f"{counts[name]:g}", origin))
+    return _counted(plan, counts), tuple(assumed)
 
 
 def _counted(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
@@ -183,9 +203,9 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
         return None
     apart_is_modelled(inputs)
     halves = []
-    for half in (plan.prefill, plan.decode):
+    for half, own in ((plan.prefill, inputs.prompts or inputs), (plan.decode, inputs)):
         rare = (plan.redundant_experts or 0.0, half.dcp)
-        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, inputs.budget, *rare)
+        values = (half.tp, 1.0, half.ep, half.dp_attention, half.replicas, own.budget, *rare)
         halves.append(PlanColumns(*(np.array([value], dtype=np.float64) for value in values)))
     return halves[0], halves[1]
 
@@ -390,5 +410,28 @@ def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> S
     Raises:
         CostModelError: the scenario has no plan, or asks for what is not modelled
     """
+    if case.groups:
+        return _of_groups(case, bands=bands)
     inputs = inputs_of(case)
     return answer(inputs if limited else replace(inputs, is_limited=False), own_plan(inputs), bands=bands)
+
+
+def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
+    """The service on nodes of several kinds: each takes the share of the load that its rate within limits is of all."""
+    alone = [predict(group, bands=False) for _, group in case.groups]
+    rates = [0.0 if each.refused or "M001" in each.broken else within_limits(each.costs) for each in alone]
+    if refused := next((each for each in alone if each.refused), None):
+        return replace(refused, inputs=replace(refused.inputs, case=case))
+    shared = shared_load(case, rates)
+    parts = tuple(replace(predict(part.case, bands=bands), share=part.share) for part in shared)
+    most = max(parts, key=lambda part: part.share)
+    names = ("assumed", "broken", "remarked")
+    told = {name: tuple(dict.fromkeys(item for part in parts for item in getattr(part, name))) for name in names}
+    costs = combined([part.costs for part in parts])
+    return replace(most, inputs=replace(most.inputs, case=case), costs=costs, groups=parts, share=1.0, **told)
+
+
+def within_limits(costs: Mapping[str, float]) -> float:
+    """Requests a second of a plan up to which the limits hold; none where that is not known."""
+    rate = costs["rate_within_slo_per_s"]
+    return rate if np.isfinite(rate) else 0.0

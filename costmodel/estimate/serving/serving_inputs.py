@@ -163,6 +163,7 @@ class ServingInputs(Machine):
     beyond_first: float = 0.0  # of its first tokens, by prompts outside it
     beginnings: tuple[SharedBeginning, ...] = ()  # of which prompts find what the cache keeps
     gaps: float = 1.0  # between arrivals at the service: standard deviation over mean
+    prompts: ServingInputs | None = None  # of instances for prompts, where these run on another kind of nodes
     crosses: bool = False  # whether tensor parallelism of a plan crosses domains, which no fitted benchmark's does
 
     @property
@@ -183,8 +184,18 @@ class ServingInputs(Machine):
         return min(self.case.node.accelerators, self.domain) if switched else self.domain
 
 
+def check_one_kind(case: ServingCase) -> None:
+    """A fault for nodes of several kinds where a question is about one."""
+    if case.groups:
+        kinds = ", ".join(each.node.name for _, each in case.groups)
+        sentence = f"this question takes nodes of one kind, and cluster.groups has {kinds}"
+        one = f"--set 'cluster={{node: {case.node.name}, nodes: {case.groups[0][0]:g}}}'"
+        raise fail("D010", sentence, case.place("cluster.groups", "cluster"), f"{one}; estimate and search take groups")
+
+
 def inputs_of(case: ServingCase) -> ServingInputs:
-    """The numbers of a serving scenario."""
+    """The numbers of a serving scenario; of one on several kinds of nodes there are those of each kind alone."""
+    check_one_kind(case)
     case = with_checkpoint_types(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
     types = element_types(case, log)
@@ -223,6 +234,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
         power=service_power(case, log),
         gaps=_gaps(case),
         beginnings=_beginnings(case),
+        prompts=None if case.prompts is None else inputs_of(case.prompts),
     )
     return _planned(inputs, log)
 
@@ -431,8 +443,10 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
 
 
 def _converted(case: ServingCase) -> tuple[Assumption, ...]:
-    """A model that was written by its name on the hub."""
-    return tuple(Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
+    """A model that was written by its name on the hub, and an engine by that of one of its releases."""
+    models = tuple(Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
+    stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
+    return (*models, *stacks)
 
 
 def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:

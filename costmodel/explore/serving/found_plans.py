@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,6 +107,7 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
     expected_rates: bool = False  # whether rates are expected ones all the same: plans are safe at their load
     unruled: float | None = None  # the preferred chance where its band is that of other accelerators: expected figures
     other: RankedPlan | None = None  # the best plan by the other rule, with as many replicas as that needs
+    shares: Mapping[str, float] | None = None  # of the load, of each kind of nodes where there are several
 
     @property
     def chance(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
@@ -124,6 +125,7 @@ def search(
     how: SearchOptions = HERE,
     *,
     bands: bool = True,
+    make: Callable[[LoadedScenario], ServingInputs] = inputs_of_service,
 ) -> ServiceSearch:
     """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
 
@@ -132,7 +134,7 @@ def search(
     """
     since = time.perf_counter()
     fail_if_listed(over, partial(listed_by_search, inputs))
-    variants = Variants(inputs, inputs_of_service, tuple(over))
+    variants = Variants(inputs, make, tuple(over))
     variants.checked(ServiceSpace.most)
     fail_without_figures(variants, [inputs.case.scenario.objective])
     preferred = preferred_chance(inputs.case)

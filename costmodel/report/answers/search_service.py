@@ -122,7 +122,10 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         subject, workload = subject_of(case), case.scenario.workload
         words = [] if varies("stack", paths) else [variants.inputs.engine.name]
         words += [] if _vary(paths, ["prompt", "output"]) else [lengths_words(workload)]
-        words += [] if _vary(paths, LOADS) else [load_words(workload)]
+        if found.shares is not None:
+            shares = ", ".join(f"{name} {percent(share)}" for name, share in found.shares.items())
+            words += [f"shares of the load: {shares}"]
+        words += [] if found.shares is not None or _vary(paths, LOADS) else [load_words(workload)]
         named = subject_words(subject, paths)
         lines: list[Line] = [styled(named, HEAD)] if named else []
         lines += [styled(" · ".join(words))] if words else []

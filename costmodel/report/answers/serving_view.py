@@ -71,6 +71,8 @@ class ServingView:
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that follow."""
+        if self.answer.groups:
+            return {"estimate": [("search",)]}
         figure = "ttft" if self.case.scenario.workload.single_token else "tpot"
         waits = {name: self.answer.costs[f"{name}_exposed"] for name in ("tp", "dcp", "ep", "pp")}
         longest = max(waits, key=lambda name: waits[name])
@@ -120,7 +122,7 @@ class ServingView:
 
     def time(self) -> list[Section]:
         """The terms of the time per token."""
-        if not serving_estimate.has_tokens(self.answer):
+        if self.answer.groups or not serving_estimate.has_tokens(self.answer):
             return []
         title = "Where a token's time goes", "where a token's time goes"
         lead = serving_estimate.bound_words(self.answer)

@@ -22,6 +22,13 @@ def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, An
 
 def own_plan(answer: ServingAnswer) -> dict[str, Any]:
     """The plan of a scenario with its results, those of both halves, and what binds it."""
+    if answer.groups:
+        groups = [
+            {"node": each.inputs.case.node.name, "nodes": float(each.inputs.case.cluster.nodes), "share": each.share,
+             **own_plan(each)}
+            for each in answer.groups
+        ]  # fmt: skip
+        return {**plan({}, answer.costs), "groups": groups}
     held = plan(sizes_of(answer.evaluation.layout), answer.costs)
     return {**held, **halves(answer.plan), "binds": None if "M001" in answer.broken else answer.binding}
 

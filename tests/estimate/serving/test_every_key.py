@@ -69,7 +69,7 @@ VALUES = {
         "plan.tp": "4", "plan.pp": "2", "plan.dp_attention": "2", "plan.replicas": "1", "assume.price": "9 USD/GPU/h",
         "assume.power": "300 W",
     },
-    "one": {"stack.memory.context": "3 GiB"},
+    "one": {"stack.memory.context": "3 GiB", "stack.memory.graph.dense": "90 MiB"},
     "hosted": {"plan.host_experts": "90 %", "stack.host_experts.rate": "1 TFLOP/s"},
     "narrow": {"stack.weights": "[fp8]"},
     "eight": {"stack.checkpoint_caches": "{fp8: fp8}"},
@@ -87,7 +87,8 @@ VALUES = {
         "plan.prefill.replicas": "2", "plan.decode.tp": "8", "plan.decode.ep": "2", "plan.decode.dp_attention": "2",
         "plan.decode.dcp": "2", "plan.decode.replicas": "2", "assume.cache_transfer": "layer",
     },
-    "experts": {"workload.expert_precision": "fp8", "workload.expert_weights": "fp8", "stack.spread.experts": "50 %"},
+    "experts": {"workload.expert_precision": "fp8", "workload.expert_weights": "fp8", "stack.spread.experts": "50 %",
+                "stack.memory.graph.experts": "90 MiB"},
     "spread": {"plan.ep": "2", "plan.redundant_experts": "16", "stack.prompt_wait": "4",
                "assume.experts.imbalance": "1.5"},
     "wide": {
@@ -132,8 +133,14 @@ EXCEPT = {
     "workload.kind": "which questions there are",
     "workload.trace": "stands for other keys",
     "stack.title": "describes the document",
+    **dict.fromkeys(
+        ("plan.prefill.node", "plan.decode.node"), "of nodes of several kinds, as test_mixed_fleet has them"
+    ),
     "stack.as_of.version": "describes the document",
     "stack.as_of.date": "describes the document",
+    **dict.fromkeys(("stack.as_of.releases.0.version", "stack.as_of.releases.0.date"), "describe the document"),
+    "stack.memory.logged": "what a start-up log prints of models with windows",
+    "stack.memory.graph.compressed": "of models with compressed attention, as tests of the cache have them",
     "stack.expert_ranks": "what plans are valid, and it never speaks against a valid one",
     "stack.defaults.0.captured": "in the row of this device, which is another one of SGLang",
 }

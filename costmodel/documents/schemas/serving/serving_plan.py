@@ -99,6 +99,11 @@ class Instances(Document):
         default=1, description="Instances of this kind; left out, as many of each as the accelerators hold"
     )
 
+    node: str | None = optional(
+        "Kind of node that they run on, one of those of cluster.groups, prefill on another than decode; left out, all "
+        "nodes are of one kind"
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _without_stages(cls, stated: Any) -> Any:
@@ -107,7 +112,7 @@ class Instances(Document):
         return stated
 
 
-class ServingPlan(Document):
+class ReplicaPlan(Document):
     """One replica of the engine, and how many there are; or instances for prompts and for tokens apart."""
 
     tp: Gpus = Field(default=1, description="Tensor-parallel degree")
@@ -143,7 +148,35 @@ class ServingPlan(Document):
         if self.prefill is not None and beside:
             sentence = "{fault} is for engines that do both; prefill and decode have their own"
             raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
+        nodes = [half.node for half in (self.prefill, self.decode) if half is not None]
+        if nodes and (nodes.count(None) == 1 or (nodes[0] is not None and nodes[0] == nodes[1])):
+            sentence = "prefill.node and decode.node name two kinds of nodes; leave both out where all run on one kind"
+            raise PydanticCustomError("plan", sentence, {"keys": ("prefill", "decode")})
         return self
+
+
+class ServingPlan(ReplicaPlan):
+    """A plan of all nodes, or one of each kind of them."""
+
+    groups: list[ReplicaPlan] | None = Field(
+        default=None,
+        min_length=1,
+        description="Plans of the kinds of nodes in cluster.groups, in their order; left out, one plan is of all",
+    )
+
+    @model_validator(mode="after")
+    def _of_groups(self) -> Self:
+        beside = [name for name in ("prefill", "decode", *_OF_ONE) if name in self.model_fields_set]
+        if self.groups is not None and beside:
+            sentence = "{fault} is of one plan, and groups have their own plans; state it in each of groups"
+            raise PydanticCustomError("plan", sentence, {"fault": " and ".join(beside), "keys": tuple(beside)})
+        return self
+
+    @classmethod
+    def of_kind(cls, plan: ReplicaPlan) -> Self:
+        """The plan of one kind of nodes, as if it were of all."""
+        values = {name: getattr(plan, name) for name in type(plan).model_fields}
+        return cls.model_construct(_fields_set=set(plan.model_fields_set), **values)
 
 
 class ServingSpace(Document):

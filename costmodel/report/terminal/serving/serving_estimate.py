@@ -79,6 +79,8 @@ def has_tokens(answer: ServingAnswer) -> bool:
 
 def bound_line(answer: ServingAnswer) -> Line:
     """What binds the times that are shown, or that there are none."""
+    if answer.groups:
+        return styled("Each kind of nodes takes the share of the load that its rate within limits is of all.")
     if "M001" in answer.broken:
         return styled("Does not fit; times of a plan that cannot run are not shown.", BAD)
     return styled(bound_words(answer) if has_tokens(answer) else _rate_bound(answer))
@@ -115,6 +117,8 @@ def problems(answer: ServingAnswer) -> list[Line]:
 
 def _tries(answer: ServingAnswer) -> list[Line]:
     """What takes the problems away, as options of the same command."""
+    if answer.groups:
+        return []
     if answer.broken and not answer.remedies:
         alone = answer.alone
         words = "" if alone is None else layout_words(alone)
@@ -165,21 +169,21 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
         *_pair(answer, ("requests", "requests_per_s"), most, mark=_chance(answer)),
         *_in_time(answer),
         *_pair(answer, ("load", "saturation_share", _load(costs)), beside),
-        *_pair(answer, ("in flight", "concurrency", flying), _NONE if single else _PER_USER),
+        *_pair(
+            answer, _NONE if answer.groups else ("in flight", "concurrency", flying), _NONE if single else _PER_USER
+        ),
         *_pair(answer, ("throughput", "output_tokens_per_s"), ("per GPU", "tokens_per_s_per_gpu")),
-        ("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")),
-        *_pair(answer, _NONE, ("which holds", "concurrency_steady", fits)),
     ]
-    rows += _least(answer)
-    rows += _offline(answer)
-    rows += _beginnings(answer)
-    rows += _speculation(answer)
-    rows += _apart(answer)
+    if not answer.groups:
+        rows.append(("memory", held, "cache pool", _pool(costs), limits_on(answer, "memory_peak")))
+        rows += _pair(answer, _NONE, ("which holds", "concurrency_steady", fits))
+        rows += [*_least(answer), *_offline(answer), *_beginnings(answer), *_speculation(answer), *_apart(answer)]
     chance = _chance(answer)
     marked = {chance: chance_style(costs[OWN])} if chance and math.isfinite(costs[OWN]) else {}
     return [
         CellTable([""] * 5, rows, "lllll", headed=False, marked=marked),
-        *money_and_energy(answer),
+        *(money_and_energy(answer) if not answer.inputs.case.kinds else [*_costs(costs), *_rent(answer)]),
+        *_groups(answer),
     ]
 
 
@@ -188,6 +192,31 @@ def _benchmark(printed: Mapping[str, float]) -> Row:
     first, token = (result(name, printed[name]) for name in ("ttft", "tpot"))
     between = f"{token} mean TPOT" if math.isfinite(printed["tpot"]) else ""
     return "benchmark", f"{first} mean TTFT", "", between, "all start at once"
+
+
+def _groups(answer: ServingAnswer) -> list[Line]:
+    """Each kind of nodes with its plan, its share of the load, what it answers and what that costs."""
+    if not answer.groups:
+        return []
+    heads = ("nodes", "plan", "share", "requests", "within limits", "per token", "first token p99", "rent/M out")
+    names = ("requests_per_s", "rate_within_slo_per_s", "tpot", "ttft_p99", "cost_per_mtoken")
+    rows = [
+        (
+            f"{each.inputs.case.cluster.nodes:g} × {each.inputs.case.node.name}",
+            layout_words(each),
+            percent(each.share),
+            *(result(name, each.costs[name]) for name in names),
+        )
+        for each in answer.groups
+    ]
+    return [Text(), CellTable(heads, rows, "llrrrrrr"), *_idle_kinds(answer)]
+
+
+def _idle_kinds(answer: ServingAnswer) -> list[Line]:
+    """Kinds of nodes that answer no request within the limits."""
+    used = {each.inputs.case.node.name for each in answer.groups}
+    idle = [group.node.name for _, group in answer.inputs.case.groups if group.node.name not in used]
+    return [styled(f"  no request: {', '.join(idle)}, which cannot answer one within the limits", BAD)] if idle else []
 
 
 def _pair(
@@ -302,7 +331,7 @@ def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
     return [
         *_pair(answer, ("cache sent", "transfer_time"), ("exposed", "transfer_exposed", hidden)),
         ("prefill busy", result("prefill_utilisation", costs["prefill_utilisation"]), "balance", ratio, ""),
-        ("gain", pays, "", "", ""),
+        *([] if math.isnan(gain) else [("gain", pays, "", "", "")]),
     ]
 
 
@@ -390,6 +419,9 @@ def _rent(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     if math.isnan(costs["rent_per_month"]):
         return []
+    if answer.inputs.case.kinds:
+        month, hour = (rounded_dollars(costs["rent_per_month"] * part) for part in (1.0, 3600 / MONTH))
+        return [styled(f"  rent          {month} a month of 730 h, {hour} an hour: {number_of(costs['gpus'], 'GPU')}")]
     fleet = fleet_of(answer.inputs, costs["gpus"])
     used, nodes = number_of(fleet.gpus, "GPU"), number_of(fleet.nodes, "node")
     paid = f"{used} in {nodes}, rented whole" if fleet.by_node else f"{used}{unpaid_words(fleet)}"

@@ -1,0 +1,96 @@
+"""Services on nodes of several kinds: each kind by itself gives the sums, means and shares of all."""
+
+from __future__ import annotations
+
+import pytest
+
+from costmodel.documents.reader.load_scenario import load_any
+from costmodel.documents.reader.serving_scenario import serving
+from costmodel.explore.serving.search_groups import search_groups
+from costmodel.ground.errors import CostModelError
+
+from .cases import SHIPPED, case, predicted
+
+KINDS = {"dgx-h100": 2, "dgx-a100": 3}
+LOAD = "workload={kind: serving, prompt: 2048, output: 512, rate: 12 /s, precision: bf16}"
+COMMON = (LOAD, "limits={tpot: {at_most: 60 ms}, ttft_p99: {at_most: 3 s}}", "assume={}")
+GROUPS = "cluster={groups: [" + ", ".join(f"{{node: {name}, nodes: {count}}}" for name, count in KINDS.items()) + "]}"
+PLANS = {"dgx-h100": "{tp: 4}", "dgx-a100": "{tp: 8}"}
+MIXED = (*COMMON, GROUPS, f"plan={{groups: [{', '.join(PLANS.values())}]}}")
+
+
+def alone(name: str, load: str = LOAD) -> dict[str, float]:
+    """The results of one kind of nodes by itself."""
+    keys = (f"cluster={{node: {name}, nodes: {KINDS[name]}}}", f"plan={PLANS[name]}", *COMMON[1:])
+    return predicted(*keys, load).costs
+
+
+def test_each_kind_takes_the_share_of_the_load_that_it_can_answer() -> None:
+    found, rates = predicted(*MIXED), {name: alone(name)["rate_within_slo_per_s"] for name in KINDS}
+    whole = sum(rates.values())
+    assert [each.share for each in found.groups] == pytest.approx([rate / whole for rate in rates.values()])
+    assert found.costs["rate_within_slo_per_s"] == pytest.approx(whole)
+    assert found.costs["requests_per_s"] == pytest.approx(12)
+    parts = [alone(name, LOAD.replace("12 /s", f"{12 * rates[name] / whole} /s")) for name in KINDS]
+    for name in ("rent_per_month", "gpus", "saturation_per_s"):
+        assert found.costs[name] == pytest.approx(sum(part[name] for part in parts))
+    tokens = [512 * part["requests_per_s"] for part in parts]
+    rent = sum(part["rent_per_month"] for part in parts) / (730 * 3600)
+    assert found.costs["cost_per_mtoken"] == pytest.approx(1e6 * rent / sum(tokens))
+    mean = sum(part["tpot"] * many for part, many in zip(parts, tokens, strict=True)) / sum(tokens)
+    assert found.costs["tpot"] == pytest.approx(mean)
+    assert found.costs["ttft_p99"] == pytest.approx(max(part["ttft_p99"] for part in parts))
+    assert found.costs["tokens_per_s_per_gpu"] == pytest.approx(sum(tokens) / found.costs["gpus"])
+
+
+def test_prefill_on_one_kind_and_decode_on_another() -> None:
+    """Times per token are as on nodes of decode's kind alone, and prefill is as busy as on those of its own kind."""
+
+    def apart(nodes: tuple[str, str], cluster: str) -> dict[str, float]:
+        named = [f", node: {name}" if "groups" in cluster else "" for name in nodes]
+        plan = f"plan={{prefill: {{tp: 4, replicas: 2{named[0]}}}, decode: {{tp: 8, replicas: 2{named[1]}}}}}"
+        return predicted(*COMMON, LOAD.replace("12 /s", "4 /s"), cluster, plan).costs
+
+    mixed = apart(("dgx-h100", "dgx-a100"), GROUPS)
+    first, second = (apart((name, name), f"cluster={{node: {name}, nodes: 4}}") for name in KINDS)
+    assert mixed["tpot"] == pytest.approx(second["tpot"])
+    assert mixed["cache_pool"] == pytest.approx(second["cache_pool"])
+    assert mixed["prefill_utilisation"] == pytest.approx(first["prefill_utilisation"])
+    assert mixed["transfer_time"] == pytest.approx(second["transfer_time"] / 2)  # out of 4 × 50 GB/s, into 8 × 25
+    assert mixed["cost_per_minput"] == pytest.approx(first["cost_per_minput"])
+    assert mixed["cost_per_moutput"] == pytest.approx(second["cost_per_moutput"])
+    assert first["ttft"] < mixed["ttft"] < second["ttft"]
+    rents = first["rent_per_month"] * 8 / 24 + second["rent_per_month"] * 16 / 24
+    assert mixed["rent_per_month"] == pytest.approx(rents)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [("{groups: [{tp: 4}]}", "plan.groups has 1 plans"),
+     ("{prefill: {tp: 4, node: dgx-h100}, decode: {tp: 4, node: dgx-h200}}", "names dgx-h100 and dgx-h200"),
+     ("{prefill: {tp: 4, node: dgx-h100}, decode: {tp: 4}}", "name two kinds"),
+     ("{tp: 4, groups: [{tp: 4}, {tp: 8}]}", "tp is of one plan")],
+)  # fmt: skip
+def test_plans_that_do_not_match_the_groups_are_refused(plan: str, words: str) -> None:
+    with pytest.raises(CostModelError) as raised:
+        load_any(SHIPPED, [*COMMON, GROUPS, f"plan={plan}"])
+    assert words in raised.value.faults[0].sentence
+
+
+def test_a_question_about_one_kind_names_them(run: object) -> None:
+    keys = [f"--set={each}" for each in MIXED]
+    asked = run("memory", "scenarios/serve-llama-3.1-70b.yaml", *keys)  # type: ignore[operator]
+    assert (asked.code, "takes nodes of one kind" in asked.err, "dgx-a100" in asked.err) == (2, True, True)
+
+
+def test_a_search_ranks_replicas_by_kind_of_node() -> None:
+    """The dearer nodes come first where their tokens are cheaper, each under its own share of the load."""
+    found = search_groups(serving(load_any(SHIPPED, [*COMMON, GROUPS, "search={tp: [4, 8], pp: [1]}"])), 8, ())
+    order = [found.variants.of(plan.variant).case.node.name for plan in found.best]
+    assert set(order) == set(KINDS)
+    rents = {name: min(p.costs["cost_within_limits"] for p, each in zip(found.best, order, strict=True) if each == name)
+             for name in KINDS}  # fmt: skip
+    assert order[0] == min(rents, key=lambda name: rents[name])
+    loads = {each.case.node.name: float(each.case.scenario.workload.rate or 0) for each in found.variants.possible()}
+    assert sum(loads.values()) == pytest.approx(12)
+    assert case(*MIXED).groups[0][0] == 2

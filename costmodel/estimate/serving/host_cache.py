@@ -1,4 +1,4 @@
-"""Cache kept in the host's memory: how much it holds, and whether to load a prompt's cache or to compute it again."""
+"""Cache kept on the host, its drives or a store: how much it holds, and whether to load a prompt's cache or to compute it again."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ class HostCache:
 def host_cache(answer: ServingAnswer) -> HostCache | None:
     """Loading against computing; nothing where the documents state no link to the host or not how much it holds."""
     inputs = answer.inputs
-    rate, node = host_rate(inputs.case), inputs.case.node
-    if rate is None or node.memory is None or answer.refused:
+    pool, node = inputs.host_pool, inputs.case.node
+    rate = host_rate(inputs.case) if pool is None else pool.rate
+    if rate is None or (pool is None and node.memory is None) or answer.refused:
         return None
+    every = pool.capacity if pool is not None else 0.0 if node.memory is None else node.memory.capacity
     layout, each_token = _prefilling(answer)
     prompt = inputs.load.prompt
     with term("cache of a prompt"):
         nbytes = cached_bytes(inputs, layout, prompt)
-        part: Number = node.memory.capacity / node.built
-    if inputs.host_pool is not None:
+        part: Number = every / node.built
+    if pool is not None:
         part = host_bytes(inputs, answer.evaluation.memory)
     load, again = link_time(nbytes, rate, 1.0), prompt * each_token
     tokens = layout.dp_attention * pool_tokens(part, nbytes / prompt, cache_block(inputs, layout))
     found = (part, tokens, prompt, load, again, share(again, load))
-    return HostCache(node.memory.capacity, *(float(np.asarray(value).reshape(-1)[0]) for value in found))
+    return HostCache(every, *(float(np.asarray(value).reshape(-1)[0]) for value in found))
 
 
 def _prefilling(answer: ServingAnswer) -> tuple[PlanColumns, Number]:

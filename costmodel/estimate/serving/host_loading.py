@@ -64,7 +64,7 @@ def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> H
         loads = later * load.returning
         time = layout.longer(link_time(cached_bytes(inputs, layout, load.loaded), pool.rate, 1.0))
         new = load.computed + load.generated
-        stored = layout.longer(link_time(cached_bytes(inputs, layout, new), pool.rate, 1.0))
+        stored = layout.longer(link_time(cached_bytes(inputs, layout, new), pool.write, 1.0))
         mean = time / loads
         longest = 2.0 * later * mean  # turn n loads n − 1 parts, a later turn n / 2 on the mean
         layers = layer_count(inputs.model) if pool.stated.loads == "layer" else 1.0

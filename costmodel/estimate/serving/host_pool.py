@@ -1,4 +1,4 @@
-"""The parts of a host's memory that an engine keeps cache and experts in, and the link behind which it lies."""
+"""Where an engine keeps cache and experts beside its accelerators: host memory, drives or a store; the way there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.reader.serving_scenario import ServingCase
 from costmodel.documents.schemas.serving.engine import EngineHostCache
+from costmodel.equations.run.economics import share
 from costmodel.equations.serving.cache_pool import shared_host_rate
+from costmodel.estimate.machine.node_in_use import interface_rate
 from costmodel.estimate.shared.assumptions import AssumptionLog
 from costmodel.ground.equation import Number, term
 from costmodel.ground.errors import fail
@@ -19,10 +21,11 @@ from costmodel.ground.units import show
 
 @record
 class HostPool:
-    """What the engine's document states, the rate of each accelerator, and the memory of a node's host."""
+    """What the engine's document states, the rates of each accelerator, and how much a node has there."""
 
     stated: EngineHostCache
-    rate: Number
+    rate: Number  # of loading
+    write: Number
     capacity: float
     accelerators: float  # of a node
 
@@ -46,9 +49,9 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
     if stated is None or not stated.kept:
         return None
     place = case.place("stack.host_cache")
-    rate = host_rate(case)
-    if rate is None:
-        raise fail("D017", f"{case.node.name} states no link to its host", place, "write host, e.g. pcie5x16")
+    rate, write, capacity = _way(case, stated)
+    if stated.rate is not None:
+        rate, write = stated.rate, stated.rate
     plan, workload = case.scenario.plan, case.scenario.workload
     if plan is not None and plan.prefill is not None:
         hint = "leave stack.host_cache out, or let replicas do both"
@@ -58,9 +61,29 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
     if workload.turns == 1:
         log.note("stack.host_cache", "finds nothing", "no turn comes back: workload.turns is 1")
     else:
-        log.note("host cache, rate", show(float(np.asarray(rate)), "B/s"), f"{case.node.name}, each accelerator")
-    capacity = math.inf if case.node.memory is None else case.node.memory.capacity
-    return HostPool(stated, rate, capacity, case.node.built)
+        origin = "stack.host_cache.rate" if stated.rate is not None else f"{case.node.name}, each accelerator"
+        log.note("host cache, rate", show(float(np.asarray(rate)), "B/s"), origin)
+    return HostPool(stated, rate, write, capacity, case.node.built)
+
+
+def _way(case: ServingCase, stated: EngineHostCache) -> tuple[Number, Number, float]:
+    """Rates of an accelerator that loads and that stores, and how much a node has there."""
+    node, place = case.node, case.place("stack.host_cache.on", "stack.host_cache")
+    if stated.on == "store":
+        network = case.network.network
+        reached = interface_rate(case, 1.0 if network is None else network.share)
+        return reached, reached, math.inf
+    link = host_rate(case)
+    if link is None:
+        raise fail("D017", f"{node.name} states no link to its host", place, "write host, e.g. pcie5x16")
+    if stated.on == "memory":
+        return link, link, math.inf if node.memory is None else node.memory.capacity
+    if node.drives is None:
+        hint = "write drives with capacity, read and write in its document, or on: store with a rate"
+        raise fail("D017", f"{node.name} states no drives", place, hint)
+    with term("share of the drives"):
+        read, write = (share(each, node.built) for each in (node.drives.read, node.drives.write))
+    return np.minimum(link, read), np.minimum(link, write), node.drives.capacity
 
 
 @record

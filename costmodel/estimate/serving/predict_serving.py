@@ -74,9 +74,7 @@ class ServingAnswer:
     groups: tuple[ServingAnswer, ...] = ()  # of nodes of several kinds, of which the costs are those together
     share: float = 1.0  # of the load, of one kind of nodes among several
     alone: ServingAnswer | None = None  # where nothing helps, the plan nearest to the limits, of one request at a time
-    benchmark: dict[str, float] | None = (
-        None  # means that the benchmark of a closed loop prints, if asked for
-    )
+    benchmark: dict[str, float] | None = None  # means that the benchmark of a closed loop prints, if asked for
 
     @property
     def overload(self) -> tuple[str, ...]:

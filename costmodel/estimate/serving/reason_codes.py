@@ -49,7 +49,8 @@ INVALID = {
         "99 % of the prompts: it refuses longer ones, and their p99 would have no end.",
     ),
     "L061": Reason(
-        "memory of the host", "The cache and the experts that the ranks of a node keep on the host exceed its memory."
+        "memory of the host",
+        "The cache and the experts that ranks of a node keep on the host exceed its memory, or the cache its drives.",
     ),
     "L060": Reason(
         "expert copies without ep",

@@ -28,7 +28,7 @@ _EVERY = {  # of every workload
     f"{_PART}.found_in": "cluster.node names the node",
 }
 _SERVING = {
-    "cluster.node.drives": "an engine keeps nothing on drives",
+    "cluster.node.drives": "stack.host_cache.on is not drives",
     "cluster.node.memory.bandwidth": "no optimizer step runs on the host",
     "cluster.node.memory.cores": "no optimizer step runs on the host",
     f"{_PART}.operands": "an engine reads its weights one way",

@@ -81,7 +81,7 @@ VALUES = {
     "burst": {"stack.burst.front": "1 s", "stack.burst.share": "90 %"},
     "batch": {"workload.requests": "5001"},
     "host": {f"stack.host_cache.{key}": to for key, to in
-             {"size": "90 GB", "keeps": "evicted", "loads": "layer"}.items()},
+             {"size": "90 GB", "on": "drives", "rate": "1 GB/s", "keeps": "evicted", "loads": "layer"}.items()},
     "apart": {
         "plan.prefill.tp": "8", "plan.prefill.ep": "2", "plan.prefill.dp_attention": "2", "plan.prefill.dcp": "2",
         "plan.prefill.replicas": "2", "plan.decode.tp": "8", "plan.decode.ep": "2", "plan.decode.dp_attention": "2",

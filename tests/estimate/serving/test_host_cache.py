@@ -49,3 +49,31 @@ def test_prompts_are_loaded_where_prefill_is() -> None:
     found = host_cache(halves)
     assert found is not None
     assert found.load == pytest.approx(2048 * 2 * 40_960 / 55.1e9)
+
+
+def test_drives_and_a_store_load_at_their_own_rates() -> None:
+    """40,960 B a token: an eighth of 50 GB/s of drives, 72 % of an interface of 50 GB/s, or the rate that is stated."""
+    turns = ("workload.turns=5", "workload.users=200", "workload.rate=null", "workload.think_time=90 s")
+    each = (*turns, "stack.host_cache.size=90 GB")
+    memory, drives, store, slow = (
+        kept(*each, *more)
+        for more in ((), ("stack.host_cache.on=drives",), ("stack.host_cache.on=store",),
+                     ("stack.host_cache.on=store", "stack.host_cache.rate=1 GB/s"))
+    )  # fmt: skip
+    nbytes = memory.prompt * 40_960
+    assert [found.load / (nbytes / 1e9) for found in (drives, slow)] == pytest.approx([8 / 50, 1])
+    assert store.load == pytest.approx(nbytes / (50e9 * 0.72), rel=0.05)
+    for found in (drives, store, slow):
+        assert found.tokens == memory.tokens  # as large, wherever it is
+        assert found.recompute == memory.recompute
+        assert found.gain == pytest.approx(found.recompute / found.load)
+
+
+def test_a_slow_store_hits_as_often_and_delays_first_tokens() -> None:
+    turns = ("workload.turns=5", "workload.users=300", "workload.rate=null", "workload.think_time=300 s", "limits={}")
+    store = (*turns, "stack.memory.share=0.5", "stack.host_cache.size=90 GB", "stack.host_cache.on=store")
+    fast, slow = (predicted(*store, f"stack.host_cache.rate={rate}").costs for rate in ("40 GB/s", "2 GB/s"))
+    assert slow["host_hit"] == pytest.approx(fast["host_hit"], rel=0.02)
+    assert slow["host_load_gain"] == pytest.approx(fast["host_load_gain"] / 20, rel=0.05)
+    assert slow["host_load_exposed"] > 10 * fast["host_load_exposed"]
+    assert slow["ttft"] > fast["ttft"]

@@ -13,6 +13,7 @@ from costmodel.documents.schemas.base import (
     NonNegative,
     Portion,
     Positive,
+    Rate,
     Seconds,
     Share,
     Source,
@@ -169,10 +170,17 @@ class EngineHostExperts(Sourced):
 
 
 class EngineHostCache(Sourced):
-    """Cache that the host keeps beside the device's pool, where its size is stated."""
+    """Cache that the host, its drives or a store keep beside the device's pool, where its size is stated."""
 
-    size: Bytes | None = optional("Memory of the host for each rank; left out, none")
+    size: Bytes | None = optional("Memory of the host, its drives or the store for each rank; left out, none")
     ratio: Positive | None = optional("The same as a multiple of the device's pool")
+    on: Literal["memory", "drives", "store"] = Field(
+        default="memory", description="Where it is: memory of the host, its drives, or a store behind the network"
+    )
+    rate: Rate | None = optional(
+        "Rate at which each rank loads from there; left out, of its link to the host, of its share of the drives' reads, "
+        "or of its network interface"
+    )
     keeps: Literal["copies", "evicted"] = Field(
         description="What the host holds: copies of all that is computed, or what the device's pool had no room for"
     )

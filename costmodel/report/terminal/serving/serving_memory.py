@@ -23,6 +23,8 @@ from costmodel.report.terminal.style.formatting import listed
 from costmodel.report.terminal.style.layout import CellTable, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
+_PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a store"}
+
 
 def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> MemoryLedger:
     """The most loaded accelerator of a replica, and what its pool holds; levers are changes that were tried."""
@@ -210,10 +212,12 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
     times = f"loaded in {show_time(kept.load)} or computed again in {show_time(kept.recompute)}"
     tokens = f"{significant(kept.tokens / 1e3, 4)} k tokens of a replica"
     would = f"{show_memory(kept.memory)} of a node's host memory would keep {tokens}"
-    stated = f"{show_memory(kept.each)} of host memory for each GPU keeps {tokens}"
+    pool = answer.inputs.host_pool
+    place = _PLACES["memory" if pool is None else pool.stated.on]
+    stated = f"{show_memory(kept.each)} of {place} for each GPU keeps {tokens}"
     return [
         *experts,
-        ("host", stated if answer.inputs.host_pool is not None else would),
+        ("host", stated if pool is not None else would),
         ("", f"a prompt of {kept.prompt:,.0f} tokens is {times}: {pays}"),
     ]
 

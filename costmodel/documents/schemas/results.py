@@ -253,6 +253,9 @@ SERVING_RESULTS: dict[str, ResultColumn] = {
         "1", "longest requests that fit at once, as engines log it, of one replica", "higher", band="step"
     ),
     "concurrency_steady": ResultColumn("1", "mean requests that fit at once, of one replica", "higher", band="step"),
+    "start_time": ResultColumn(
+        "s", "cold start: from starting a replica until it answers, with weights read and graphs captured", "lower"
+    ),
     "memory_peak": ResultColumn(
         "B", "memory of the most loaded accelerator: weights, a step, the runtime and the pool", "lower"
     ),

@@ -11,6 +11,37 @@ MONTH = 730 * 3600.0  # s, a twelfth of 365 days: what clouds count as a month
 MOST_SPARES = 64  # up to which spare replicas are counted one by one
 
 
+# --- How long a replica takes to start.
+
+
+@equation
+def engine_start_time(
+    fixed: Number,
+    weight_memory: Number,
+    bandwidth: Number,
+    layers: Number,
+    layer_time: Number,
+    graph_sizes: Number,
+    graph_time: Number,
+) -> Number:
+    """Time from starting the process of an engine until it answers.
+
+    t₀ + W / B + L (t_L + g t_g)
+
+    fixed t₀ [s]: libraries, processes, tokenizer · weight_memory W [B]: of a rank
+    bandwidth B [B/s]: of reading weights
+    layers L · layer_time t_L [s]: compiling, or loading what was compiled, and a dry run, each layer
+    graph_sizes g: batch sizes that graphs are captured for · graph_time t_g [s]: capturing one, each layer
+    → time [s]
+    Source: kabakibo-2026 section 4
+    Holds: vLLM 0.10 on A100 with its cache of compilations; ranks start side by side
+    Monotone: increasing in fixed, weight_memory, layers, layer_time, graph_sizes, graph_time; decreasing in bandwidth
+    >>> round(engine_start_time(21.0, 13.5e9, 1.8e9, 32.0, 0.45, 67.0, 1.2e-3), 1)  # Llama 2 7B: 46.1 s
+    45.5
+    """
+    return fixed + weight_memory / bandwidth + layers * (layer_time + graph_sizes * graph_time)
+
+
 # --- What a token costs, and how many replicas a rate takes.
 
 

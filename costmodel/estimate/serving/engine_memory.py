@@ -179,7 +179,12 @@ def graph_memory(inputs: ServingInputs) -> Number:
         return engine.memory.graphs + each.compressed
     size = each.experts if any(kind.experts is not None for kind in kinds) else each.dense
     with term("captured graphs"):
-        return engine.memory.graphs + captured_sizes(inputs.sequences, _captured(inputs)) * size
+        return engine.memory.graphs + captured_graphs(inputs) * size
+
+
+def captured_graphs(inputs: ServingInputs) -> Number:
+    """Batch sizes that a graph is captured for."""
+    return captured_sizes(inputs.sequences, _captured(inputs))
 
 
 def _captured(inputs: ServingInputs) -> float:

@@ -1,4 +1,4 @@
-"""Cache kept on the host, its drives or a store: how much it holds, and whether to load a prompt's cache or to compute it again."""
+"""Cache kept on the host, its drives or a store: how much it holds, and whether loading from there pays."""
 
 from __future__ import annotations
 

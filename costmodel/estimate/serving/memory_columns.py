@@ -7,7 +7,15 @@ import numpy as np
 from costmodel.equations.layers.parameters import table_parameters
 from costmodel.equations.run.economics import share
 from costmodel.equations.serving.engine_step import fastest_user_rate
-from costmodel.estimate.serving.engine_memory import EngineMemoryUse, map_weights, vocab_rows
+from costmodel.equations.serving.serving_economics import engine_start_time
+from costmodel.estimate.model.shards import layer_count
+from costmodel.estimate.serving.engine_memory import (
+    EngineMemoryUse,
+    captured_graphs,
+    map_weights,
+    stage_share,
+    vocab_rows,
+)
 from costmodel.estimate.serving.plan_columns import PlanColumns, shard_of
 from costmodel.estimate.serving.serving_inputs import ServingInputs
 from costmodel.ground.equation import Number, term
@@ -28,7 +36,29 @@ def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMem
         "memory_peak": memory.asked,
         "memory_share": share(least, allowed),
         "bandwidth_bound": bandwidth_bound(inputs, layout),
+        "start_time": start_time(inputs, layout, memory),
     }
+
+
+def start_rate(inputs: ServingInputs) -> Number:
+    """Rate at which a rank reads its weights: the engine's, or its share of the drives of its node."""
+    start, node = inputs.engine.start, inputs.case.node
+    assert start is not None
+    if node.drives is None:
+        return start.read
+    with term("share of the drives"):
+        return np.minimum(start.read, share(node.drives.read, node.built))
+
+
+def start_time(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
+    """Cold start of a replica; not a number for an engine whose start is not described."""
+    start = inputs.engine.start
+    if start is None:
+        return np.nan
+    with term("layers of a stage"):
+        layers = stage_share(inputs, layout) * layer_count(inputs.model)
+    sizes = captured_graphs(inputs) if inputs.engine.graphs else 0.0
+    return engine_start_time(start.fixed, memory.weights, start_rate(inputs), layers, start.layer, sizes, start.graph)
 
 
 def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:

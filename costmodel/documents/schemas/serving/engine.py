@@ -178,8 +178,8 @@ class EngineHostCache(Sourced):
         default="memory", description="Where it is: memory of the host, its drives, or a store behind the network"
     )
     rate: Rate | None = optional(
-        "Rate at which each rank loads from there; left out, of its link to the host, of its share of the drives' reads, "
-        "or of its network interface"
+        "Rate at which each rank loads from there; left out, of its link to the host, its share of the drives, or its "
+        "network interface"
     )
     keeps: Literal["copies", "evicted"] = Field(
         description="What the host holds: copies of all that is computed, or what the device's pool had no room for"
@@ -199,6 +199,15 @@ class EngineHostCache(Sourced):
     def kept(self) -> bool:
         """Whether the host keeps any."""
         return bool(self.size or self.ratio)
+
+
+class EngineStart(Sourced):
+    """What a replica takes from its start until it answers."""
+
+    fixed: Seconds = Field(description="Libraries, processes and the tokenizer")
+    read: Rate = Field(description="Rate at which a rank reads its weights, as far as its share of the drives allows")
+    layer: Seconds = Field(description="Compiling, or loading what was compiled, and a dry run: each layer")
+    graph: Seconds = Field(description="Capturing a graph: each layer and batch size")
 
 
 class EngineDecodeContext(Sourced):
@@ -300,6 +309,7 @@ class Engine(Document):
     decode_context: EngineDecodeContext | None = optional(
         "Decode context parallelism; left out, the engine has none that a plan states"
     )
+    start: EngineStart | None = optional("A replica's start; left out, it is not known")
     burst: EngineBurst = Field(description="The start of benchmarks")
     spread: EngineSpread = Field(description="Error beyond that of the kernels, for the band of an answer")
     sources: dict[str, Source] = Field(default_factory=no_keys, description="Sources by key")

@@ -121,6 +121,7 @@ class ServingLimits(Document):
     disaggregation_gain: CountLimit = _bounded(CountLimit, "disaggregation_gain")
     makespan: TimeLimit = _bounded(TimeLimit, "makespan")
     tail_share: ShareLimit = _bounded(ShareLimit, "tail_share")
+    start_time: TimeLimit = _bounded(TimeLimit, "start_time")
     cache_pool: BytesLimit = _bounded(BytesLimit, "cache_pool")
     cache_pool_tokens: CountLimit = _bounded(CountLimit, "cache_pool_tokens")
     kv_bytes_per_token: BytesLimit = _bounded(BytesLimit, "kv_bytes_per_token")

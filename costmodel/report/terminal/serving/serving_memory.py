@@ -11,10 +11,11 @@ from costmodel.estimate.model.cache_kinds import CacheKind
 from costmodel.estimate.serving.cache_by_kind import cache_by_kind, first_token, logged_tokens
 from costmodel.estimate.serving.engine_memory import graph_memory, host_expert_memory
 from costmodel.estimate.serving.host_cache import host_cache
+from costmodel.estimate.serving.memory_columns import start_rate
 from costmodel.estimate.serving.predict_serving import ServingAnswer
 from costmodel.explore.kept_answers import one
 from costmodel.explore.serving.cache_levers import CacheLever
-from costmodel.ground.units import gib, percent, show_memory, show_time, significant
+from costmodel.ground.units import gib, percent, show, show_memory, show_time, significant
 from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger
 from costmodel.report.machine.answer_fields import known
@@ -138,6 +139,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         ("requests", f"{worst} of {longest} tokens at worst{blocks}{logged}"),
         ("", f"{steady} mean requests at a time{flying}"),
         ("context", _context(answer)),
+        *_start(answer),
         *_host(answer),
         *_levers(answer, levers),
     ]
@@ -220,6 +222,16 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
         ("host", stated if pool is not None else would),
         ("", f"a prompt of {kept.prompt:,.0f} tokens is {times}: {pays}"),
     ]
+
+
+def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
+    """How long a replica takes to start, and how much of it reads weights; nothing where that is not known."""
+    start, whole = answer.inputs.engine.start, answer.costs["start_time"]
+    if start is None or "M001" in answer.broken:
+        return []
+    rate, weights = start_rate(answer.inputs), one(answer.evaluation.memory.weights)
+    words = f"{show_time(weights / one(rate))} to read weights at {show(one(rate), 'B/s')} a GPU"
+    return [("start", f"{show_time(whole)} until a replica answers, of that {words}")]
 
 
 def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:

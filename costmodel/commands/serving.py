@@ -79,7 +79,7 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
 
     held = serving(case)
     if held.groups and not asked.pareto:
-        from costmodel.explore.serving.search_groups import search_groups
+        from costmodel.explore.serving.search_layouts import search_groups
 
         with searching(asked, case) as how:
             return search_reply(ServiceWords(search_groups(held, asked.top or TOP, asked.over, how)), asked)

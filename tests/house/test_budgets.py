@@ -20,7 +20,7 @@ BUDGETS = {
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
     "equations/serving": 3_350,  # launches of prompts, caps, bursts, what a cache keeps, several answers
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 8_850,  # launches of prompts, caps, packed caches, near budgets, bursts, what a cache keeps
+    "estimate/serving": 8_900,  # launches of prompts, bands of what no run had, packed caches, kinds of nodes, tiers
     "estimate/training": 7_750,
     "evidence": 7_550,  # with a ring all-reduce that processes of this machine run
     "exchange": 6_200,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests

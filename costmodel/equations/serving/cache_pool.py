@@ -97,8 +97,7 @@ def captured_sizes(sequences: Number, captured: Number) -> Number:
 
     3 + ⌊min(b, 256) / 8⌋ + ⌊max(b − 256, 0) / 16⌋ with b = min(2 S, c); of small b those of 1, 2 and 4 up to it
 
-    sequences S: sequences of a step at most · captured c: largest batch of a captured graph
-    → count
+    sequences S: sequences of a step at most · captured c → count
     Source: vllm-engine config/vllm.py
     Monotone: increasing in sequences, captured
     >>> [float(captured_sizes(each, 512.0)) for each in (1024.0, 32.0, 1.0)]

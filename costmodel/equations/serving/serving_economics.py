@@ -29,8 +29,8 @@ def engine_start_time(
     t₀ + W / B + L (t_L + g t_g)
 
     fixed t₀ [s]: libraries, processes, tokenizer · weight_memory W [B]: of a rank
-    bandwidth B [B/s]: of reading weights
-    layers L · layer_time t_L [s]: compiling, or loading what was compiled, and a dry run, each layer
+    bandwidth B [B/s]: of reading weights · layers L
+    layer_time t_L [s]: compiling, or loading what was compiled, and a dry run, each layer
     graph_sizes g: batch sizes that graphs are captured for · graph_time t_g [s]: capturing one, each layer
     → time [s]
     Source: kabakibo-2026 section 4

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.documents.keys.paths import at
+from costmodel.documents.reader.override_case import vary_any
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
+from costmodel.documents.reader.serving_scenario import ServingCase, serving
 from costmodel.documents.schemas.results import SERVING_RESULTS, ResultColumn, machine_name
 from costmodel.documents.schemas.serving.serving_workload import LOADS
 from costmodel.estimate.serving.constraints import invalid, invalid_halves
@@ -21,12 +23,21 @@ from costmodel.estimate.serving.evaluate_apart import ApartEvaluation, evaluate_
 from costmodel.estimate.serving.evaluate_layouts import evaluate
 from costmodel.estimate.serving.limits_chance import OWN, asking_chance, demanding_chance
 from costmodel.estimate.serving.plan_columns import SIZES, PlanColumns, sizes_of
-from costmodel.estimate.serving.predict_serving import AnyEvaluation, ServingAnswer, answer, routed_parts, unacceptable
+from costmodel.estimate.serving.predict_serving import (
+    AnyEvaluation,
+    ServingAnswer,
+    answer,
+    routed_parts,
+    shared_load,
+    unacceptable,
+    under_share,
+    within_limits,
+)
 from costmodel.estimate.serving.reason_codes import OVERLOAD
 from costmodel.estimate.serving.replica_kinds import distinct
 from costmodel.estimate.serving.service_limits import over_limits, service_limits
 from costmodel.estimate.serving.serving_band import is_unmeasured
-from costmodel.estimate.serving.serving_inputs import ServingInputs
+from costmodel.estimate.serving.serving_inputs import ServingInputs, inputs_of
 from costmodel.explore.safety import preferred_chance
 from costmodel.explore.search.found import through
 from costmodel.explore.search.ranges import Axis
@@ -50,6 +61,7 @@ from costmodel.explore.serving.found_plans import (
 from costmodel.explore.serving.layout_candidates import candidates, ep_is_open, pairs, replicas_are_open
 from costmodel.explore.serving.limit_misses import Result, limit_distance, shown_digits
 from costmodel.explore.serving.plan_bands import with_bands
+from costmodel.ground.errors import fail
 from costmodel.ground.record import record
 
 TOO_LARGE = frozenset({"M001"})
@@ -649,3 +661,47 @@ def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
             later = later[np.isclose(figure[later], figure[later - step], rtol=_SAME, atol=0.0, equal_nan=True)]
         alike[order[later]] = True
     return alike
+
+
+# --- Nodes of several kinds: replicas on each kind under its share of the load, in one ranking.
+
+_LIGHT = 1e-3  # of the load, under which a kind of nodes is looked at for the rate that it could answer
+
+
+def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: SearchOptions = HERE) -> ServiceSearch:
+    """The best plans on each kind of nodes, of one ranking; each kind takes its share of the load."""
+    if over:
+        sentence, hint = "a search on several kinds of nodes varies no other key", "leave --over out, or take one kind"
+        raise fail("C010", sentence, case.place("cluster.groups"), hint)
+    kinds = {group.node.name: _machine(case, group) for _, group in case.groups}
+    bare = ["plan=null"] if case.scenario.plan is not None else []
+    alone = [serving(vary_any(case, [*bare, f"cluster={machine}"])) for machine in kinds.values()]
+    parts = shared_load(case, list(map(_most, alone)))
+    shares = {part.case.node.name: part.share for part in parts}
+    make, values = partial(_inputs, shares), tuple(kinds[name] for name in shares)
+    first = next(each for each in alone if each.node.name in shares)
+    found = search(make(first), top, [Axis("cluster", values)], how, make=make)
+    found.shares = shares
+    return found
+
+
+def _machine(case: ServingCase, group: ServingCase) -> str:
+    """The nodes of a kind, as a value of the key `cluster`."""
+    if not any(isinstance(each.node, str) and each.node == group.node.name for each in case.cluster.groups or ()):
+        sentence = f"a search names nodes, and cluster.groups writes {group.node.name} out"
+        raise fail("D010", sentence, case.place("cluster.groups"), "save it as a document under hardware/nodes")
+    return f"{{node: {group.node.name}, nodes: {float(group.cluster.nodes):g}}}"
+
+
+def _most(case: ServingCase) -> float:
+    """Requests a second within limits of the best plan on one kind of nodes; 0 where none fits."""
+    light = under_share(case, _LIGHT) if case.scenario.workload.rate is not None else case
+    asked = light.scenario.model_copy(update={"objective": "rate_within_slo_per_s", "search": case.scenario.search})
+    found = search(inputs_of(replace(light, scenario=asked)), 1, bands=False).best
+    return within_limits(found[0].costs) if found and not {"M001"} & set(found[0].broken) else 0.0
+
+
+def _inputs(shares: dict[str, float], case: LoadedScenario) -> ServingInputs:
+    """The numbers of the service on one kind of nodes, under its share of the load."""
+    held = serving(case)
+    return inputs_of(under_share(held, shares[held.node.name]))

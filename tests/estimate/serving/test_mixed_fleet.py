@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.documents.reader.load_scenario import load_any
 from costmodel.documents.reader.serving_scenario import serving
-from costmodel.explore.serving.search_groups import search_groups
+from costmodel.explore.serving.search_layouts import search_groups
 from costmodel.ground.errors import CostModelError
 
 from .cases import SHIPPED, case, predicted

@@ -62,14 +62,18 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
 
 
 def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
-    """Rows whose ranks on a node keep more cache and experts on its host than that has memory."""
-    host = inputs.case.node
+    """Rows whose ranks keep more cache and experts on a host than it has memory, or more cache than its drives hold."""
+    host, pool = inputs.case.node, inputs.host_pool
+    memory = np.inf if host.memory is None else host.memory.capacity
     with term("on a host"):
         ranks = np.minimum(layout.replicas * layout.ranks, host.built)
-        kept = ranks * host_expert_memory(inputs, layout)
-        if inputs.host_pool is not None:
-            kept = kept + ranks * host_bytes(inputs, memory_use(inputs, layout))
-    return np.asarray(kept > (np.inf if host.memory is None else host.memory.capacity))
+        experts = ranks * host_expert_memory(inputs, layout)
+        if pool is None:
+            return np.asarray(experts > memory)
+        cache = ranks * host_bytes(inputs, memory_use(inputs, layout))
+    if pool.stated.on == "memory":
+        return np.asarray(experts + cache > memory)
+    return np.asarray((experts > memory) | (cache > pool.capacity))
 
 
 def _experts(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from costmodel.documents.schemas.default_values import SAFE
-from costmodel.documents.schemas.results import BANDS_BESIDE, HEADS, OF_WHOLE_RUN, is_money, is_of_run, machine_name
+from costmodel.documents.schemas.results import (
+    BANDS_BESIDE,
+    COLUMNS,
+    HEADS,
+    OF_WHOLE_RUN,
+    is_money,
+    is_of_run,
+    machine_name,
+)
 from costmodel.estimate.evaluate.answer_facts import row_facts
 from costmodel.explore.workload import Trial, Workload
 from costmodel.ground.units import rounded_percent, significant
-from costmodel.report.document import Cell, Column, Value, Verdict, chance_verdict
+from costmodel.report.document import Cell, Column, Draw, Value, Verdict, chance_verdict
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import ENDS
 from costmodel.report.terminal.style.head import price_fields
@@ -183,3 +192,34 @@ def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Se
         "notes": list(trial.remarked),
         **({} if trial.about is None else price_fields(trial.about.price)),
     }
+
+
+PICTURED = {"run_time": "How long it takes", "run_cost": "What it costs", "cost_per_moutput": "What tokens cost"}
+Side = tuple[str, Callable[[str], float]]  # a name, and the results of what has it
+
+
+def range_figures(kind: str, key: str, sides: Sequence[Side]) -> list[Callable[[], Draw]]:
+    """Time and money of some plans or scenarios side by side, each with its band, where all of them have both ends."""
+    names = [name for name in PICTURED if all(math.isfinite(end) for _, of in sides for end in _ends(of, name))]
+    return [partial(_range_figure, kind, f"{key}-{name}", name, sides) for name in names if sides]
+
+
+def _ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
+    """A result with both ends of its band."""
+    return of(name), of(f"{name}_low"), of(f"{name}_high")
+
+
+def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
+    """A bar for each, up to P10, and what may be added up to P90."""
+    from costmodel.report.page.figures import BarRow, Bars, Piece
+    from costmodel.report.page.values import round_unit
+
+    say, rows, most = partial(words_of(kind).result, name), [], 0.0
+    for label, of in sides:
+        value, low, high = _ends(of, name)
+        text, most = f"{say(value)} ({say(low)} – {say(high)})", max(most, high)
+        solid, further = Piece(0.0, low, "first", f"{label}: {text}", name, value), Piece(low, high, "quiet", text)
+        rows.append(BarRow(label, [solid, further], text))
+    unit = round_unit(name, COLUMNS[kind][name].unit, most)
+    legend = (("first", "up to P10"), ("quiet", "P10 – P90"))
+    return Bars(key, PICTURED[name], "With its band from P10 to P90.", rows, name, say, legend=legend, unit=unit)

@@ -14,7 +14,7 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
     "costmodel": 500,  # the modules beside the folders
-    "commands": 5_200,  # with buy, a folder of logs, and what each workload answers, for the library too
+    "commands": 5_250,  # with buy, a folder of logs, and what each workload answers, for the library too
     "documents": 5_650,  # with names of checkpoints, their types, and of software, and traces in the place of a load
     "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
@@ -32,8 +32,8 @@ BUDGETS = {
     "explore": 17_250,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
     "explore/serving": 3_650,  # a model on every machine, points of benchmarks
     "ground": 2_000,
-    "report": 1_350,  # with the document that all faces draw
-    "report/answers": 9_050,  # terminal, page and plain values of a question, views of plans, patches of documents
+    "report": 1_400,  # with the document that all faces draw, and pictures of time and money
+    "report/answers": 9_100,  # terminal, page and plain values of a question, views of plans, patches of documents
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
     "report/terminal": 5_750,
     "server": 1_250,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.text import Text
@@ -30,6 +31,7 @@ from costmodel.report.terminal.style.head import (
 from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
+from costmodel.report.trials import range_figures
 from costmodel.report.workload_words import words_of
 
 _TITLES = {
@@ -83,7 +85,14 @@ def _adds_up(found: Difference) -> bool:
 
 def _moved(found: Difference) -> list[Section]:
     """Results with their terms, where these add up to them; else results with their bands."""
-    return [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
+    sections = [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
+    sides = [(name, partial(_figure, side)) for name, side in (("before", found.before), ("after", found.after))]
+    pictures = [] if found.before.kind != found.after.kind else range_figures(found.before.kind, "moved", sides)
+    return [*sections, *([Section("pictures", "Time and money", figures=pictures, face="page")] if pictures else [])]
+
+
+def _figure(side: Side, name: str) -> float:
+    return float(side.figures.get(machine_name(name), math.nan))
 
 
 def _opening(found: Difference, section: Section) -> Section:

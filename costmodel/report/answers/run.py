@@ -35,6 +35,7 @@ from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import styled
+from costmodel.report.trials import range_figures
 
 _SHOWN = 3  # changes that would help, in a terminal
 _PLAIN = (
@@ -66,10 +67,11 @@ def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
         for each in found.figures
     ]
     figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows)
+    pictures = range_figures(view.case.kind, "run", [("the run", lambda name: costs.get(name, math.nan))])
     facts = Table([Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False)
     parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
     return [
-        Section("run-figures", "The whole run", table=figures, beneath=found.price),
+        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=found.price),
         *parts,
         Section("run-facts", "What interrupts it", table=facts),
         *levers_section(view.case, found),

@@ -186,7 +186,7 @@ WITHOUT_TYPE = {
 # Names that begin or end as those of shipped models, of another shape.
 OTHER_SHAPES = """
 CohereForAI/c4ai-command-r-08-2024 CohereLabs/c4ai-command-r7b-arabic-02-2025 CohereLabs/command-a-vision-07-2025
-Qwen/Qwen3-Embedding-8B Qwen/Qwen3-Reranker-8B Qwen/Qwen2.5-VL-7B-Instruct Qwen/Qwen2-7B-Instruct
+Qwen/Qwen3-Embedding-8B Qwen/Qwen3-Reranker-8B Qwen/Qwen2.5-VL-7B-Instruct
 mistralai/Mistral-Small-Instruct-2409 mistralai/Mistral-Small-4-119B-2603 mistralai/Mistral-Large-3-675B-Instruct-2512
 mistralai/Devstral-2-123B-Instruct-2512 zai-org/GLM-4.5V zai-org/GLM-4.7-Flash zai-org/GLM-4-9B-0414
 XiaomiMiMo/MiMo-V2-Flash deepseek-ai/DeepSeek-V2-Lite-Vision deepseek-ai/DeepSeek-OCR-2 moonshotai/Kimi-K3

@@ -318,6 +318,13 @@ def test_weights_between_two_groups_pass_the_slower_network() -> None:
     assert number(slow.rate) == pytest.approx(8 * share * 1e9 / 8)
 
 
+def test_overlap_gains_more_the_further_lengths_are_apart() -> None:
+    """Answers that are waited for one after the other, and engines that go on with the next prompts."""
+    gains = [asked(*APART, spread).costs["iteration_time"] / asked(*APART, *STALE, spread).costs["iteration_time"]
+             for spread in (f"workload.response.spread={share} %" for share in (10, 95, 200))]  # fmt: skip
+    assert 1.5 < gains[0] < gains[1] < gains[2]
+
+
 WITHOUT_ITS_OWN = (  # NeMo RL's four constants: none of the host, and those of verl for weights
     "stack.host.token=0 us", "stack.host.turn=0 s", "stack.sync.whole=66 GB/s", "stack.sync.apart=17 GB/s",
 )  # fmt: skip

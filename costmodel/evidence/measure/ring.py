@@ -146,7 +146,7 @@ def _all_reduce(place: int, pieces: Pieces, right: socket.socket, left: socket.s
     for step in range(2 * (ranks - 1)):
         out, into = pieces[(place - step) % ranks], pieces[(place - step - 1) % ranks]
         arrived = np.empty_like(into)
-        _exchange(right, left, memoryview(out).cast("B"), memoryview(arrived).cast("B"))
+        _exchange(right, left, out.data.cast("B"), arrived.data.cast("B"))
         if step < ranks - 1:
             into += arrived
         else:

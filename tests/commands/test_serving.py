@@ -536,7 +536,7 @@ def test_what_is_about_a_baseline_needs_one(more: tuple[str, ...], run: Any, fau
 @pytest.mark.usefixtures("few_knobs")
 def test_the_shell_commands_of_the_guide_work_in_their_order(run: Any, tmp_path: Path) -> None:
     """What a page prints is checked by the transcripts; these print nothing there."""
-    for page in ("serving", "report"):
+    for page in ("serving-size", "serving-techniques", "report"):
         text = (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
         blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", text)
         asked = [line for block in blocks for line in block.splitlines() if "serve-" in line or "moe.yaml" in line]

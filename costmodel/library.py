@@ -46,6 +46,7 @@ class Result:
     """One answer."""
 
     reply: Reply
+    verbose: bool = False  # whether it shows all of the answer, as -v of the command does
 
     @property
     def works(self) -> bool:
@@ -100,7 +101,7 @@ class Result:
 
         if self._is_figure:
             return "a figure: form('svg') or form('png')"
-        return "\n".join(line.plain for line in laid(self.reply.lines(), _WIDTH))
+        return "\n".join(line.plain for line in laid(self.reply.lines(), _WIDTH, verbose=self.verbose))
 
     @property
     def _is_figure(self) -> bool:
@@ -124,7 +125,7 @@ class Result:
             force_jupyter=False,  # in Jupyter a console shows each line at once, and the answer would stand there twice
             color_system="truecolor",
         )
-        for line in laid(self.reply.lines(), _WIDTH):
+        for line in laid(self.reply.lines(), _WIDTH, verbose=self.verbose):
             console.print(line, soft_wrap=True)
         return console.export_html(inline_styles=True, code_format=_HTML)
 
@@ -268,11 +269,14 @@ def function(name: str) -> Callable[..., Result]:
         from costmodel.commands.progress import quiet
 
         bound = _bound(name, signature, own, given, named)
+        verbose = bound.pop("verbose", False)
+        if not isinstance(verbose, bool):
+            raise WrongCall(f"{name}: verbose is True or False")
         if "assignments" in own and "settings" in bound:
             bound["assignments"] = [*_assignments(name, bound.pop("settings"))]
         values = {each: _value(name, option, bound.get(each, option.default)) for each, option in own.items()}
         with quiet():
-            return Result(command(_question(name, bound, flags), **values) if asks else command(**values))
+            return Result(command(_question(name, bound, flags), **values) if asks else command(**values), verbose)
 
     answered.__name__ = answered.__qualname__ = name
     answered.__doc__ = inspect.getdoc(command)
@@ -288,7 +292,8 @@ def _signature(
     settings = inspect.Parameter("settings", _BY_NAME, default=(), annotation=Settings)
     options = [_plain(each) for each in own.values() if each.name != "assignments"]
     common = [_plain(each).replace(kind=_BY_NAME) for each in flags.values()]
-    ahead, behind = [scenario] if asks else [], [settings] if asks or "assignments" in own else []
+    verbose = inspect.Parameter("verbose", _BY_NAME, default=False, annotation=bool)
+    ahead, behind = [scenario] if asks else [], [verbose, *([settings] if asks or "assignments" in own else [])]
     return inspect.Signature(
         sorted([*ahead, *options, *behind, *common], key=lambda each: each.kind), return_annotation=Result
     )

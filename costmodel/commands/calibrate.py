@@ -12,7 +12,7 @@ import typer
 from costmodel.commands import completion, pages
 from costmodel.commands.evidence import WhereOption, chosen_values, named_once
 from costmodel.commands.output import updating, written_together
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
 
@@ -92,7 +92,6 @@ def calibrate(
     leave_out: LeaveOutOption = None,
     afresh: AfreshOption = False,
     where: WhereOption = None,
-    verbose: VerboseOption = False,
 ) -> Reply:
     """Fit constants to measured kernels, or to measured runs: three runs of your own improve the predictions.
 
@@ -152,7 +151,7 @@ def calibrate(
     decisions = decide(found, replace=replace)
     texts = _written(lambda: updated_document(decisions, source)) if write else {}
     written = list(texts)
-    document = lambda: report.kernels(found, decisions, written, verbose=verbose)  # noqa: E731
+    document = lambda: report.kernels(found, decisions, written)  # noqa: E731
     return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
 
 

@@ -41,7 +41,6 @@ def check(
         str, typer.Option("--within", metavar="SHARE", help="By how much a watched result may get worse")
     ] = _WITHIN,
     exact: Annotated[bool, typer.Option("--exact", help="No figure may move at all, for better or worse")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show the limits that are met")] = False,
     runs: Annotated[
         str | None,
         optional("--runs", metavar="FOLDER", help="Tables of measured runs: whether a term moved in the last"),
@@ -88,7 +87,7 @@ def check(
     if written is not None:
         _write_baseline(written, entries(found))
     return drawn(
-        lambda: report.check(found, verbose=verbose, wrote=str(written or "")),
+        lambda: report.check(found, wrote=str(written or "")),
         lambda: report.check_json(found),
         "scenarios",
         yes=all(checked.kept for checked in found),

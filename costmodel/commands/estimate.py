@@ -11,7 +11,7 @@ import typer
 
 from costmodel.commands import completion, pages
 from costmodel.commands.by_workload import commands_of
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking
 from costmodel.report.terminal.style.answer import Reply
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @answering_in(*PAGE)
 @asking
-def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
+def estimate(question: Question) -> Reply:
     """How long a step takes, how much memory it needs, what it costs.
 
     Examples:
@@ -40,7 +40,7 @@ def estimate(question: Question, verbose: VerboseOption = False) -> Reply:
 
     case = question.loaded()
     view = commands_of(case).view(case, "estimate")
-    return pages.of_view(view, partial(report.estimate, view, verbose=verbose), view.plain, "plans", "time")
+    return pages.of_view(view, partial(report.estimate, view), view.plain, "plans", "time")
 
 
 _SCENARIO_OR_MODEL = Annotated[
@@ -55,7 +55,7 @@ _SCENARIO_OR_MODEL = Annotated[
 
 @answering_in(*PAGE)
 @functools.partial(asking, argument=_SCENARIO_OR_MODEL)
-def memory(question: Question, verbose: VerboseOption = False) -> Reply:
+def memory(question: Question) -> Reply:
     """Where the bytes of the worst stage go, and whether they fit; for a model, its weights and states alone.
 
     Examples:
@@ -74,13 +74,13 @@ def memory(question: Question, verbose: VerboseOption = False) -> Reply:
 
     if question.scenario is not None and is_model(question.scenario):
         if question.is_plain:
-            return _model_memory(question.scenario, verbose=verbose)
+            return _model_memory(question.scenario)
         question = question.with_model()
     from costmodel.report.answers import memory as report
 
     case = question.loaded()
     view, served = commands_of(case).view(case, "memory"), _served(question, case)
-    document, result = partial(report.memory, view, served, verbose=verbose), partial(report.memory_json, view, served)
+    document, result = partial(report.memory, view, served), partial(report.memory_json, view, served)
     return pages.of_view(view, document, result, "ledger", "memory")
 
 
@@ -104,14 +104,14 @@ def _served(question: Question, case: LoadedScenario) -> list[ServedOn]:
     return [] if asked.request_tokens is None else [*served_on(serving(asked.case), machines, MOST)]
 
 
-def _model_memory(model: str, *, verbose: bool) -> Reply:
+def _model_memory(model: str) -> Reply:
     """A model alone."""
     from costmodel.explore.explain.model_memory import model_alone
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown
 
     facts, document = model_alone(model), memory_breakdown.model_memory
-    made = partial(document, facts, verbose=verbose)
+    made = partial(document, facts)
     return pages.drawn(made, lambda: json_answer.model_memory(facts), "recipes", found=facts)
 
 
@@ -138,7 +138,7 @@ def comm(question: Question) -> Reply:
 
 @answering_in(*PAGE)
 @asking
-def run(question: Question, verbose: VerboseOption = False) -> Reply:
+def run(question: Question) -> Reply:
     """How long the whole run takes with failures, checkpoints and restarts; what it costs, draws and emits.
 
     Examples:
@@ -157,7 +157,7 @@ def run(question: Question, verbose: VerboseOption = False) -> Reply:
     case = question.loaded()
     commands = commands_of(case, "run")
     view = commands.view(case if case.scenario.run is not None else vary_any(case, ["run={}"]), "run")
-    document, result = partial(report.run, view, verbose=verbose), partial(report.run_json, view)
+    document, result = partial(report.run, view), partial(report.run_json, view)
     return pages.of_view(view, document, result, "plans", "run")
 
 

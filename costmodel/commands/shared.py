@@ -19,8 +19,8 @@ from costmodel.commands.output import allowed, known_suffix, printed, write_file
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.report.machine.github import of_faults
 from costmodel.report.terminal.style.answer import Filed, Reply
-from costmodel.report.terminal.style.layout import laid
-from costmodel.report.terminal.style.theme import colour, harmless, terminal_width, visible
+from costmodel.report.terminal.style.layout import laid, of_length
+from costmodel.report.terminal.style.theme import DIM, colour, harmless, styled, terminal_width, visible
 
 
 class AnswerFormat(StrEnum):
@@ -108,7 +108,7 @@ NoColorOption = Annotated[
     ),
 ]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show all assumptions", rich_help_panel=OUTPUT_PANEL)
+    bool, typer.Option("--verbose", "-v", help="Show all of the answer", rich_help_panel=OUTPUT_PANEL)
 ]
 
 
@@ -119,6 +119,7 @@ def deliver(
     as_csv: CsvOption = False,
     output: OutputOption = None,
     force: ForceOption = False,
+    verbose: VerboseOption = False,
     no_color: NoColorOption = False,
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
@@ -126,17 +127,17 @@ def deliver(
     wanted = "json" if as_json else "csv" if as_csv else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
         raise fail("C044", "--watch writes a file again and again, and none is named", None, "add -o page.html")
-    _put(reply, wanted, output)
+    _put(reply, wanted, output, verbose=verbose)
     while reply.again is not None:
         reply = reply.again()
-        _put(reply, wanted, output)
+        _put(reply, wanted, output, verbose=verbose)
     if reply.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
     if not reply.yes:
         raise typer.Exit(Exit.NO)
 
 
-def _put(reply: Reply, wanted: str, output: Path | None) -> None:
+def _put(reply: Reply, wanted: str, output: Path | None, *, verbose: bool) -> None:
     """An answer in its form, printed or into its file; the name of the file goes to standard error."""
     from costmodel.commands.progress import working
 
@@ -146,7 +147,10 @@ def _put(reply: Reply, wanted: str, output: Path | None) -> None:
     with working("the page" if wanted == "html" else "the answer"):
         answer = form_of(reply, wanted)
         answer = harmless(answer) if isinstance(answer, str) else answer
-        lines = [] if answer else list(laid(reply.lines(), None if output else terminal_width()))
+        found = [] if answer else reply.lines()
+        lines = list(laid(found, None if output else terminal_width(), verbose=verbose))
+    if verbose and found and of_length(found) == of_length(found, verbose=False):
+        printed([styled("-v: this answer has no more to show", DIM)], stderr=True)
     if output is not None:
         _write(output, answer or "".join(f"{line.plain}\n" for line in lines))
     elif isinstance(answer, bytes):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from costmodel.commands.pages import drawn
-from costmodel.commands.shared import PAGE, VerboseOption, answering_in, optional
+from costmodel.commands.shared import PAGE, answering_in, optional
 from costmodel.commands.short_form import Question, asking, with_plan
 from costmodel.report.terminal.style.answer import Reply
 
@@ -94,7 +94,6 @@ def scale(
     ] = "",
     weak: Annotated[bool, typer.Option("--weak/--strong", help="Grow the batch with the ranks, or keep it")] = False,
     best: BestOption = False,
-    verbose: VerboseOption = False,
 ) -> Reply:
     """Show what more accelerators gain: strong or weak scaling, where efficiency falls, and which terms grow.
 
@@ -119,7 +118,7 @@ def scale(
     with paced("sizes") as pace:
         found = run(workload_of(case), ranks, rate, weak=weak, best=best, alone=question.is_alone, pace=pace)
     works = any(row.found.point.works for row in found.rows)
-    document, result = lambda: report.scale(found, verbose=verbose), lambda: report.scale_json(found)
+    document, result = lambda: report.scale(found), lambda: report.scale_json(found)
     return drawn(document, result, "sizes", yes=works, stopped=found.stopped, found=found)
 
 

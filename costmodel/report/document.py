@@ -133,8 +133,8 @@ class Table:
     """Rows under columns.
 
     settings: what makes the scenario that of each row, for the commands that a page shows. data: in their place all
-    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal. sums:
-    rows at the end that are sums of those above
+    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal.
+    brief: rows of a short answer; rest: what -v calls the others. sums: rows at the end that are sums of those above
     """
 
     columns: Sequence[Column]
@@ -144,6 +144,8 @@ class Table:
     gap: str = "  "
     sortable: bool = False
     most: int | None = None
+    brief: int | None = None
+    rest: str = "row"
     whole: bool = False
     data: Callable[[TraceWriter], Mapping[str, Any]] | None = None
     face: Face = "all"
@@ -158,8 +160,8 @@ class Section:
 
     key: its name on a page. figures: each makes one. ahead: lines ahead of the table, in a terminal alone; beneath:
     lines beneath it, on a page too; cut: further ones in a terminal alone. folded: whether the table stands behind the
-    figure on a page. zoom: whether its figures can be enlarged
-    there. apart: whether an empty line stands ahead of it in a terminal
+    figure on a page. zoom: whether its figures can be enlarged there. apart: whether an empty line stands ahead of it
+    in a terminal. detail: what -v adds, of a section that a short answer does not have. short: its table there
     """
 
     key: str
@@ -174,6 +176,8 @@ class Section:
     zoom: bool = False
     apart: bool = True
     face: Face = "all"
+    detail: str = ""
+    short: Table | None = None
 
 
 def table_of(section: Section) -> Table | None:

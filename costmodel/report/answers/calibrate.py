@@ -16,7 +16,7 @@ from costmodel.report.document import AnswerDocument, Section, Table, columns
 from costmodel.report.terminal.search.reasons import mistaken, not_modelled
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.formatting import signed
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Line
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _FITS = ("fit", "points", "in sample", "held out", "in use", "bias", "")
 _MORE = ("P90", "bias", "in band")
 _SIZES, _ALL_SIZES = 4, 32  # of a fit, shown unasked and with -v
+_RANGES = "the range of each fit"
 _LEGEND = (
     "in each pair: median and 90th percentile of |predicted / measured − 1|, %",
     "bias and error: predicted / measured − 1, with the constants in use if there are any",
@@ -65,31 +66,29 @@ def _plain(of: str, files: Mapping[str, str], written: Iterable[Path], **found: 
 # ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def kernels(
-    found: Calibrated, decisions: Sequence[Decision], written: Sequence[Path], *, verbose: bool
-) -> AnswerDocument:
+def kernels(found: Calibrated, decisions: Sequence[Decision], written: Sequence[Path]) -> AnswerDocument:
     """Every fit under the document it belongs to, the constants under each, what was left out, what was written."""
     sections = list[Section]()
     for name in dict.fromkeys(decision.fit.sample.of for decision in decisions):
         mine, apart = [decision for decision in decisions if decision.fit.sample.of == name], bool(sections)
         table = Table(columns(_FITS, "lrrrrrl", ("", "in sample")), [_fit_row(decision) for decision in mine])
-        constants = [line for decision in mine for line in _constants(decision.fit, verbose)]
+        constants = [line for decision in mine for line in _constants(decision.fit)]
         ahead = [styled(name, HEAD)]
         sections.append(Section(f"fits-{name}", name, ahead=ahead, table=table, beneath=constants, apart=apart))
         sound = [line for decision in mine for line in _sound(decision)]
-        title = f"{name}: measured and predicted"
-        sections.append(Section(f"sizes-{name}", title, table=_sizes(mine, verbose=verbose), beneath=sound))
-    stated = verbose or not decisions
+        title, whole = f"{name}: measured and predicted", _sizes(mine, _ALL_SIZES)
+        sections.append(Section(f"sizes-{name}", title, table=whole, beneath=sound, short=_sizes(mine, _SIZES)))
     beneath = [styled(words, DIM) for words in (_LEGEND if decisions else ())]
     if found.left_out:
         total = sum(found.left_out.values())
-        beneath.append(styled(f"not fitted: {number_of(total, 'row')}" + ("" if stated else "; -v shows why"), DIM))
+        beneath.append(styled(f"not fitted: {number_of(total, 'row')}", DIM))
     sections.append(Section("about", "How to read it", beneath=beneath, apart=bool(decisions)))
-    if stated and found.left_out:
+    if found.left_out:
         table = Table(
             columns(("not fitted", "rows"), "lr"), [(why, f"{rows:,}") for why, rows in found.left_out.items()]
         )
-        sections.append(Section("left-out", "Not fitted", table=table, apart=False))
+        why = "why rows are not fitted" if decisions else ""
+        sections.append(Section("left-out", "Not fitted", table=table, apart=False, detail=why))
     better = sum(decision.written for decision in decisions)
     fitted = sum(not decision.fit.unfitted for decision in decisions)
     closing = [*(styled(remark) for remark in found.remarks), styled(_in_words(better, fitted, written))]
@@ -115,18 +114,18 @@ def _pair(error: Error | None) -> str:
     return f"{100 * error.median:.1f} {100 * error.p90:4.1f}" if error else "–"
 
 
-def _sizes(decisions: Sequence[Decision], *, verbose: bool) -> Table:
+def _sizes(decisions: Sequence[Decision], most: int) -> Table:
     """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
     rows = []
     for decision in decisions:
         found = decision.sizes
-        last, count = len(found) - 1, min(len(found), _ALL_SIZES if verbose else _SIZES)
+        last, count = len(found) - 1, min(len(found), most)
         places = [round(step * last / max(1, count - 1)) for step in range(count)]
         for number, place in enumerate(places):
             one = found[place]
             named = "" if number else fit_title(decision.fit)
             rows.append((named, one.size, show(one.measured, "s"), show(one.predicted, "s"), signed(one.error)))
-    return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows)
+    return Table(columns(("fit", "size", "measured", "predicted", "error"), "llrrr", ("fit",)), rows, rest="all sizes")
 
 
 def _sound(decision: Decision) -> Iterator[Line]:
@@ -149,12 +148,12 @@ def fit_title(fit: Fit) -> str:
     return " ".join(filter(None, words)).replace(" (rounded roofline)", "")
 
 
-def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
+def _constants(fit: Fit) -> Iterator[Line]:
     """The constants of a fit, those in use in brackets."""
     now = fit.sample.now or {}
     if fit.unfitted:
-        if verbose and fit.sample.range:
-            yield styled(f"  {fit_title(fit)}: over {fit.sample.range}", DIM)
+        if fit.sample.range:
+            yield Abridged(f"  {fit_title(fit)}: over {fit.sample.range}", DIM, short="", added=_RANGES)
         return
     parts = [
         f"{constant.name} {show(fit.constants[constant.name], constant.unit)}"
@@ -162,8 +161,7 @@ def _constants(fit: Fit, verbose: bool) -> Iterator[Line]:
         for constant in fit.sample.form.constants
     ]
     yield styled(f"  {fit_title(fit)}: {' · '.join(parts)}")
-    if verbose:
-        yield styled(f"    over {fit.sample.range}", DIM)
+    yield Abridged(f"    over {fit.sample.range}", DIM, short="", added=_RANGES)
 
 
 def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:

@@ -48,12 +48,12 @@ _DIGITS, _SURE = 3, 0.9995  # a chance from which nothing is stated
 _STATES = {"valid": "invalid", "load": "not answered"}
 
 
-def check(found: Sequence[CheckedScenario], *, verbose: bool = False, wrote: str = "") -> AnswerDocument:
+def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
     """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
     kept, total = sum(checked.kept for checked in found), summary(found)
     sections = [Section("kept", "What is kept", figures=[partial(_figure, found)], face="page")]
     for place, checked in enumerate(found):
-        sections += _scenario(checked, f"s{place}", verbose=verbose)
+        sections += _scenario(checked, f"s{place}")
     last: list[Line] = []
     if not wrote or any(checked.findings for checked in found):
         last.append(styled(total, "" if kept == len(found) else BAD))
@@ -80,18 +80,16 @@ def _head(checked: CheckedScenario) -> list[Text]:
     return [line for line in head if isinstance(line, Text) and line.plain not in job]
 
 
-def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Section]:
+def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
     """What it is held to; in a terminal one line of what is kept."""
     named = styled(checked.name, HEAD)
     ahead: list[Line] = [*job_lines(checked.asked.case.asked.assumed), named]
     ahead += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
-    brief, beneath = checked.kept and not (verbose and checked.findings), list[Line]()
-    if brief:
+    beneath = list[Line]()
+    if checked.kept:
         beneath.append(Text.assemble(styled(f"  ✓ {_in_short(checked)}", GOOD), _chance(checked)))
         if any(finding.kind == "known" for finding in checked.findings):
             beneath.append(styled("  ▲ not in the baseline; --update adds it", WARN))
-    elif checked.kept and (chance := _chance(checked)).plain:
-        beneath.append(Text.assemble("   ", chance))
     columns = [
         Column("", "l"),
         Column("name", "l"),
@@ -100,7 +98,9 @@ def _scenario(checked: CheckedScenario, key: str, *, verbose: bool) -> list[Sect
         Column("", "l"),
     ]
     rows = [_row(checked, finding) for finding in checked.findings]
-    table = Table(columns, rows, headed=False, gap=" ", face="page" if brief else "all") if rows else None
+    table = (
+        Table(columns, rows, headed=False, gap=" ", brief=0 if checked.kept else None, rest="limit") if rows else None
+    )
     title = f"{'✓' if checked.kept else '✗'} {checked.name}"
     words = partial(words_of(checked.asked.case.kind).conclusion, checked.answer)
     return [Section(key, title, words, (), ahead, table, beneath, apart=False), *why(checked, key)]

@@ -51,7 +51,10 @@ def network_section(traffic: PlanTraffic) -> Section:
     words = f"{show_time(waited)} {of} waits for the network, {percent(waited / whole)}." if waited > 0 else ""
     shown = [partial(_figure, traffic)] if traffic.waits else []
     ahead, table = [styled(traffic.where, HEAD)], _table(traffic.sent)
-    return Section("network", "Communication", words, shown, ahead, table, folded=bool(shown))
+    longest = sorted(traffic.sent, key=lambda each: -number(each.transfer.total_time))[:_BRIEF]
+    few = [each for each in traffic.sent if each in longest]
+    short = _table(few) if len(few) < len(traffic.sent) else None
+    return Section("network", "Communication", words, shown, ahead, table, folded=bool(shown), short=short)
 
 
 def _table(sent: Sequence[SentMessage]) -> Table:
@@ -69,10 +72,12 @@ def _table(sent: Sequence[SentMessage]) -> Table:
         cells += [of.operation.replace("_", "-"), *(transfer_cell(of, place, name) for name in _SHOWN)]
         cells += [_rate(_algbw(of), place, "size / time of one"), _rate(each.busbw, place, _BUSBW)]
         rows.append(cells)
-    return Table(columns, rows, caption="Collectives of one accelerator")
+    return Table(columns, rows, caption="Collectives of one accelerator", rest="shorter collectives")
 
 
+_BRIEF = 8  # collectives of a short answer
 _SHOWN = ("message", "count", "time", "volume", "total_time")
+_APART = "rates outside a step"
 _LEGEND = "GB/s, as the step counts them"
 _BUSBW = "bytes that cross the link of a rank / time of one"
 
@@ -87,7 +92,9 @@ def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
     ]  # fmt: skip
     columns = [Column("group", "k"), Column("op", "k"), Column("alone", legend="busbw outside a step, GB/s")]
     table = Table([*columns, Column("algorithm", "k")], list(map(list, dict.fromkeys(map(tuple, rows)))))
-    return [Section("alone", "Outside a step", "As nccl-tests measures it.", table=table)] if rows else []
+    return (
+        [Section("alone", "Outside a step", "As nccl-tests measures it.", table=table, detail=_APART)] if rows else []
+    )
 
 
 def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:

@@ -9,20 +9,22 @@ from typing import Any
 
 from costmodel.explore.serving.smallest_cluster import ServedOn
 from costmodel.ground.units import counted, gib, percent, show_memory, significant
-from costmodel.report.answers.plan_answer import all_assumed, plan_answer, plan_rows
+from costmodel.report.answers.plan_answer import plan_answer, plan_rows
 from costmodel.report.answers.plan_parts import LedgerSum, MemoryLedger
 from costmodel.report.answers.plan_view import PlanView
 from costmodel.report.document import AnswerDocument, Cell, Column, Draw, Section, Table, Value, made_of, traced
 from costmodel.report.machine.answer_fields import known
+from costmodel.report.terminal.style.layout import Detail
+from costmodel.report.terminal.style.remark_lines import assumed_lines
 from costmodel.report.terminal.style.theme import HEAD, bar, styled
 
 _BAR = 20
 
 
-def memory(view: PlanView, served: Sequence[ServedOn] = (), *, verbose: bool) -> AnswerDocument:
+def memory(view: PlanView, served: Sequence[ServedOn] = ()) -> AnswerDocument:
     """The ledger of a plan, and the model on other machines where it is looked at there."""
-    section = lambda: [memory_section(view.ledger(), verbose=verbose), *_machines(served)]  # noqa: E731
-    return plan_answer(view, "memory", section, all_assumed(view.answer, verbose=verbose))
+    section = lambda: [memory_section(view.ledger()), *_machines(served)]  # noqa: E731
+    return plan_answer(view, "memory", section, assumed=assumed_lines(view.answer.assumed, shown=False))
 
 
 _FIGURES: tuple[tuple[str, str, Callable[[ServedOn], float], Callable[[float], str]], ...] = (
@@ -57,12 +59,17 @@ def _machines(served: Sequence[ServedOn]) -> list[Section]:
     lead = f"To serve it, the fewest GPUs that hold it{tokens}"
     return [
         Section(
-            "machines", "Machines that serve it", f"{lead}.", ahead=[styled(lead, HEAD)], table=Table(columns, cells)
+            "machines",
+            "Machines that serve it",
+            f"{lead}.",
+            ahead=[styled(lead, HEAD)],
+            table=Table(columns, cells),
+            detail="the GPUs that can serve it",
         )
     ]
 
 
-def memory_section(ledger: MemoryLedger, *, verbose: bool = False) -> Section:
+def memory_section(ledger: MemoryLedger) -> Section:
     """The lines that are not empty, their sums, and whether they fit."""
     most, used = ledger.of(ledger.fullest), ledger.limit
     who = f"The fullest, {ledger.holders[ledger.fullest]}," if len(ledger.holders) > 1 else "It"
@@ -72,13 +79,14 @@ def memory_section(ledger: MemoryLedger, *, verbose: bool = False) -> Section:
         f"{ledger.where}. {who} needs {gib(most)} of {gib(ledger.usable)} GiB {used}.",
         [partial(_figure, ledger)],
         [styled(ledger.where, HEAD)],
-        ledger_table(ledger),
-        [ledger.room, *ledger.beneath, *(ledger.further if verbose else [])],
+        ledger_table(ledger, ledger.sums),
+        [ledger.room, *ledger.beneath, *([Detail(ledger.further, "the cache by layers")] if ledger.further else [])],
         folded=True,
+        short=ledger_table(ledger, ledger.sums[-1:]) if len(ledger.sums) > 2 else None,
     )
 
 
-def ledger_table(ledger: MemoryLedger) -> Table:
+def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
     """A column for each holder; of a single one bars."""
     shown, alone = [line for line in ledger.lines if any(line.held)], len(ledger.holders) == 1
     largest, places = max(line.held[ledger.fullest] for line in shown), range(len(ledger.holders))
@@ -94,13 +102,13 @@ def ledger_table(ledger: MemoryLedger) -> Table:
         ]
         drawn = [bar(line.held[0] / largest, _BAR)] if alone else []
         rows.append([line.words or line.name, *cells, *drawn, line.note])
-    for each in ledger.sums:
+    for each in totals:
         sums = [_sum(ledger, each, place) for place in places]
         rows.append([each.name, *sums, *([""] if alone else []), each.note])
     noted = any(line.note for line in shown)
     columns = [Column("line" if alone else "GiB", "k"), *heads, *bars, *([Column("note", "l")] if noted else [])]
     rows = rows if noted else [row[:-1] for row in rows]
-    return Table(columns, rows, headed=not alone, sums=len(ledger.sums))
+    return Table(columns, rows, headed=not alone, sums=len(totals), rest="what torch reports")
 
 
 def _sum(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:

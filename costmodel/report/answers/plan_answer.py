@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.estimate.evaluate.answer_facts import row_facts
@@ -30,10 +28,10 @@ from costmodel.report.document import (
 from costmodel.report.machine.answer_fields import assumed_json, frame, notes
 from costmodel.report.terminal.style.formatting import BAND, ENDS, between
 from costmodel.report.terminal.style.head import assumed_job, title, with_facts
-from costmodel.report.terminal.style.layout import Line, typed
+from costmodel.report.terminal.style.layout import Abridged, Detail, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import BAD, HEAD, bar, styled
+from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, bar, styled
 from costmodel.report.workload_words import words_of
 
 if TYPE_CHECKING:
@@ -61,14 +59,15 @@ def plan_answer(
     view: PlanView,
     question: str,
     sections: Callable[[], Sequence[Section]],
-    ahead: Sequence[Line] = (),
+    ahead: Callable[[], Sequence[Line]] = list,
     *,
     priced: bool = False,
+    assumed: Sequence[Line] = (),
     closing: Sequence[Line] | None = None,
 ) -> AnswerDocument:
     """An answer about one plan; of one that is not valid only the reasons.
 
-    ahead: lines ahead of the commands that follow. closing: in the place of both
+    ahead: lines ahead of the commands that follow. closing: in the place of both. assumed: lines of what was assumed
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
     if answer.refused:
@@ -81,7 +80,8 @@ def plan_answer(
         standing(case, answer),
         sections(),
         problems=words.problems(answer),
-        closing=[*ahead, *_following_all(case, view.nexts[question])] if closing is None else closing,
+        remarks=assumed,
+        closing=[*ahead(), *_following_all(case, view.nexts[question])] if closing is None else closing,
     )
 
 
@@ -96,8 +96,9 @@ def no_answer(view: PlanView, why: str = "Invalid plan; nothing was computed.") 
 
 
 def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
-    """The commands to type next, beneath each other."""
-    return [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
+    """The commands to type next, beneath each other; of a short answer the first."""
+    lines = [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
+    return [lines[0], *([Detail(lines[1:], "a further command")] if lines[1:] else [])]
 
 
 def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
@@ -110,11 +111,6 @@ def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
 def following(case: LoadedScenario, verb: str, *words: str, before: str = "Next:") -> Line:
     """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
     return typed(before, command(case, verb, *words, free=verb == "search"))
-
-
-def all_assumed(answer: PlanAnswer, *, verbose: bool) -> list[Line]:
-    """Everything that was assumed, where it is asked for."""
-    return [*assumed_lines(answer.assumed, verbose=True), Text()] if verbose and answer.assumed else []
 
 
 def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -134,23 +130,27 @@ def parts_section(
     banded: str = "",
     beneath: Sequence[Line] = (),
     face: Face = "all",
+    brief: int = 5,
 ) -> Section:
     """The parts, longest first.
 
     title: on a page, and in a terminal. of: what shares are of. wide: letters of the longest bar. banded: what bands of
-    times are of, where there are any
+    times are of, where there are any. brief: parts of a short answer
     """
     on_page, in_terminal = title
     longest = max((part.value for part in parts), default=0.0)
     columns = [Column("part", "k"), Column("time")]
-    columns += [Column(BAND, "k", drop=2, legend=banded)] if banded else []
+    columns += [Column(BAND, "k", drop=2)] if banded else []
     columns += [Column("", "l", drop=1, face="terminal"), Column(of)]
     rows = list[list[Cell]]()
     for part in sorted(parts, key=lambda part: -part.value):
         drawn = bar(part.value / longest, wide) if longest > 0 else ""
         rows.append([part.words, part.time, *([part.band] if banded else []), drawn, part.share])
-    ahead, table = [styled(f"  {in_terminal}", HEAD)], Table(columns, rows, headed=False, indent="    ")
-    return Section(key, on_page, lead, figures, ahead, table, beneath, folded=bool(figures), face=face)
+    ahead = [styled(f"  {in_terminal}", HEAD)]
+    table = Table(columns, rows, headed=False, indent="    ", brief=brief, rest="term")
+    of_bands = Abridged(f"    {BAND}: {banded}", DIM, short="", added="what ranges rest on")
+    below = [*([of_bands] if banded else []), *beneath]
+    return Section(key, on_page, lead, figures, ahead, table, below, folded=bool(figures), face=face)
 
 
 def plan_json(
@@ -191,12 +191,12 @@ def bands_section(view: PlanView, lead: str) -> list[Section]:
     return [Section("measured", "How far to trust it", lead, table=table, face="page")] if named else []
 
 
-def estimate(view: PlanView, *, verbose: bool = False) -> AnswerDocument:
+def estimate(view: PlanView) -> AnswerDocument:
     """The estimate of a plan."""
 
     def sections() -> list[Section]:
         found = view.lines()
         return [*([Section("facts", "", ahead=found, face="terminal")] if found else []), *view.time()]
 
-    ahead = [] if view.answer.refused else [*assumed_lines(view.answer.assumed, verbose=verbose), Text(), view.bound()]
-    return plan_answer(view, "estimate", sections, ahead, priced=True)
+    assumed = assumed_lines(view.answer.assumed, shown=not view.case.asked.assumed)
+    return plan_answer(view, "estimate", sections, lambda: [view.bound()], priced=True, assumed=assumed)

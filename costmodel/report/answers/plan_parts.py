@@ -12,6 +12,8 @@ from costmodel.estimate.shared.results import number
 from costmodel.ground.record import record
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from costmodel.estimate.machine.process_groups import Transfer
     from costmodel.report.document import Cell, Section
     from costmodel.report.terminal.style.layout import Line
@@ -192,7 +194,7 @@ class PlanRun:
     shares: Mapping[str, float]
     steps: str
     facts: Sequence[tuple[str, str]]
-    price: Sequence[Line] = ()
+    price: Sequence[Text] = ()
     helping: Sequence[RunChange] = ()
     largest: str = ""
     plain: Mapping[str, Any] = field(default_factory=dict)

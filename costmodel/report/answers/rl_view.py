@@ -26,7 +26,7 @@ from costmodel.report.terminal.rl import rl_estimate
 from costmodel.report.terminal.rl.rl_formatting import NAMES, result
 from costmodel.report.terminal.style.formatting import ENDS, between
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Line
 from costmodel.report.terminal.style.theme import styled
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class RlView:
         title = "Where the iteration goes", "where the iteration goes"
         lead, parts = f"Bound by {rl_estimate.bound_by(self.answer)}.", rl_estimate.phase_parts(self.answer)
         stated = [] if self.answer.inputs.engines is None else rl_estimate.of_generation(self.answer)
-        beneath, figures = [styled(f"    {words}") for words in stated], [partial(_phases_figure, self.answer)]
+        beneath = [Abridged(f"    {words}", short="", added="waits of the generation") for words in stated]
+        figures = [partial(_phases_figure, self.answer)]
         return [parts_section(title, lead, parts, "of all phases", figures, wide=28, beneath=beneath)]
 
     def ledger(self) -> MemoryLedger:
@@ -189,7 +190,7 @@ def rl_run(answer: RlAnswer) -> PlanRun:
         "interruptions": known(number(found.interruptions)),
         "experience_bytes": None if sync is None else float(sync.experience),
     }
-    price = [styled(f"  {line.plain}") for line in price_lines(subject_of(answer.inputs.case).price)]
+    price = price_lines(subject_of(answer.inputs.case).price, "  ")
     return PlanRun(figures, run_shares(answer), "iterations", _facts(answer), price, plain=plain)
 
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.documents.reader.resolved_scenario import LoadedScenario
 from costmodel.documents.schemas.results import machine_name
 from costmodel.ground.units import percent, rounded_percent, show_time
@@ -31,10 +29,10 @@ from costmodel.report.document import (
 )
 from costmodel.report.page.row_commands import settings_of
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Detail, Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import styled
+from costmodel.report.terminal.style.theme import WARN, styled
 from costmodel.report.trials import range_figures
 
 _SHOWN = 3  # changes that would help, in a terminal
@@ -44,7 +42,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def run(view: PlanView, *, verbose: bool) -> AnswerDocument:
+def run(view: PlanView) -> AnswerDocument:
     """The run, its results first."""
     assumed = sorted(view.answer.assumed, key=lambda item: not item.path.startswith("run."))
     whole = functools.cache(view.whole_run)
@@ -53,8 +51,7 @@ def run(view: PlanView, *, verbose: bool) -> AnswerDocument:
         largest = "" if (found := whole()) is None else found.largest
         return [styled(f"Bound by {largest}.")] if largest else []
 
-    lines = [] if view.answer.refused else [*assumed_lines(tuple(assumed), verbose=verbose), Text(), *ahead()]
-    return plan_answer(view, "run", lambda: run_sections(view, whole()), lines)
+    return plan_answer(view, "run", lambda: run_sections(view, whole()), ahead, assumed=assumed_lines(assumed))
 
 
 def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
@@ -66,12 +63,18 @@ def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
         [each.words, traced(each.text, costs[each.name], machine_name(each.name), each.name), each.band]
         for each in found.figures
     ]
-    figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows)
+    figures = Table([Column("", "k"), Column("", "l"), Column(BAND, "l")], rows, brief=3, rest="figure")
     pictures = range_figures(view.case.kind, "run", [("the run", lambda name: costs.get(name, math.nan))])
-    facts = Table([Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False)
+    facts = Table(
+        [Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False, brief=3, rest="fact"
+    )
+    price = [
+        line if isinstance(line, Abridged) or line.style == WARN else Detail([line], "the price")
+        for line in found.price
+    ]
     parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
     return [
-        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=found.price),
+        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=price),
         *parts,
         Section("run-facts", "What interrupts it", table=facts),
         *levers_section(view.case, found),
@@ -93,8 +96,8 @@ def wall_section(found: PlanRun, wall: float) -> Section:
         if value or name == found.steps
     ]
     lead = f"Shares of the wall time: {found.steps} that count, and what failures and checkpoints take."
-    title = "Where the wall time goes", "where the run goes"
-    return parts_section(title, lead, parts, "of the run", [partial(_figure, found.shares, found.steps)], key="run")
+    title, figures = ("Where the wall time goes", "where the run goes"), [partial(_figure, found.shares, found.steps)]
+    return parts_section(title, lead, parts, "of the run", figures, key="run", brief=3)
 
 
 def _figure(shares: Mapping[str, float], steps: str) -> Draw:

@@ -6,8 +6,6 @@ import math
 from functools import partial
 from typing import Any
 
-from rich.text import Text
-
 from costmodel.documents.schemas.results import is_money
 from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.vary.scale import Scaled, ScaledSize
@@ -41,8 +39,8 @@ from costmodel.report.workload_words import held_lines, subject_fields, varied_h
 _BAR = 10
 
 
-def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
-    """A row a size, and where and why it bends; verbose, all assumptions too."""
+def scale(found: Scaled) -> AnswerDocument:
+    """A row a size, and where and why it bends."""
     asked, scaling, words = found.asked, found.scaling, words_of(found.asked.case.kind)
     points = [row.found.point for row in found.rows]
     about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown)))]
@@ -50,7 +48,7 @@ def scale(found: Scaled, *, verbose: bool = False) -> AnswerDocument:
     about += held_lines(asked, scaling.varied) if found.best else words.unsized(found)
     about += [styled("Stopped before the last size.", BAD)] if found.stopped else []
     remarks: list[Line] = [*remark_lines(points, "N003")]
-    remarks += [Text(), *assumed_of_all(row.found.assumed for row in found.rows)] if verbose else []
+    remarks += assumed_of_all(row.found.assumed for row in found.rows)
     bends = [styled(bend(found))] if scaling.time or not found.known else []
     sized = words.sized(found)
     verdict = best_chance(asked, points)

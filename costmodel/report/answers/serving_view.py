@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from costmodel.report.answers.plan_view import PlanBeside
 
 _OF_LOADS = ("tpot", "ttft", "ttft_p99", "tokens_per_s_per_gpu", "saturation_share")
-_BANDS = "of kernels by the errors of their fits, of prompts by those of engines"
+_BANDS = "from the errors of kernel fits; for prefill from engine benchmarks"
 
 
 @record
@@ -130,7 +130,16 @@ class ServingView:
         beneath, figures = serving_estimate.without_bands(self.answer), [partial(_token_figure, self.answer)]
         return [
             parts_section(
-                title, lead, parts, "of the token", figures, key="time", wide=20, banded=_BANDS, beneath=beneath
+                title,
+                lead,
+                parts,
+                "of the token",
+                figures,
+                key="time",
+                wide=20,
+                banded=_BANDS,
+                beneath=beneath,
+                brief=3,
             )
         ]
 

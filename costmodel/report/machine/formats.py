@@ -14,7 +14,7 @@ from rich.text import Text
 from costmodel.documents.text.digest import sealed
 from costmodel.ground.errors import fail
 from costmodel.report.terminal.style.answer import Reply
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, of_length
 from costmodel.report.terminal.style.theme import HEAD, harmless, visible
 
 READ_AGAIN = {"costmodel/result/v1", "costmodel/search/v2", "costmodel/baseline/v1"}  # schemas of files with a digest
@@ -120,7 +120,7 @@ def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None)
 
 def _parts(items: Iterable[Line], facts: Mapping[str, str]) -> Iterator[str]:
     fence: list[str] = []
-    for item in items:
+    for item in of_length(items):
         if isinstance(item, WidthDrawing) or (isinstance(item, Text) and item.no_wrap):
             fence += [visible(line.plain) for line in ([item] if isinstance(item, Text) else item.lines())]
             continue

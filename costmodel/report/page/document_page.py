@@ -14,7 +14,7 @@ from costmodel.report.page.content import HtmlPage, PageTable, Part
 from costmodel.report.page.row_commands import row_commands
 from costmodel.report.page.shared_parts import remark_findings
 from costmodel.report.page.trace import Traces, opened, traced_roots
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Line, of_length
 
 
 def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:
@@ -98,4 +98,4 @@ def _rows_of(key: str) -> str:
 
 def plain_words(lines: Iterable[Line]) -> Iterator[str]:
     """Lines of text as they are read."""
-    return (line.plain.strip() for line in lines if isinstance(line, Text) and line.plain.strip())
+    return (line.plain.strip() for line in of_length(lines) if isinstance(line, Text) and line.plain.strip())

@@ -25,7 +25,7 @@ from costmodel.report.page.shared_parts import SIGNS, inputs_part, remark_findin
 from costmodel.report.page.trace import Traces, is_light, opened, traced_roots
 from costmodel.report.terminal.style.document_lines import document_lines, section_lines
 from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Line, of_length
 from costmodel.report.terminal.style.theme import HEAD, styled
 from costmodel.report.workload_words import words_of
 
@@ -143,11 +143,11 @@ def _choices_part() -> Part:
 
 def report_text(view: PlanView, beside: PlanBeside) -> list[Line]:
     """A plan, and the answers beside it, each under its title and without lines of its head that the first has."""
-    lines: list[Line] = document_lines(estimate(view))
+    lines: list[Line] = [*of_length(document_lines(estimate(view)))]
     known = {line.plain for line in lines if isinstance(line, Text)}
     memory = [] if view.answer.refused else [*section_lines(memory_section(view.ledger()))]
     for words, other in (("Where the memory goes", memory), *((words, make()) for words, make in beside.texts)):
-        rest = [*itertools.dropwhile(lambda line: isinstance(line, Text) and line.plain in known, other)]
+        rest = [*itertools.dropwhile(lambda line: isinstance(line, Text) and line.plain in known, of_length(other))]
         if rest:
             lines += [Text(), styled(words, HEAD), *rest]
     return lines

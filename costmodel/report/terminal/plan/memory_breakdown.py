@@ -58,7 +58,7 @@ def training_ledger(answer: Answer) -> MemoryLedger:
         [STAGES[place] for place in there],
         lines,
         [
-            LedgerSum("allocated", len(ALLOCATED), "what torch.cuda.max_memory_allocated shows"),
+            LedgerSum("allocated", len(ALLOCATED), "torch.cuda.max_memory_allocated"),
             LedgerSum("reserved", len(RESERVED), "+ fragmentation: max_memory_reserved"),
             LedgerSum("peak", len(LINES), f"+ {_pages(answer)}runtime: nvidia-smi", "memory_peak"),
         ],
@@ -104,7 +104,7 @@ def _active(facts: Alone) -> Iterator[Text]:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
 
-def model_memory(facts: Alone, *, verbose: bool = False) -> AnswerDocument:
+def model_memory(facts: Alone) -> AnswerDocument:
     """A model alone: parameters, weights, and states by zero stage."""
     name, count = facts.model.title, f"{float(facts.parameters):,.0f} parameters"
     head: list[Line] = [
@@ -123,12 +123,11 @@ def model_memory(facts: Alone, *, verbose: bool = False) -> AnswerDocument:
     beneath = [styled(f"  all states unsharded: {whole} GiB; activations and buffers come on top")]
     table = Table([Column("GiB a rank", "k"), *(Column(recipe.title) for recipe in facts.recipes)], rows)
     sections = [Section("recipes", "Weights and states", table=table, beneath=beneath)]
-    served = _served(facts) if verbose else []
-    sections += [Section("cache", "Cache in serving", ahead=served)] if served else []
-    assumed = tuple(item for foreign in facts.foreign.values() for item in foreign.assumed)
-    closing = [*assumed_lines(assumed, verbose=verbose), Text()] if assumed else []
-    closing.append(typed("Next:", _ranked(facts)))
-    return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, closing=closing)
+    served = _served(facts)
+    sections += [Section("cache", "Cache in serving", ahead=served, detail="the cache in serving")] if served else []
+    assumed = assumed_lines([item for foreign in facts.foreign.values() for item in foreign.assumed])
+    closing = [typed("Next:", _ranked(facts))]
+    return AnswerDocument(None, name, head, f"{name} has {count}.", "plain", sections, assumed, closing=closing)
 
 
 def _served(facts: Alone) -> list[Line]:
@@ -175,7 +174,7 @@ _NOTES = {
     "recompute": "what one layer holds while it is recomputed",
     "logits": "logits, loss, last norm",
     "update": "temporary memory of the optimizer step beyond backward",
-    "fragmentation": "held back by the caching allocator (assumed)",
+    "fragmentation": "of the caching allocator (assumed)",
     "pages": "optimizer states in managed memory, which torch does not count, and which move to the host",
     "runtime": "context and communicators (assumed)",
 }

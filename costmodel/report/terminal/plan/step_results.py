@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -18,7 +19,7 @@ from costmodel.report.terminal.plan.effect_lines import effect_lines
 from costmodel.report.terminal.plan.plan_words import memory_band, verdict_words
 from costmodel.report.terminal.style.formatting import BAND, ENDS, TIME_TERMS, between
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, shorter
 from costmodel.report.terminal.style.theme import styled
 
 if TYPE_CHECKING:
@@ -36,11 +37,18 @@ def estimate_lines(answer: ExplainedAnswer) -> list[Line]:
     """Time, memory and cost of a plan."""
     costs = answer.evaluation.costs.row()
     return [
-        CellTable([""] * 4, _figures(answer, costs), "llll", headed=False),
+        *_main(_figures(answer, costs)),
         *_cost(answer, costs),
         *_run(answer, costs),
         *effect_lines(answer),
     ]
+
+
+def _main(rows: Sequence[Sequence[str]]) -> list[Line]:
+    """The figures of a plan; in a short answer time, memory, throughput and MFU."""
+    times, bands, rate, shares, *_ = rows
+    short = CellTable([""] * 4, [times, bands, (*rate[:2], *shares[:2])], "llll", headed=False)
+    return shorter([short], [CellTable([""] * 4, rows, "llll", headed=False)], "rates per GPU")
 
 
 def bound_by(answer: Answer) -> str:

@@ -18,10 +18,11 @@ from costmodel.report.answers.plan_parts import PlanRun, RunChange, RunFigure
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.formatting import between, result
 from costmodel.report.terminal.style.head import price_lines
-from costmodel.report.terminal.style.layout import Line
-from costmodel.report.terminal.style.theme import WARN, styled
+from costmodel.report.terminal.style.theme import styled
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from costmodel.estimate.evaluate.predict import Answer
     from costmodel.explore.explain.explained_answer import ExplainedAnswer
     from costmodel.explore.explain.run_levers import RunOutlook
@@ -31,9 +32,9 @@ _ENDLESS = 100.0  # times what is expected: hardly any work is saved
 _FIGURES = (
     ("wall time", "run_time"),
     ("cost", "run_cost"),
+    ("goodput", "goodput"),
     ("energy", "energy"),
     ("emissions", "emissions"),
-    ("goodput", "goodput"),
 )
 
 
@@ -90,15 +91,12 @@ def whole_of(answer: Answer) -> RunFigures:
     return found
 
 
-def _price(answer: Answer) -> list[Line]:
+def _price(answer: Answer) -> list[Text]:
     """What the cost counts with."""
     spot = None if answer.inputs.run is None else answer.inputs.run.spot
     if spot is not None:
         return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
-    return [
-        styled(f"  {line.plain.strip()}", WARN if line.style == WARN else "")
-        for line in price_lines(price_of(answer.inputs.case))
-    ]
+    return price_lines(price_of(answer.inputs.case), "  ")
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:

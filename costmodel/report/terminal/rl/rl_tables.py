@@ -15,7 +15,7 @@ from costmodel.report.answers.memory import room_words
 from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLedger, PlanTraffic, SentMessage
 from costmodel.report.document import Cell, Column, Section, Table, traced
 from costmodel.report.terminal.rl.rl_formatting import fit_words
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Line
 from costmodel.report.terminal.style.theme import BAD, GOOD, HEAD, WARN, styled
 
 
@@ -113,9 +113,7 @@ def rl_ledger(answer: RlAnswer) -> MemoryLedger:
 def _notes(answer: RlAnswer) -> list[Line]:
     """Who makes room for whom."""
     sharing = answer.inputs.case.stack.sharing
-    engine = "give back" if sharing.sleeps else "keep"
-    states = "go to the host" if answer.inputs.offload else "stay"
-    return [
-        styled(f"  engines {engine} weights and cache while training"),
-        styled(f"  states of training {states} while generating"),
-    ]
+    engine = "free" if sharing.sleeps else "keep"
+    states = "go to the host" if answer.inputs.offload else "stay in memory"
+    words = f"engines {engine} weights and cache during updates", f"training states {states} while generating"
+    return [Abridged(f"  {each}", short="", added="what each phase frees") for each in words]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -39,7 +39,7 @@ from costmodel.report.terminal.serving.serving_reasons import reason
 from costmodel.report.terminal.serving.waiting_loads import waiting_lines
 from costmodel.report.terminal.style.formatting import BAND
 from costmodel.report.terminal.style.head import origin_lines, price_lines, subject_words
-from costmodel.report.terminal.style.layout import CellTable, Line, drawn, typed
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, drawn, shorter, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, chance_style, styled
@@ -47,13 +47,13 @@ from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, chance_style, 
 _OF_SOME = ("dcp_exposed", "ep_exposed", "pp_exposed", "tp_exposed", "draft_time")  # shown only where not zero
 _FULL = 0.99  # of the highest rate
 BINDS = {
-    "prefill": "the instances for prompts",
-    "transfer": "the links between prefill and decode",
-    "budget": "the token budget of a step",
-    "cache": "the cache",
-    "sequences": "the engine's limit on sequences",
-    "host link": "the link to the host, over which conversations come back",
-    "compute": "time: steps are full of work",
+    "prefill": "the instances for prompts limit",
+    "transfer": "the links between prefill and decode limit",
+    "budget": "the token budget of a step limits",
+    "cache": "the cache limits",
+    "sequences": "the engine's most sequences limit",
+    "host link": "the link to the host, over which conversations come back, limits",
+    "compute": "compute limits",
 }
 
 
@@ -141,6 +141,7 @@ def _tries(answer: ServingAnswer) -> list[Line]:
 
 
 Row = tuple[str, str, str, str, str]
+_MAIN, _BANDED = ("requests", "in time", "memory", "whole batch"), ("first token", "per token")
 _NONE = ("", "", "")
 _PER_USER = ("per user", "tokens_per_s_per_user")
 _NO_GAPS = ("per token", "none: an answer is one token", "", "", "")
@@ -180,11 +181,21 @@ def _facts(answer: ServingAnswer, benchmark: Mapping[str, float]) -> list[Line]:
         rows += [*_least(answer), *_offline(answer), *_beginnings(answer), *_speculation(answer), *_apart(answer)]
     chance = _chance(answer)
     marked = {chance: chance_style(costs[OWN])} if chance and math.isfinite(costs[OWN]) else {}
+    main, whole = (CellTable([""] * 5, each, "lllll", headed=False, marked=marked) for each in ([*_main(rows)], rows))
     return [
-        CellTable([""] * 5, rows, "lllll", headed=False, marked=marked),
+        *shorter([main], [whole], "other figures"),
         *(money_and_energy(answer) if not answer.inputs.case.kinds else [*_costs(costs), *_rent(answer)]),
         *_groups(answer),
     ]
+
+
+def _main(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows of a short answer: times with their bands, rates, and memory."""
+    banded = False
+    for row in rows:
+        banded = row[0] in _BANDED or (banded and row[0] == BAND)
+        if banded or row[0] in _MAIN:
+            yield (*row[:3], row[3].partition(", ")[0], row[4].removesuffix(" to answer all"))
 
 
 def _benchmark(printed: Mapping[str, float]) -> Row:
@@ -366,8 +377,8 @@ def without_bands(answer: ServingAnswer) -> list[Line]:
     costs = answer.costs
     parts = (*TERMS, *((("cache sent", "transfer_time"),) if answer.plan.prefill is not None else ()))
     without = [name for name, key in parts if costs[key] > 0 and not band(costs, key)]
-    words = f"    no band, since no measurement shows their error: {', '.join(without)}"
-    return [styled(words, DIM)] if without else []
+    words = f"    {', '.join(without)}: no range, never measured"
+    return [Abridged(words, DIM, short="", added="what ranges rest on")] if without else []
 
 
 def bound_words(answer: ServingAnswer) -> str:
@@ -384,10 +395,16 @@ def _rate_bound(answer: ServingAnswer) -> str:
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
     most = result("saturation_per_s", costs["saturation_per_s"])
     if not more:
-        return f"The rate is bound by {BINDS[answer.binding]}."
+        return f"{_limiting(answer)} the rate."
     if costs["requests_per_s"] < _FULL * costs["saturation_per_s"]:
-        return f"More {more} would raise the rate, to {most} at most: there it is bound by {BINDS[answer.binding]}."
-    return f"More {more} would not raise the rate, {most}: it is bound by {BINDS[answer.binding]}."
+        return f"More {more} would raise the rate, to {most} at most: there {BINDS[answer.binding]} it."
+    return f"More {more} would not raise the rate, {most}: {BINDS[answer.binding]} it."
+
+
+def _limiting(answer: ServingAnswer) -> str:
+    """What limits the rate, at the beginning of a sentence."""
+    words = BINDS[answer.binding]
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def money_and_energy(answer: ServingAnswer) -> list[Line]:
@@ -399,19 +416,20 @@ def _costs(costs: dict[str, float]) -> list[Line]:
     """Rent for tokens, and what it may be where steps take longer or shorter."""
     if math.isnan(costs["cost_per_mtoken"]):
         return [styled("  cost          no price known; --price 2.50USD/GPU/h sets one")]
-    lines: list[Line] = [styled(f"  cost          {_cost(costs)}")]
+    words, every = _cost(costs), result("cost_per_mtoken", costs["cost_per_mtoken"])
+    whole = f"  cost          {words}; or {every} per M generated, prompts counted as free"
+    lines: list[Line] = [Abridged(whole, short=f"  cost          {words}", added="other figures")]
     named = (("prompt", "cost_per_minput"), ("cached", "cost_per_mcached"), ("generated", "cost_per_moutput"))
     bands = [(words, band(costs, name)) for words, name in (*named, ("all rent", "cost_per_mtoken"))]
     stated = " · ".join(f"{words} {found}" for words, found in bands if found)
-    return [*lines, styled(f"  {BAND}     {stated}")] if stated else lines
+    return [*lines, Abridged(f"  {BAND}     {stated}", short="", added="other figures")] if stated else lines
 
 
 def _cost(costs: dict[str, float]) -> str:
     prompts, answers = (result(name, costs[name]) for name in ("cost_per_minput", "cost_per_moutput"))
     if not math.isnan(costs["cost_per_mcached"]):
         prompts = f"{prompts} ({result('cost_per_mcached', costs['cost_per_mcached'])} cached)"
-    every = result("cost_per_mtoken", costs["cost_per_mtoken"])
-    return f"{prompts} per M prompt tokens and {answers} per M generated; all rent on generated tokens: {every} per M"
+    return f"{prompts} per M prompt tokens and {answers} per M generated"
 
 
 def _rent(answer: ServingAnswer) -> list[Line]:
@@ -437,7 +455,8 @@ def _energy(costs: dict[str, float]) -> list[Line]:
         return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
     power = show(costs["energy_per_token"] * costs["output_tokens_per_s"], "J/s")
-    return [styled(f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total")]
+    words = f"  energy        {each} per generated token ({band(costs, 'energy_per_token')}), {power} in total"
+    return [Abridged(words, short="", added="other figures")]
 
 
 def serving_conclusion(answer: ServingAnswer) -> str:
@@ -453,7 +472,7 @@ def serving_conclusion(answer: ServingAnswer) -> str:
         return f"This plan cannot answer what arrives: it answers at most {most}, and queues grow without end."
     times = f"the first token after {result('ttft', costs['ttft'])} and a further one every"
     rate = f"{significant(costs['requests_per_s'])} requests a second are answered, {times} "
-    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} The rate is bound by {BINDS[answer.binding]}."
+    rate += f"{result('tpot', costs['tpot'])}. {_largest(answer)} {_limiting(answer)} the rate."
     broken = "; ".join(reason(answer, code) for code in answer.broken)
     return f"This plan breaks a limit: {broken}. {rate}" if broken else f"{_met_words(answer)} {rate}"
 

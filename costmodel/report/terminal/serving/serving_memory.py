@@ -21,7 +21,7 @@ from costmodel.report.answers.plan_parts import LedgerLine, LedgerSum, MemoryLed
 from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.plan.memory_breakdown import cache_rows
 from costmodel.report.terminal.style.formatting import listed
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import CellTable, Line, shorter
 from costmodel.report.terminal.style.theme import BAD, GOOD, styled
 
 _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a store"}
@@ -99,9 +99,7 @@ def _step_note(answer: ServingAnswer) -> str:
     inputs = answer.inputs
     if not inputs.engine.memory.logit:
         return "activations and graphs: what the engine's rule leaves"
-    return (
-        f"logits of {inputs.sequences:,.0f} sequences × {inputs.model.vocab:,.0f} words, or a layer at the full budget"
-    )
+    return f"logits of {inputs.sequences:,.0f} sequences, or a layer at the full budget"
 
 
 def _blocks(answer: ServingAnswer) -> str:
@@ -143,7 +141,9 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
         *_host(answer),
         *_levers(answer, levers),
     ]
-    return [CellTable(("", ""), rows, "ll", headed=False)]
+    main = [(words, text) for words, text in rows if words in ("cache", "requests")]
+    short, whole = (CellTable(("", ""), each, "ll", headed=False) for each in (main, rows))
+    return shorter([short], [whole], "context, host memory and what if")
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from costmodel.ground.counts import number_of
 from costmodel.report.document import AnswerDocument, Cell, Column, Section, Table, table_of
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.report.terminal.style.layout import MORE, CellTable, Detail, Line, shorter
 
 
 def document_lines(document: AnswerDocument) -> list[Line]:
     """Its head, its sections, and how it closes."""
     lines = [*document.head, *document.problems]
     for section in document.sections:
-        lines += section_lines(section)
-    return [*lines, *document.remarks, *([Text()] if document.closing else []), *document.closing]
+        made = [*section_lines(section)]
+        lines += [Detail(made, section.detail)] if section.detail and made else made
+    return [*lines, *document.remarks, MORE, *([Text()] if document.closing else []), *document.closing]
 
 
 def section_lines(section: Section) -> Iterator[Line]:
@@ -26,16 +28,27 @@ def section_lines(section: Section) -> Iterator[Line]:
     yield from section.ahead
     table = table_of(section)
     if table is not None and table.face != "page":
-        yield table_lines(table)
+        yield from table_lines(table, section.short)
     yield from section.cut
     yield from section.beneath
 
 
-def table_lines(table: Table) -> CellTable:
+def table_lines(table: Table, short: Table | None = None) -> list[Line]:
+    """A table, and what a short answer has of it: another one, or its first rows."""
+    if short is not None:
+        return shorter([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)
+    count = len(table.rows[: table.most])
+    if table.brief is None or count <= table.brief:
+        return [cell_table(table, table.most)]
+    words = number_of(count - table.brief, f"more {table.rest}")
+    return shorter([cell_table(table, table.brief)] if table.brief else [], [cell_table(table, table.most)], words)
+
+
+def cell_table(table: Table, most: int | None) -> CellTable:
     """The columns that a terminal shows; the first of those without room for them goes first."""
     shown = [place for place, column in enumerate(table.columns) if column.face != "page"]
     columns = [table.columns[place] for place in shown]
-    rows = [[_text(row[place]) for place in shown] for row in table.rows[: table.most]]
+    rows = [[_text(row[place]) for place in shown] for row in table.rows[:most]]
     heads, align = [column.head for column in columns], "".join(column.align for column in columns)
     if table.sums:
         rule = [_rule([row[place] for row in rows], column) for place, column in enumerate(columns)]

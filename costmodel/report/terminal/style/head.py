@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from costmodel.documents.keys.overrides import path_of
@@ -21,6 +22,7 @@ from costmodel.estimate.evaluate.answer_facts import (
 from costmodel.ground.counts import number_of
 from costmodel.ground.errors import COMMAND_LINE
 from costmodel.ground.units import counted, percent, rounded_dollars, significant
+from costmodel.report.terminal.style.layout import Abridged, as_many
 from costmodel.report.terminal.style.theme import DIM, HEAD, WARN, styled
 
 if TYPE_CHECKING:
@@ -88,12 +90,15 @@ def origin_lines(case: LoadedScenario) -> list[Text]:
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
     """What flags replace, and the defaults of what they leave open; of the job, job_lines."""
     yield from (styled(remark, WARN) for remark in asked.remarks)
-    yield from (_assumed(item, DIM) for item in asked.assumed if item.path != JOB)
+    assumed = [item for item in asked.assumed if item.path != JOB]
+    short = [as_many("assumed: ", [*map(_in_short, assumed)], " · ") if assumed else "", *[""] * len(assumed)]
+    for item, words in zip(assumed, short, strict=False):
+        yield Abridged(_assumed(item), DIM, short=words, added="why each default")
 
 
 def job_lines(assumed: Iterable[Assumption]) -> Iterator[Text]:
     """The job where no flag states one, with the flag of the other: the first line of an answer."""
-    yield from (_assumed(item, WARN) for item in assumed_job(assumed))
+    yield from (styled(_assumed(item), WARN) for item in assumed_job(assumed))
 
 
 def assumed_job(assumed: Iterable[Assumption]) -> Iterator[Assumption]:
@@ -101,8 +106,15 @@ def assumed_job(assumed: Iterable[Assumption]) -> Iterator[Assumption]:
     yield from (item for item in assumed if item.path == JOB)
 
 
-def _assumed(item: Assumption, style: str) -> Text:
-    return styled(f"assumed {item.path} {item.value}: {item.origin}", style)
+def _assumed(item: Assumption) -> str:
+    return f"assumed {item.path} {item.value}: {item.origin}"
+
+
+def _in_short(item: Assumption) -> str:
+    """A default with the flag that sets another."""
+    flag = re.search(r"--(?!set)[a-z-]+|--set \S+", item.origin)
+    value = "best of a search" if item.path == "plan" else item.value
+    return f"{item.path.rpartition('.')[2]} {value}{f' ({flag[0]})' if flag else ''}"
 
 
 def read_from(files: Mapping[str, Foreign]) -> list[Text]:
@@ -192,7 +204,11 @@ def price_varies(varied: Collection[str]) -> bool:
 
 def price_lines(price: Price, indent: str = "") -> list[Text]:
     """The price that costs are counted with and where it is from; prices that were left out."""
-    return [styled(f"{indent}{words}", style) for words, style in _lines(price)]
+    found = [styled(f"{indent}{words}", style) for words, style in _lines(price)]
+    if price.known and price.assumed and price.listed is not None:
+        short = f"{indent}at {hourly(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
+        found[0] = Abridged(found[0].plain, short=short, added="origin of the price")
+    return found
 
 
 def _lines(price: Price) -> Iterator[tuple[str, str]]:

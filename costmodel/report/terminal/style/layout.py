@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NARROWEST = 24
 _LEAST_ROOM, _NO_ROOM = 16, 8
+_LINE = 80  # letters of a line that no terminal has to break
 _GUIDES = re.compile(r"[ │├└─]*")
 _RAILS = str.maketrans("├└─", "│  ")
 _GOES_ON, _INSET = " \\", 8
@@ -147,7 +148,85 @@ class WidthDrawing:
         return list(self.draw(width))
 
 
-Line = Text | CellTable | WidthDrawing
+@record
+class Detail:
+    """Lines that an answer has in one of its two lengths alone: with -v, or without it.
+
+    words: what -v adds, as the last line of a short answer names it. brief: whether the lines are those of the short
+    answer, in the place of others
+    """
+
+    inner: Sequence[Line]
+    words: str = ""
+    brief: bool = False
+
+
+PlainLine = Text | CellTable | WidthDrawing
+Line = PlainLine | Detail
+MORE = Text()  # where a short answer names what -v adds; at its end, if it has no such place
+
+
+class Abridged(Text):
+    """A line that -v shows as it is; a short answer has other words in its place, or none.
+
+    added: what -v adds, as the last line of a short answer names it
+    """
+
+    def __init__(self, words: str, style: str = "", *, short: str, added: str) -> None:
+        super().__init__(words, style)
+        self.short, self.added = short, added
+
+
+def shorter(short: Sequence[Line], whole: Sequence[Line], words: str) -> list[Line]:
+    """Lines of a short answer, and those that stand in their place with -v; only these where both are equal."""
+    return [*whole] if [*short] == [*whole] else [Detail(short, brief=True), Detail(whole, words)]
+
+
+def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]:
+    """The lines of an answer with -v, or those of the short one and a line of what -v adds.
+
+    >>> found = of_length([Text("a"), MORE, Detail([Text("b")], "assumptions"), Text("c")], verbose=False)
+    >>> [line.plain for line in found]
+    ['a', '  More with -v: assumptions', 'c']
+    """
+    left, found = dict[str, None](), list[PlainLine]()
+    for item in items:
+        if isinstance(item, Abridged) and not verbose:
+            found += [styled(item.short, str(item.style))] if item.short else []
+            left |= {item.added: None} if item.short != item.plain else {}
+        elif not isinstance(item, Detail):
+            found.append(item)
+        elif item.brief != verbose:
+            found += of_length(item.inner)
+        elif not item.brief:
+            left[item.words] = None
+    if not left:
+        return [item for item in found if item is not MORE]
+    more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
+    place = next((place for place, item in enumerate(found) if item is MORE), len(found))
+    found[place:] = [more, *(item for item in found[place:] if item is not MORE)]
+    pairs = zip([None, *found], found, strict=False)
+    return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
+
+
+def as_many(before: str, words: Sequence[str], between: str) -> str:
+    """As many words as a line of a usual terminal has room for, and how many are left out.
+
+    >>> as_many("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
+    'aaaaaa, 2 more'
+    """
+    line, last = before + words[0], len(words) - 1
+    for place, each in enumerate(words[1:], 1):
+        longer = f"{line}{between}{each}"
+        if len(longer) > _LINE - (0 if place == last else len(f"{between}99 more")):
+            return f"{line}{between}{last + 1 - place} more"
+        line = longer
+    return line
+
+
+def is_blank(item: Line | None) -> bool:
+    """Whether a line is empty."""
+    return isinstance(item, Text) and not item.plain
 
 
 def drawn(line: str, style: str = "") -> Text:
@@ -181,10 +260,10 @@ def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
     yield line
 
 
-def laid(items: Iterable[Line], width: int | None) -> Iterator[Text]:
+def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
     """Everything as lines of text that are harmless, and no wider than the terminal if there is one."""
     width = None if width is None else max(width, NARROWEST)
-    for item in items:
+    for item in of_length(items, verbose=verbose):
         for line in [item] if isinstance(item, Text) else item.lines(width):
             if not line.plain.isprintable():
                 line.plain = visible(line.plain)

@@ -8,26 +8,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from costmodel.estimate.shared.remarks import REMARKS
-from costmodel.report.terminal.style.layout import CellTable, Line
+from costmodel.ground.counts import number_of
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter
 from costmodel.report.terminal.style.theme import DIM, WARN, styled
 
 if TYPE_CHECKING:
     from costmodel.documents.schemas.default_values import Assumption
 
-_UNASKED = 5  # assumptions shown unasked
 
+def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[Line]:
+    """Values that the user did not state, and where each came from; in a short answer the first ones in a line.
 
-def assumed_lines(assumed: tuple[Assumption, ...], *, verbose: bool) -> list[Line]:
-    """Values that the user did not state, and where each came from."""
-    shown = assumed if verbose else assumed[:_UNASKED]
-    rows = [(("assumed" if index == 0 else ""), item.path, item.value, item.origin) for index, item in enumerate(shown)]
-    lines: list[Line] = (
-        [CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)] if rows else []
-    )
-    if len(shown) < len(assumed):
-        lines.append(styled(f"  {len(assumed) - len(shown)} more with -v", DIM))
-    return lines
+    shown: whether a short answer has that line
+    """
+    if not assumed:
+        return []
+    rows = [("" if index else "assumed", item.path, item.value, item.origin) for index, item in enumerate(assumed)]
+    whole = CellTable(("", "path", "value", "from"), rows, "llll", headed=False, style=DIM)
+    line = as_many("  assumed  ", [f"{item.path} {item.value}" for item in assumed], " · ")
+    words = number_of(len(assumed), "assumption")
+    return [Text(), *shorter([styled(line, DIM)] if shown else [], [whole], words)]
 
 
 def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
@@ -37,7 +40,7 @@ def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
         found.setdefault(item.path, []).append(item)
     values = {path: _of_sizes([item.value for item in items]) for path, items in found.items()}
     whole = [replace(items[0], value=values[path]) for path, items in found.items()]
-    return assumed_lines(tuple(whole), verbose=True)
+    return assumed_lines(whole, shown=False)
 
 
 def _of_sizes(values: Sequence[str]) -> str:
@@ -56,7 +59,12 @@ def remarks(
     """
     counted = remark_counts(plans, nodes)
     lines: list[Line] = [
-        styled(f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}", WARN)
+        Abridged(
+            f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}",
+            WARN,
+            short=f"  ▲ {code} {REMARKS[code].title}{some.partition(':')[0]}{')' if ':' in some else ''}",
+            added="what ▲ means",
+        )
         for code, some in counted.items()
     ]
     if 0 < sum("N005" in codes for codes in plans) < len(plans):

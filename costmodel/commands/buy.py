@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from costmodel.documents.reader.resolved_scenario import LoadedScenario
 
 _MACHINE = "Machine"
-TOP = 12  # machines in a terminal
 GpuOption = Annotated[
     str,
     typer.Option(
@@ -107,7 +106,10 @@ def buy(
     jobs: WithOption = None,
     power: PowerOption = "",
     prices: PricesOption = "",
-    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show")] = TOP,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-n", min=1, max=1000, help="How many machines to show", show_default="12 with -v"),
+    ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw what machines trade; a page always does")] = False,
 ) -> Reply:
     """Find which GPUs to rent, how many, and what they cost: on every machine the smallest layout within all limits.

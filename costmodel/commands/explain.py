@@ -52,7 +52,9 @@ def explain(
         ),
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    depth: Annotated[int, typer.Option("--depth", min=1, max=50, help="Depth of the tree")] = 3,
+    depth: Annotated[
+        int | None, optional("--depth", min=1, max=50, help="Depth of the tree; default: one level, 3 with -v")
+    ] = None,
     ranks: RanksOption = None,
     message: MessageOption = "",
     bandwidth: BandwidthOption = "",
@@ -165,7 +167,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
     return Reply(lambda: ring_steps.ring_table(found, link, ran), lambda: ring_steps.ring_json(found, ran), "steps")
 
 
-def _figure(question: Question, label: str, depth: int, worth: bool) -> Reply:
+def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
     """A figure of a scenario's plan, as a tree of equations; of a label that is none its page."""
     from costmodel.commands import pages
     from costmodel.explore.labelled_figures import explained, has_none, labelled

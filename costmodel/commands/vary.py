@@ -135,7 +135,10 @@ def sensitivity(
             show_default="step_time, tpot, iteration_time",
         ),
     ] = "",
-    top: Annotated[int, typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show")] = 16,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", "-n", min=1, max=1000, help="How many figures to show", show_default="16 with -v"),
+    ] = None,
 ) -> Reply:
     """Show which inputs affect the answer most: fitted constants vary by their spread, all others by 10 %.
 

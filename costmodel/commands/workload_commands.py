@@ -79,12 +79,13 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
 
     next_section, next_fields, closing = _next_measurement(words, asked)
     found, count = words.found, asked.top or (FRONT if asked.pareto else TOP)
+    brief = None if asked.top else words.brief
     rows = "refused" if asked.why_not else "pareto.plans" if asked.pareto else "plans"
     if next_fields:
         rows = f"measure_next.{'measurements' if asked.measure_next else 'order'}"
     works = found.works if found.best or found.front is None else bool(found.front.rows)
     return pages.drawn(
-        lambda: search(words, count, why_not=asked.why_not, more=next_section, closing=closing),
+        lambda: search(words, count, brief=brief, why_not=asked.why_not, more=next_section, closing=closing),
         lambda: search_json(words) | next_fields,
         rows,
         yes=works,

@@ -53,7 +53,7 @@ from costmodel.report.terminal.style.head import (
     title,
     written_off,
 )
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Line, shorter, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import BAD, HEAD, styled
 from costmodel.report.trials import codes_of, counts_of, remark_lines, result_cells, trial_settings
@@ -62,6 +62,7 @@ from costmodel.report.workload_words import subject_fields, words_of
 if TYPE_CHECKING:
     from costmodel.report.page.marks import SvgFigure
 
+TOP, _BRIEF = 12, 6  # machines in a terminal, and in a short answer
 _VARIED = ("cluster",)
 _HEADS = {
     "cost_per_minput": "$/M prompt",
@@ -80,7 +81,7 @@ _NO_EFFECT = "N051"  # of keys of the plan, which is found and not written
 _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
-def buy(found: Bought, top: int, *, plot: bool = False, day: Day | None = None) -> AnswerDocument:
+def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None) -> AnswerDocument:
     """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
@@ -89,14 +90,19 @@ def buy(found: Bought, top: int, *, plot: bool = False, day: Day | None = None) 
     about += origin_lines(asked.case)
     about += [styled("Stopped before the last machine.", BAD)] if found.stopped else []
     trials = [row.trial for row in found.working if row.trial is not None]
+    first, *others = _sentences(found)
+    short = Abridged(_conclusion(found), short=" ".join([first, *others[-1:]]), added="what to decide")
     closing: list[Line] = [
-        styled(_conclusion(found)),
+        short,
         *([] if day is None else [styled(_day_words(day))]),
         *(styled(line) for line in _optimal(found)),
     ]
     if best is not None and best.trial is not None:
-        line = command(asked.case, "estimate", settings=trial_settings(best.trial, searched=False))
-        closing.append(styled(f"Best: {line}"))
+        settings = trial_settings(best.trial, searched=False)
+        line = command(asked.case, "estimate", settings=settings)
+        on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
+        short_line = command(asked.case, "search", settings=on_it)
+        closing += shorter([typed("Next:", short_line)], [typed("Best:", line)], "the command for this layout")
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
     return AnswerDocument(
         asked.case,
@@ -126,7 +132,7 @@ def _wanted(found: Bought) -> str:
     return f"{' · '.join(stated) or found.asked.aim} {sure}"
 
 
-def _machines(found: Bought, top: int, *, plot: bool) -> Section:
+def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     """The table of machines."""
     asked, words = found.asked, words_of(found.asked.case.kind)
     shown = [name for name in words.bought if any(_is_known(row, name) for row in found.working)]
@@ -184,14 +190,16 @@ def _machines(found: Bought, top: int, *, plot: bool) -> Section:
         rows.append((rent.in_use, cells, settings))
     rows += [(found.hosted_cost(offer), _hosted(found, offer, columns), {}) for offer in found.hosted if priced]
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
-    own = [row.price for row in found.working[:top] if row.price is not None]
+    own = [row.price for row in found.working[: top or TOP] if row.price is not None]
     lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
     table = Table(
         columns,
         [cells for _, cells, _ in rows],
         settings=[settings for _, _, settings in rows],
         sortable=True,
-        most=top,
+        most=top or TOP,
+        brief=None if top else _BRIEF,
+        rest="offer",
     )
     known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
     traded = functools.cache(lambda: _Traded.of(found))
@@ -230,7 +238,7 @@ def _hosted_source(offer: HostedOffer) -> str:
 def _hosted_price(offer: HostedOffer) -> Line:
     prompt, cached, output = (f"${price * 1e6:.3g}" for price in (offer.prompt, offer.cached, offer.output))
     words = f"{prompt} a million tokens of prompts, {cached} cached ones, {output} generated ones"
-    return styled(f"  API: {words} ({_hosted_source(offer)})")
+    return Abridged(f"  API: {words} ({_hosted_source(offer)})", short="", added="origin of prices")
 
 
 @record
@@ -443,15 +451,20 @@ _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")
 
 def _conclusion(found: Bought) -> str:
     """How much, how sure, and what else was looked at."""
+    return " ".join(_sentences(found))
+
+
+def _sentences(found: Bought) -> list[str]:
+    """The best machine, the next best, what else is to decide, and what was looked at; without any that alone."""
     works = len(found.working)
     looked_at = f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
     best = found.best
     if best is None:
-        return f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at.split(',')[0]}."
+        return [f"No machine meets every limit with a chance of {percent(found.safe, 2)}: {looked_at.split(',')[0]}."]
     others = [row for row in found.working if row is not best and row.machine.sold not in OTHER_TERMS]
     unlike = (row for row in others if row.machine.accelerator != best.machine.accelerator)
     further = next(unlike, next(iter(others), None))
-    second = f" Next: {_offer(found, further)}." if further is not None else ""
+    second = [f"Next best: {_offer(found, further)}."] if further is not None else []
     choices = []
     assert best.plans.safe is not None
     smaller, whole = _size(best.plans.expected, best.plans.safe), found.rent(best).whole
@@ -461,11 +474,11 @@ def _conclusion(found: Bought) -> str:
     choices += [_cheaper(found, row) for row in found.to_judge]
     own = found.rent(best).in_use
     choices += [f"an API, {rounded_dollars(cost)}" for cost in map(found.hosted_cost, found.hosted) if cost < own]
-    decide = f" To decide: {'; '.join(choices)}." if choices else ""
+    decide = [f"To decide: {'; '.join(choices)}."] if choices else []
     over = (
         f" Its capital is above the budget of {rounded_dollars(found.budget)}." if best.capital > found.budget else ""
     )
-    return f"{_offer(found, best)}.{over}{second} {looked_at}.{decide}"
+    return [f"{_offer(found, best)}.{over}", *second, *decide, f"{looked_at}."]
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
@@ -643,7 +656,7 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
     }
 
 
-def fleet(found: Fleet, top: int) -> AnswerDocument:
+def fleet(found: Fleet, top: int | None) -> AnswerDocument:
     """A row a machine: the GPUs of each job, of all, what their nodes leave idle, and the rent of a month."""
     first, names = found.jobs[0], [title(job.asked.case) for job in found.jobs]
     columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
@@ -662,9 +675,9 @@ def fleet(found: Fleet, top: int) -> AnswerDocument:
         figures = [_number(row.gpus, "gpus"), _number(row.nodes, "nodes"), counted(sum(job.idle for job in row.jobs))]
         rows.append([*cells, *([*figures, _money(row.rent)] if row.works else [""] * 4), "; ".join(against[:1])])
     best = found.best
-    own = [row.jobs[0].price for row in found.rows[:top] if row.jobs[0].price is not None]
+    own = [row.jobs[0].price for row in found.rows[: top or TOP] if row.jobs[0].price is not None]
     lines = [*(_job(found, place, name) for place, name in enumerate(names)), *prices(own)]
-    table = Table(columns, rows, sortable=True, most=top)
+    table = Table(columns, rows, sortable=True, most=top or TOP, brief=None if top else _BRIEF, rest="machine")
     conclusion = "No machine has a plan for every job within its limits."
     if best is not None:
         rent = f", {rounded_dollars(best.rent)} for {_MONTHLY}" if math.isfinite(best.rent) else ""

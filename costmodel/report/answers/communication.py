@@ -92,9 +92,8 @@ def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
     ]  # fmt: skip
     columns = [Column("group", "k"), Column("op", "k"), Column("alone", legend="busbw outside a step, GB/s")]
     table = Table([*columns, Column("algorithm", "k")], list(map(list, dict.fromkeys(map(tuple, rows)))))
-    return (
-        [Section("alone", "Outside a step", "As nccl-tests measures it.", table=table, detail=_APART)] if rows else []
-    )
+    lead = "As nccl-tests measures it."
+    return [Section("alone", "Outside a step", lead, table=table, detail=_APART)] if rows else []
 
 
 def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:

@@ -49,7 +49,8 @@ _RUN_TITLES = {
     "emissions": "emissions",
 }
 _TERMS = {key: title for title, key in TIME_TERMS}
-_INPUTS_SHOWN = 24
+_INPUTS_SHOWN, _BRIEF_INPUTS = 24, 5
+_BRIEF, _BRIEF_TERMS = 12, 3  # results, and terms of each, in a short answer
 _TELLING = 1e-4
 SAME = "same"
 
@@ -129,7 +130,8 @@ def moved(
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
                Column("P10 – P90 after", drop=2), Column("change"), Column("", "k")]  # fmt: skip
     rows = [*_results(kind, figures)]
-    return [Section("moved", "What moved", table=Table(columns, rows) if rows else None, beneath=beneath, apart=apart)]
+    table = Table(columns, rows, brief=_BRIEF, rest="result")
+    return [Section("moved", "What moved", table=table if rows else None, beneath=beneath, apart=apart)]
 
 
 def _results(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, ...]]:
@@ -197,7 +199,7 @@ def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
     lines: list[Line] = [] if changes else [styled("  no input differs; the predictions themselves do", WARN)]
     if len(changes) > _INPUTS_SHOWN:
         lines.append(styled(f"  and {len(changes) - _INPUTS_SHOWN} more; --json has them all", DIM))
-    table = Table(columns, rows, headed=False) if rows else None
+    table = Table(columns, rows, headed=False, brief=_BRIEF_INPUTS, rest="input") if rows else None
     return Section("inputs", "What was changed", table=table, beneath=[*lines, *beneath], apart=False)
 
 
@@ -228,17 +230,20 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
     """Results that moved, each with its terms beneath it."""
     named = {plan_in_words(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
-    rows = []
+    rows, short = list[Sequence[str]](), list[Sequence[str]]()
     of_run = named.keys() & {"goodput", "energy"}  # results that only a scenario with run has
     for name, title in (_TITLES | (_RUN_TITLES if of_run else {})).items():
         if name in named:
-            rows.append(figure_row(named[name], title, share=True))
+            result_row = figure_row(named[name], title, share=True)
+            rows, short = [*rows, result_row], [*short, result_row]
+        beneath_it = list[Sequence[str]]()
         if name == "step_time":
             times = [move for move in moves if plan_in_words(move.name) in _TERMS]
-            rows += _beneath([(move, _TERMS[plan_in_words(move.name)]) for move in times])
+            beneath_it = [*_beneath([(move, _TERMS[plan_in_words(move.name)]) for move in times])]
         if name == "memory_peak":
             lines = [move for move in moves if move.name.startswith(MEMORY)]
-            rows += _beneath([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])
+            beneath_it = [*_beneath([(move, plan_in_words(move.name).removeprefix(MEMORY)) for move in lines])]
+        rows, short = [*rows, *beneath_it], [*short, *beneath_it[:_BRIEF_TERMS]]
     columns = [
         Column("", "l"),
         Column("before"),
@@ -246,12 +251,14 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
         Column("change"),
         Column("", "l"),
     ]
-    made = [Section("moved", "What moved", table=Table(columns, rows, headed=False), apart=apart)] if rows else []
+    whole, few = (Table(columns, each, headed=False, rest="smaller changes") for each in (rows, short))
+    made = [Section("moved", "What moved", table=whole, apart=apart, short=few)] if rows else []
     traffic = [move for move in moves if move.name.startswith(TRAFFIC)]
     if traffic:
         shown = [(move, plan_in_words(move.name).removeprefix(TRAFFIC).replace(".", " ")) for move in traffic]
-        table = Table(columns, _beneath(shown), headed=False)
-        made.append(Section("communication", "Communication", ahead=[styled("  communication", HEAD)], table=table))
+        table, ahead = Table(columns, _beneath(shown), headed=False), [styled("  communication", HEAD)]
+        words = "communication"
+        made.append(Section(words, "Communication", ahead=ahead, table=table, detail=words))
     return [*made, *([Section("further", "Further", beneath=beneath, apart=False)] if beneath else [])]
 
 

@@ -17,13 +17,18 @@ from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.documents.tree import TreeDrawing
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.head import title
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Line, shorter
 from costmodel.report.terminal.style.theme import BAD, styled
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
+_DEPTH = 3  # of a tree, unless another is asked for
 
-def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], depth: int) -> AnswerDocument:
-    """Each figure that a label names: its meaning, its equation, and its inputs down to a depth."""
+
+def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], depth: int | None) -> AnswerDocument:
+    """Each figure that a label names: its meaning, its equation, and its inputs down to a depth.
+
+    depth: None for the usual one, of which a short answer has the first level, a line each
+    """
     case, answer = view.case, view.answer
     about = plan_head(workload_of(case), answer, priced=any(is_money(node.name) for node in nodes))
     trees = [Section(node.name, node.name, ahead=_tree(view, label, node, depth), face="terminal") for node in nodes]
@@ -46,9 +51,11 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
     )
 
 
-def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int) -> list[Line]:
+def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int | None) -> list[Line]:
     """A figure, and what it was made of down to a depth."""
-    return [*TreeDrawing(node).lines(depth, _result(view, node), _meant(view, label, node))]
+    stated, meant = _result(view, node), _meant(view, label, node)
+    whole = [*TreeDrawing(node).lines(depth or _DEPTH, stated, meant)]
+    return whole if depth else shorter([*TreeDrawing(node).first_level(stated, meant)], whole, "how each was computed")
 
 
 def _against(view: PlanView) -> list[Line]:

@@ -53,7 +53,7 @@ def pipeline_sections(found: Pipelines) -> list[Section]:
     drawing = [timeline(clock)] if clock.ranks > 1 else [alone]
     return [
         Section("schedules", "Schedules", table=schedules),
-        Section("stages", "Stages", ahead=ahead, table=stages),
+        Section("stages", "Stages", ahead=ahead, table=stages, detail="times of the stages"),
         Section("timeline", "Timeline", ahead=drawing, face="terminal"),
     ]
 

@@ -190,7 +190,7 @@ def rl_run(answer: RlAnswer) -> PlanRun:
         "interruptions": known(number(found.interruptions)),
         "experience_bytes": None if sync is None else float(sync.experience),
     }
-    price = price_lines(subject_of(answer.inputs.case).price, "  ")
+    price = price_lines(subject_of(answer.inputs.case).price, "  ", shown=False)
     return PlanRun(figures, run_shares(answer), "iterations", _facts(answer), price, plain=plain)
 
 

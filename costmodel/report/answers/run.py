@@ -29,10 +29,10 @@ from costmodel.report.document import (
 )
 from costmodel.report.page.row_commands import settings_of
 from costmodel.report.terminal.style.formatting import BAND
-from costmodel.report.terminal.style.layout import Abridged, Detail, Line
+from costmodel.report.terminal.style.layout import Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import assumed_lines
-from costmodel.report.terminal.style.theme import WARN, styled
+from costmodel.report.terminal.style.theme import styled
 from costmodel.report.trials import range_figures
 
 _SHOWN = 3  # changes that would help, in a terminal
@@ -68,13 +68,9 @@ def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
     facts = Table(
         [Column("", "k"), Column("", "l")], [list(each) for each in found.facts], headed=False, brief=3, rest="fact"
     )
-    price = [
-        line if isinstance(line, Abridged) or line.style == WARN else Detail([line], "the price")
-        for line in found.price
-    ]
     parts = [] if math.isnan(costs["goodput"]) else [wall_section(found, costs["run_time"])]
     return [
-        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=price),
+        Section("run-figures", "The whole run", figures=pictures, table=figures, beneath=found.price),
         *parts,
         Section("run-facts", "What interrupts it", table=facts),
         *levers_section(view.case, found),

@@ -44,7 +44,7 @@ from costmodel.report.machine.answer_fields import notes, plain
 from costmodel.report.terminal.search.varied_keys import few, headings
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import price_varies, prices, title
-from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as_many, shorter, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
@@ -68,6 +68,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     found: SearchResult[Inputs, Plan]
     drawn: tuple[str, str]  # results by which the best plans are drawn on a page
     gap = "  "  # between columns of plans
+    brief = 5  # plans of a short answer
     speeds: frozenset[str] = frozenset()  # results that are faster where they are higher
     face_of_ends: Face = "all"  # where a front shows the ends of bands
     shown_anyway: frozenset[str] = frozenset()  # keys that have columns of their own in every table of plans
@@ -137,8 +138,9 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         """A chance as people read it."""
         return rounded_percent(chance)
 
-    def size(self) -> str:
-        """What stands ahead of the counts of plans."""
+    @property
+    def other_ways(self) -> str:
+        """What -v calls the settings under which more plans work; empty where a short answer has them."""
         return ""
 
     def result(self, name: str, value: float) -> str:
@@ -367,25 +369,27 @@ def search(
     words: SearchWords[Inputs, Plan],
     shown: int,
     *,
+    brief: int | None = None,
     why_not: bool = False,
     more: Sequence[Section] = (),
     closing: Sequence[Line] = (),
 ) -> AnswerDocument:
     """The best plans, or the front of two results; the own plan; what became of all; why others are refused.
 
-    more: sections behind the best plans. closing: commands in place of that for the first plan
+    brief: plans of a short answer. more: sections behind the best plans. closing: commands in place of that for the
+    first plan
     """
     found = words.found
     sections: list[Section] = []
     if found.front is not None and (found.front.rows or found.best):
-        drawn, none = front_section(words, found.front, shown), none_is_safe(words)
+        drawn, none = front_section(words, found.front, shown, brief), none_is_safe(words)
         sections.append(replace(drawn, ahead=[styled(none, WARN), *drawn.ahead]) if none else drawn)
         if other := words.other_rule():
-            beneath = [styled(f"  {other}", DIM)]
+            beneath = [_other_line(other)]
             sections.append(Section("other-rule", "Without --safe", beneath=beneath, apart=False, face="terminal"))
         sections += [replace(plans_section(words), face="page")] if found.best else []
     elif found.best:
-        sections.append(plans_section(words, shown))
+        sections.append(plans_section(words, shown, brief))
     else:
         sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
     sections += more
@@ -396,7 +400,7 @@ def search(
     full = why_not or (known and not found.best and found.front is None)
     sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
-        sections.append(Section("remedies", "What would work", beneath=lines))
+        sections.append(Section("remedies", "What would work", beneath=lines, detail=words.other_ways))
     return AnswerDocument(
         words.case,
         title(words.case),
@@ -415,6 +419,11 @@ def _over(words: SearchWords[Inputs, Plan]) -> list[Line]:
     return [styled(f"over {axis.path}: {few(axis.values)}", HEAD) for axis in words.found.variants.over]
 
 
+def _other_line(words: str) -> Line:
+    """What the best plan without the preferred chance is."""
+    return Abridged(f"  {words}", DIM, short="", added="the best plan by the other rule")
+
+
 def counts_words(words: SearchWords[Inputs, Plan]) -> str:
     """How many plans there are, make sense, fit, keep the limits, and have the preferred chance."""
     tally, safe = words.found.tally, words.found.safe
@@ -424,13 +433,13 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
         first, _, rest = words.keeps.partition(" ")
         parts.append(f"{tally.kept:,} {first}{'s' if tally.kept == 1 else ''} {rest}")
     if safe is not None and tally.kept:
-        parts[-1] += f", {tally.safe:,} with a chance of {percent(safe, 2)}"
+        parts[-1] += f", {tally.safe:,} with {percent(safe, 2)} chance"
     return " · ".join(parts)
 
 
 def counts_line(words: SearchWords[Inputs, Plan]) -> str:
     """The same with the time that it took."""
-    return f"{words.size()}{counts_words(words)} · {words.found.elapsed:.2f} s"
+    return f"{counts_words(words)} · {words.found.elapsed:.2f} s"
 
 
 def _stopped(words: SearchWords[Inputs, Plan]) -> list[Line]:
@@ -493,12 +502,12 @@ def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
 # ── plans ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) -> Section:
+def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, brief: int | None = None) -> Section:
     """The best plans in order."""
     plans = words.found.best
     none, other = none_is_safe(words), words.other_rule()
     beneath = [*words.beneath(plans), *price_lines(words, plans)]
-    beneath += [styled(f"  {other}", DIM)] if other else []
+    beneath += [_other_line(other)] if other else []
     columns = [*words.plan_columns(plans), *words.figures(plans)]
     lead = f"{counts_words(words)}. A plan's number opens all of it, and what it loses against the first. Heads sort."
     return Section(
@@ -507,7 +516,7 @@ def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None) ->
         lead,
         [partial(ranking_figure, words), *range_figures(words.case.kind, "plans", _sides(plans))],
         [styled(none, WARN)] if none else [],
-        _plan_table(words, list(enumerate(plans, 1)), columns, shown),
+        _plan_table(words, list(enumerate(plans, 1)), columns, shown, brief),
         beneath,
     )
 
@@ -532,6 +541,7 @@ def _plan_table(
     placed: Sequence[tuple[int, Plan]],
     columns: Sequence[PlanColumn[Plan]],
     most: int | None = None,
+    brief: int | None = None,
 ) -> Table:
     """Plans with their places, the values of keys that vary, and what there is to state of each."""
     over = [Column(head, "k") for head in headings(words.own_paths)]
@@ -547,6 +557,8 @@ def _plan_table(
         sortable=True,
         whole=True,
         most=most,
+        brief=brief,
+        rest="plan",
         data=partial(rows_data, words, [plan for _, plan in placed]),
     )
 
@@ -600,7 +612,9 @@ def _rounded(value: float) -> float | None:
 # ── a front ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int) -> Section:
+def front_section(
+    words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int, brief: int | None = None
+) -> Section:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     x, y = front.axes.x, front.axes.y
     if not front.rows:
@@ -629,7 +643,7 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
         f"On the front lie {len(front.rows):,} plans that no other beats in both.",
         [partial(front_figure, words)],
         [drawing, styled(f"  {legend}", DIM), Text()],
-        _plan_table(words, listed, columns),
+        _plan_table(words, listed, columns, brief=brief),
         beneath,
         cut,
     )
@@ -771,9 +785,11 @@ def why_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -
 def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]]) -> Iterator[Line]:
     """Reasons with the share of the plans that each refuses."""
     total = words.found.tally.candidates
-    yield styled("  why not (--why-not explains)", DIM)
     rows = [(percent(count / total, 2), f"{code} {words.reasons[code].title}") for code, count in counts]
-    yield CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM)
+    table = CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM)
+    first = as_many("  Why not (--why-not): ", [f"{title} {share}" for share, title in rows], " · ")
+    whole = [styled("  why not (--why-not explains)", DIM), table]
+    yield from shorter([styled(first, DIM)], whole, "reasons against plans")
 
 
 def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:

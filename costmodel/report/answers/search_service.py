@@ -55,7 +55,7 @@ from costmodel.report.terminal.serving.waiting_loads import brief, waiting_lines
 from costmodel.report.terminal.style.formatting import spaced
 from costmodel.report.terminal.style.head import origin_lines, price_fields, price_varies, subject_words
 from costmodel.report.terminal.style.head import price_lines as own_price
-from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
 from costmodel.report.terminal.style.next_command import command, options_of
 from costmodel.report.terminal.style.remark_lines import remarks as remark_lines
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled
@@ -90,6 +90,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     found: ServiceSearch
     drawn = ("tpot", "tokens_per_gpu_within_limits")
     shown_anyway = frozenset({"plan.tp", "plan.pp", "plan.replicas"})
+    brief = 4
 
     @property
     def works(self) -> str:
@@ -99,7 +100,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     @property
     def keeps(self) -> str:
         """What plans do that keep the limits."""
-        return "keep all limits" if self.is_limited else "answer the load"
+        return "meet all limits" if self.is_limited else "answer the load"
 
     def sure(self, chance: float) -> str:
         """A chance as the table has it."""
@@ -266,12 +267,17 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             )
             for place, remedy in enumerate(found.remedies)
         ]
-        kept = "keeps all limits" if self.is_limited else "answers the load"
+        kept = "meets all limits" if self.is_limited else "answers the load"
         kept += f" with a chance of {percent(found.safe, 2)}" if found.safe is not None else ""
         then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
         fewer, safe = found.expected_cluster, found.safe_cluster
         both = [styled(f"  {_two_sizes(fewer, safe)}")] if fewer is not None and safe is not None else []
         return [CellTable(("", "what to set", then), rows, "lkl"), *both]
+
+    @property
+    def other_ways(self) -> str:
+        """What -v calls the settings under which more plans work, where a line names the replicas that are needed."""
+        return "what to set" if self.found.fleet is not None else ""
 
     def remedy_fields(self) -> list[dict[str, Any]]:
         """The same as plain values."""
@@ -289,6 +295,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         verb = f"{verb}, plan 1" if fleet is not None else verb
         lines: list[Line] = [typed(f"{verb}:", command(self.case, "estimate", settings=self.settings(best)))]
         if fleet is not None:
+            lines = [Detail(lines, "a further command")]
             kind = "replica" if fleet.prefill is None else "instance"
             named = f"With the {number_of(fleet.costs['replicas'], kind)} you need:"
             named = f"Fewest GPUs, {fleet.costs['gpus']:,.0f}:" if found.smaller is not None else named
@@ -300,7 +307,8 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         if not self.found.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
-        return [typed("Next:", command(self.case, "search", settings=settings))]
+        line = typed("Next:", command(self.case, "search", settings=settings))
+        return [line if self.found.fleet is None else Detail([line], "a further command")]
 
     def conclusion(self) -> str:
         """The best plan and the rate that it answers."""
@@ -411,19 +419,19 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield from self._rates_words(heads)
         there = [name for name in ("tok/s/GPU", "rent/M out") if name in heads]
         beside = f"times and chance: at the scenario's load, to {chance_of(self.found.inputs.case)}"
-        yield styled(f"  {' and '.join(there)}: at that rate; {beside}", DIM)
+        yield _column_words(f"{' and '.join(there)}: at that rate; {beside}")
         if PAID in heads:
-            yield styled("  GPUs paid: those that the load needs; of a node with a price of its own, all of it", DIM)
-            yield styled("  rent/month: of these for 730 h; rent/M out: of the GPUs in use alone", DIM)
+            yield _column_words("GPUs paid: those that the load needs; of a node with a price of its own, all of it")
+            yield _column_words("rent/month: of these for 730 h; rent/M out: of the GPUs in use alone")
         elif _HEADS["rent_needed"] in heads:
             yield styled("  rent/month: of the GPUs that the load needs, for 730 h", DIM)
         if "in time" in heads:
             words = "requests at that load whose own first token and time per token are within the limits"
-            yield styled(f"  in time: {words}", DIM)
+            yield _column_words(f"in time: {words}")
         if alike := sum(part.alike for part in self.found.service_parts):
             yield styled(f"  ep: {number_of(alike, 'plan')} with more of it and the same figures left out", DIM)
         if any(OVERLOAD & {*each.broken} for each in plans):
-            yield styled("  no end: requests arrive faster than they are answered; tpot is that at req/s", DIM)
+            yield styled("  no end: requests arrive faster than they are answered", DIM)
         fastest = max((part.fastest for part in self.found.service_parts), default=math.inf)
         for limit in self._limits():
             if past := past_bandwidth(limit, fastest):
@@ -432,11 +440,14 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     def _rates_words(self, heads: Sequence[str]) -> Iterator[Text]:
         """What the rates are of."""
         limits = [_limit_words(limit) for limit in self._limits()]
-        kept = f"keeps {' and '.join(limits)}" if limits else "is answered"
+        kept = f"meets {' and '.join(limits)}" if limits else "is answered"
+        brief = "the highest rate within all limits" if limits else "the highest rate that is answered"
         sure = "" if self.found.safe is None else f" with a chance of {percent(self.found.safe, 2)}"
         most = f"the highest rate that {kept}{' as expected' if self.found.expected_rates else sure}"
         if not self.waits:
-            yield styled(f"  req/s: {most}", DIM)
+            chance = "" if self.found.safe is None else f", with {percent(self.found.safe, 2)} chance"
+            short = f"{brief}{' as expected' if self.found.expected_rates else chance}"
+            yield Abridged(f"  req/s: {most}", DIM, short=f"  req/s: {short}", added="what columns mean")
             return
         yield styled("  req/s: the rate at which the scenario's load is answered", DIM)
         own = [head for head in _MOST_HEADS if head in heads]
@@ -495,7 +506,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         many = f"With {number_of(costs['replicas'], 'replica' if fleet.prefill is None else 'instance')}"
         times = f"first token {result('ttft_p99', costs['ttft_p99'])} (p99)"
         times = times if self._workload.single_token else f"{result('tpot', costs['tpot'])} per token, {times}"
-        yield styled(f"  {many}: {times}. Chance to {chance_of(self.found.inputs.case)}: {_percents(costs[OWN])}")
+        yield styled(f"  {many}: {times}, {_percents(costs[OWN])} chance to {chance_of(self.found.inputs.case)}")
 
     def _with_fewer(self) -> Iterator[Text]:
         """How to find a plan that needs fewer GPUs than the best one, where one does."""
@@ -520,6 +531,11 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             return []
         words = "" if alone is None else instance_words(alone)
         return [never_kept_line(found.inputs, None if alone is None else alone.costs, words)]
+
+
+def _column_words(words: str) -> Text:
+    """What a column is, which a short answer does not have."""
+    return Abridged(f"  {words}", DIM, short="", added="what columns mean")
 
 
 def instance_words(plan: RankedPlan) -> str:

@@ -40,13 +40,12 @@ from costmodel.report.terminal.search.refusals import reason, reason_of, remedie
 from costmodel.report.terminal.search.varied_keys import headings
 from costmodel.report.terminal.style.formatting import TIME_TERMS, result, spaced
 from costmodel.report.terminal.style.head import price_fields
-from costmodel.report.terminal.style.layout import CellTable, Line, typed
+from costmodel.report.terminal.style.layout import Abridged, CellTable, Detail, Line, typed
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.remark_lines import remarks
 from costmodel.report.terminal.style.theme import BAD, DIM, WARN, styled
 
 _BEHIND = ALWAYS[1:]  # of tp and the sizes over one
-_SIZED = frozenset({"cluster.nodes", "cluster.node", "cluster.node.accelerator"})  # where GPUs are counted
 _COLUMN_OF = {"step_time": "step", "tokens_per_s_per_gpu": "tok/s/GPU"}  # of objectives that every table has
 _DROPPED = ("P90", "sp", "MFU", "tok/s/GPU")  # in this order, where the terminal is narrow; never the objective
 _TELLING = 0.005  # share of a step, from which a term that moved is shown
@@ -154,11 +153,6 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         """Model, machine and job, without what varies."""
         return row_facts(facts_of(self.found.inputs.case), self.paths)
 
-    def size(self) -> str:
-        """The accelerators, where all scenarios have as many."""
-        ranks = float(self.found.inputs.ranks)
-        return "" if not _SIZED.isdisjoint(self.paths) else f"{ranks:,.0f} GPU{'' if ranks == 1 else 's'} · "
-
     def own_fields(self) -> dict[str, Any] | None:
         """The scenario's own plan."""
         yours = self.found.yours
@@ -191,7 +185,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         faster = ratio > SAME_AS_BEST
         rest = f"; the best is {ratio:.2f} × faster" if faster else "; none is better" if found.your_rank == 1 else ""
         lines: list[Line] = [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)}{rest}")]
-        return [*lines, self._gain(own.costs["step_time"])] if faster else lines
+        return [*lines, Detail([self._gain(own.costs["step_time"])], "what the best plan gains")] if faster else lines
 
     def nearest(self) -> list[Line]:
         """The plan that breaks a limit alone, or else the one least over its memory."""
@@ -329,8 +323,9 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         if count < 2:
             return []
         stated = f"these {count}" if count == len(chances) else f"the first {count}"
-        last = f", than {count} with {chances[count - 1]:.0%}" if count > 2 else ""
-        return [styled(f"any of {stated} may be fastest: 1 is faster than 2 with a chance of {chances[1]:.0%}{last}")]
+        last = f", plan {count} with {chances[count - 1]:.0%}" if count > 2 else ""
+        first = f"Any of {stated} may be fastest: plan 1 beats plan 2 with {chances[1]:.0%} chance"
+        return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
         """The first plan that surely fits behind one at risk, or behind one that is tight and hardly faster."""

@@ -20,17 +20,17 @@ from costmodel.report.machine.answer_fields import known
 from costmodel.report.terminal.style.answer import head
 from costmodel.report.terminal.style.charts import two_sided
 from costmodel.report.terminal.style.head import title, with_facts
-from costmodel.report.terminal.style.layout import Line
+from costmodel.report.terminal.style.layout import Abridged, Line
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.theme import DIM, HEAD, styled
 from costmodel.report.trials import short_path
 from costmodel.report.workload_words import plan_fields, plan_head, words_of
 
-_KNOBS_SHOWN = 16
+_KNOBS_SHOWN, _BRIEF = 16, 10  # figures in a terminal, and in a short answer
 _MANY_TIMES = 10.0  # from which a result is so many times as much, and not some hundred per cent more
 
 
-def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> AnswerDocument:
+def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
     """A tornado, and which figure of the hardware is the bottleneck."""
     asked, gains = found.asked, bottleneck(found)
     value = words_of(asked.case.kind).result(found.result, found.value)
@@ -42,12 +42,13 @@ def sensitivity(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> AnswerDocument
         f"The {found.result} is {value}.{first} {gains[0]}",
         "plain",
         [tornado(found, shown)],
-        closing=[*map(styled, gains)],
+        closing=[styled(gains[0]), *(Abridged(gain, short="", added="what else would gain") for gain in gains[1:])],
     )
 
 
-def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
+def tornado(found: Sensitivity, top: int | None = None) -> Section:
     """What moves a result down and up, most first; in a terminal so many figures."""
+    shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
     sides = (abs(side) for knob in found.knobs[:shown] for side in (knob.low, knob.high))
     widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(found.asked.case)
     columns = [Column("figure", "k"), Column("is", drop=1), Column("turned", drop=2), Column("down"),
@@ -62,9 +63,10 @@ def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
         rows.append([*row, down, two_sided(knob.low, knob.high, widest), up])
     cut, beneath = list[Line](), list[Line]()
     if len(found.knobs) > shown:
-        cut.append(styled(f"  {len(found.knobs) - shown} more move it less", DIM))
+        words = f"  {len(found.knobs) - shown} more move it less"
+        cut.append(styled(words, DIM) if top else Abridged(words, DIM, short="", added=""))
     if any(knob.kind == "fitted" for knob in found.knobs[:shown]):
-        beneath.append(styled("  fit.* were fitted: costmodel calibrate renews them, --set does not reach them", DIM))
+        beneath.append(styled("  fit.*: fitted constants, which costmodel calibrate renews and --set cannot set", DIM))
     result = f"{found.result} {words_of(found.asked.case.kind).result(found.result, found.value)}"
     lead = f"Fitted constants within their spread, all other figures by a tenth. {' '.join(bottleneck(found))}"
     return Section(
@@ -73,7 +75,7 @@ def tornado(found: Sensitivity, shown: int = _KNOBS_SHOWN) -> Section:
         lead,
         [partial(_figure, found)],
         [styled(result, HEAD)],
-        Table(columns, rows, most=shown),
+        Table(columns, rows, most=shown, brief=brief, rest="figure"),
         beneath,
         cut,
         folded=True,

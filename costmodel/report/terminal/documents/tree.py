@@ -26,14 +26,30 @@ class TreeDrawing:
 
     def lines(self, depth: int, stated: str = "", meaning: str = "") -> Iterator[Text]:
         """The root, then its branches; stated: the root as answers have it."""
+        yield from self.top(stated, meaning)
+        yield from self.branches(self.root, "", depth)
+
+    def first_level(self, stated: str, meaning: str) -> Iterator[Text]:
+        """The root, and in a line each what it was made of, and by which equation."""
+        yield from self.top(stated, meaning, brief=True)
+        for position, node in enumerate(self.root.beneath, 1):
+            mark = "└── " if position == len(self.root.beneath) else "├── "
+            line = Text(f"{mark}{_title(node)}  {self.value(node)}")
+            by = "" if node.equation is None or joining(node) is not None else f"  {node.equation.name}"
+            how = by or "  ".join(["", *self.how(node)[:1]])
+            line.append(f"  ← {node.written.place}" if node.written is not None else how, style=DIM)
+            yield line
+
+    def top(self, stated: str, meaning: str, *, brief: bool = False) -> Iterator[Text]:
+        """The root: its value, its meaning, and how it was made; brief: without the rest of a long formula."""
         root = self.root
         yield styled(f"{root.name} {stated or self.value(root)}", HEAD)
         if meaning:
             yield styled(f"  {meaning}")
         if root.written is not None:  # a figure that is a line of a document
             yield styled(f"  ← {_written(root)}", DIM)
-        yield from (styled(f"  {text}", DIM) for text in self.how(root))
-        yield from self.branches(root, "", depth)
+        how = self.how(root)
+        yield from (styled(f"  {text}", DIM) for text in ([*how[:2], how[-1]] if brief and len(how) > 3 else how))
 
     def branches(self, node: ExplainedFigure, indent: str, depth: int) -> Iterator[Text]:
         """What lies beneath a node."""

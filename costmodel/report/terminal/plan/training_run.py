@@ -96,7 +96,7 @@ def _price(answer: Answer) -> list[Text]:
     spot = None if answer.inputs.run is None else answer.inputs.run.spot
     if spot is not None:
         return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
-    return price_lines(price_of(answer.inputs.case), "  ")
+    return price_lines(price_of(answer.inputs.case), "  ", shown=False)
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:

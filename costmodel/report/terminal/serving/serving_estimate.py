@@ -101,7 +101,7 @@ def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
     """What is asked about, and the plan."""
     case = answer.inputs.case
     subject = subject_of(case)
-    priced = price_lines(subject.price) if price else []
+    priced = price_lines(subject.price, shown=False) if price else []
     return [styled(subject_words(subject), HEAD), styled(plan_words(answer)), *priced, *origin_lines(case)]
 
 
@@ -195,7 +195,12 @@ def _main(rows: Sequence[Row]) -> Iterator[Row]:
     for row in rows:
         banded = row[0] in _BANDED or (banded and row[0] == BAND)
         if banded or row[0] in _MAIN:
-            yield (*row[:3], row[3].partition(", ")[0], row[4].removesuffix(" to answer all"))
+            yield (
+                row[0].ljust(len("whole answer")),
+                *row[1:3],
+                row[3].partition(", ")[0],
+                row[4].removesuffix(" to answer all"),
+            )
 
 
 def _benchmark(printed: Mapping[str, float]) -> Row:

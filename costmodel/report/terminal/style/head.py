@@ -202,12 +202,17 @@ def price_varies(varied: Collection[str]) -> bool:
     return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
 
 
-def price_lines(price: Price, indent: str = "") -> list[Text]:
-    """The price that costs are counted with and where it is from; prices that were left out."""
+def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[Text]:
+    """The price that costs are counted with and where it is from; prices that were left out.
+
+    shown: whether a short answer has a price that the user stated
+    """
     found = [styled(f"{indent}{words}", style) for words, style in _lines(price)]
     if price.known and price.assumed and price.listed is not None:
         short = f"{indent}at {hourly(price)} (assumed: {price.node}, {price.listed.sold}; --price sets another)"
         found[0] = Abridged(found[0].plain, short=short, added="origin of the price")
+    elif price.known and not price.assumed and not shown:
+        found[0] = Abridged(found[0].plain, short="", added="the price")
     return found
 
 
@@ -235,7 +240,11 @@ def prices(found: Iterable[Price]) -> list[Text]:
     lines = [(_of_nodes(words, of, style) if several else words, style) for (words, style), of in nodes.items()]
     shown = lines[:_SHOWN]
     more = [("and more: --json has the price of each row", DIM)] if len(lines) > len(shown) else []
-    return [styled(f"  {words}", style) for words, style in (*shown, *more)]
+    short = {WARN: "  {}", DIM: "", "": ""}  # a price that is left out is part of a short answer
+    return [
+        Abridged(f"  {words}", style, short=short[style].format(words), added="origin of prices")
+        for words, style in (*shown, *more)
+    ]
 
 
 def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:

@@ -58,18 +58,25 @@ def remarks(
     nodes: the node of each plan, which a remark on its accelerator names
     """
     counted = remark_counts(plans, nodes)
+    few = [f"{code} {REMARKS[code].title}{_counted(some)}" for code, some in counted.items()]
+    short = [as_many("  ▲ ", few, " · ") if few else "", *[""] * len(few)]
     lines: list[Line] = [
         Abridged(
             f"  ▲ {code} {REMARKS[code].title}{some}: {REMARKS[code].meaning}",
             WARN,
-            short=f"  ▲ {code} {REMARKS[code].title}{some.partition(':')[0]}{')' if ':' in some else ''}",
+            short=words,
             added="what ▲ means",
         )
-        for code, some in counted.items()
+        for (code, some), words in zip(counted.items(), short, strict=False)
     ]
     if 0 < sum("N005" in codes for codes in plans) < len(plans):
-        lines.append(styled(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN))
+        lines.append(Abridged(f"  ▲ N005 ranking: {_order(plans, costs)}", WARN, short="", added="what ▲ means"))
     return lines
+
+
+def _counted(some: str) -> str:
+    """On how many plans a remark is, without their machines."""
+    return f" ({some.strip(' ()').partition(':')[0]})" if " of " in some else ""
 
 
 def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> dict[str, str]:

@@ -1,0 +1,94 @@
+"""The answer of each command fits a screen of 80 × 24 beneath its prompt, and -v shows all of it."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from conftest import Run
+from rich.text import Text
+
+from costmodel.report.document import AnswerDocument, Column, Section, Table
+from costmodel.report.terminal.style.document_lines import document_lines
+from costmodel.report.terminal.style.layout import Abridged, Detail, laid, of_length, shorter
+
+LINES = 23  # of 24, the prompt takes one
+SCREEN = {"COLUMNS": "80", "LINES": "24"}
+TRAINING, SERVICE, RL = "llama-3-70b-512", "serve-llama-3.1-70b", "grpo-qwen-2.5-7b-64"
+FLAGS = "--model llama-3.1-70b --rate 5 --prompt 2000 --answer 500"
+COMMANDS = [
+    *(f"{verb} {name}" for verb in ("estimate", "memory", "comm", "search") for name in (TRAINING, SERVICE, RL)),
+    *(f"run {name}" for name in (TRAINING, RL)),
+    *(f"sensitivity {name}" for name in (TRAINING, SERVICE)),
+    *(f"explain {TRAINING} {figure}" for figure in ("step_time", "memory_peak", "mfu")),
+    f"explain {SERVICE} tpot",
+    f"explain {RL} iteration_time",
+    f"sweep {TRAINING} --over plan.tp=1,2,4,8",
+    f"sweep {SERVICE} --over plan.tp=4,8",
+    f"scale {TRAINING} --ranks 64..1024",
+    f"scale {SERVICE} --rate 4..16",
+    f"diff {TRAINING} {TRAINING} --set plan.tp=4",
+    f"diff {SERVICE} {SERVICE} --set plan.tp=2",
+    f"check {TRAINING}",
+    f"check {SERVICE}",
+    f"pipeline {TRAINING}",
+    "buy --model llama-3.1-8b --rate 5 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200",
+    "memory --model llama-3.1-70b --gpu h100 --gpus 64",
+    f"search {FLAGS}",
+    "search --rl grpo --model qwen-3-8b --gpu h100 --gpus 64 --answer 4k",
+    "memory llama-3-70b",
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_an_answer_fits_a_screen(line: str, run: Run) -> None:
+    ran = run(*shlex.split(line), env=SCREEN, screen=True)
+    shown = ran.out.splitlines()
+    assert shown
+    assert len(shown) <= LINES, ran.out
+    assert sum("More with -v" in each for each in shown) <= 1
+
+
+def test_all_of_an_answer_has_each_line_of_the_short_one_or_more(run: Run) -> None:
+    short, whole = (run("estimate", TRAINING, *more).out.splitlines() for more in ((), ("-v",)))
+    assert len(whole) > len(short)
+    assert not any("More with -v" in each for each in whole)
+    assert sum(" assumed " in each for each in whole) == sum(" assumed " in each for each in short) == 1
+    assert "workload.gradients" in "\n".join(whole)
+
+
+def test_other_forms_have_all_of_it(run: Run) -> None:
+    for form in ("json", "csv", "markdown"):
+        forms = [run("estimate", TRAINING, "--format", form, *more) for more in ((), ("-v",))]
+        assert forms[0] == forms[1]
+    assert "optimizer" in run("estimate", TRAINING, "--format", "markdown").out
+
+
+def test_an_answer_without_more_says_so(run: Run) -> None:
+    ran = run("list", "gpus", "-v")
+    assert "no more to show" in ran.err
+    assert ran.out == run("list", "gpus").out
+
+
+def test_a_document_in_both_lengths() -> None:
+    table = Table([Column("a"), Column("b")], [["1", "2"], ["3", "4"], ["5", "6"]], brief=1, rest="pair")
+    sections = [
+        Section("pairs", "Pairs", table=table, beneath=[Abridged("long words", short="words", added="the words")]),
+        Section("aside", "Aside", beneath=[Text("all of it")], detail="the rest"),
+        Section("other", "Other", table=table, short=Table([Column("c")], [["7"]])),
+    ]
+    document = AnswerDocument(None, "", [Text("head")], "", "plain", sections, closing=[Text("Next: go on")])
+    brief, whole = (
+        [line.plain.strip() for line in laid(document_lines(document), 80, verbose=verbose)]
+        for verbose in (False, True)
+    )
+    assert brief == ["head", "", "a  b", "1  2", "words", "", "c", "7",
+                     "More with -v: 2 more pairs, the words, the rest, pair", "", "Next: go on"]  # fmt: skip
+    pairs = ["a  b", "1  2", "3  4", "5  6"]
+    assert whole == ["head", "", *pairs, "long words", "", "all of it", "", *pairs, "", "Next: go on"]
+
+
+def test_equal_lengths_are_one() -> None:
+    lines = [Text("a")]
+    assert shorter(lines, lines, "b") == lines
+    assert [line.plain for line in of_length([Detail(lines), Text("b")], verbose=False)] == ["b", "  More with -v"]

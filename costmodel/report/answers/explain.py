@@ -54,7 +54,7 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
 def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int | None) -> list[Line]:
     """A figure, and what it was made of down to a depth."""
     stated, meant = _result(view, node), _meant(view, label, node)
-    whole = [*TreeDrawing(node).lines(depth or _DEPTH, stated, meant)]
+    whole: list[Line] = [*TreeDrawing(node).lines(depth or _DEPTH, stated, meant)]
     return whole if depth else shorter([*TreeDrawing(node).first_level(stated, meant)], whole, "how each was computed")
 
 

@@ -788,7 +788,7 @@ def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]])
     rows = [(percent(count / total, 2), f"{code} {words.reasons[code].title}") for code, count in counts]
     table = CellTable(("", ""), rows, "rl", False, indent="    ", style=DIM)
     first = as_many("  Why not (--why-not): ", [f"{title} {share}" for share, title in rows], " · ")
-    whole = [styled("  why not (--why-not explains)", DIM), table]
+    whole: list[Line] = [styled("  why not (--why-not explains)", DIM), table]
     yield from shorter([styled(first, DIM)], whole, "reasons against plans")
 
 

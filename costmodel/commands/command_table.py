@@ -11,12 +11,18 @@ TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and a
 
 
 class CommandEntry(NamedTuple):
-    """Where a command stands: its panel of the help, its module and its function, and the folder of that module."""
+    """Where a command stands: its panel of the help, its module and its function, and the folder of that module.
+
+    used: the options that its help shows, beside those of all commands; empty for all that it has. refuses: options of
+    a workload that it has no answer for, which no help shows
+    """
 
     panel: str
     module: str
     function: str
     room: str = "commands"
+    used: str = ""
+    refuses: str = ""
 
     def load(self) -> Callable[..., Any]:
         """The function, its module imported.
@@ -28,29 +34,33 @@ class CommandEntry(NamedTuple):
         return found
 
 
+USED_BY_ALL = ("set", "output", "json", "verbose")
+# Options of a service, and of reinforcement learning.
+_SERVED, _RL = "rate concurrency users ttft tpot", "rl prompts samples iterations trainer rollout"
+_OTHERS = f"{_SERVED} {_RL} prompt answer"
 COMMANDS = {
-    "estimate": CommandEntry(LOOK, "estimate", "estimate"),
-    "memory": CommandEntry(LOOK, "estimate", "memory"),
-    "comm": CommandEntry(LOOK, "estimate", "comm"),
-    "pipeline": CommandEntry(LOOK, "estimate", "pipeline"),
-    "run": CommandEntry(LOOK, "estimate", "run"),
-    "collective": CommandEntry(LOOK, "collective", "collective"),
-    "explain": CommandEntry(LOOK, "explain", "explain"),
-    "buy": CommandEntry(CHOOSE, "buy", "buy"),
-    "search": CommandEntry(CHOOSE, "search", "search"),
-    "sweep": CommandEntry(CHOOSE, "vary", "sweep"),
-    "scale": CommandEntry(CHOOSE, "vary", "scale"),
-    "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity"),
-    "solve": CommandEntry(CHOOSE, "vary", "solve"),
-    "diff": CommandEntry(COMPARE, "diff", "diff"),
-    "check": CommandEntry(COMPARE, "check", "check"),
-    "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose"),
+    "estimate": CommandEntry(LOOK, "estimate", "estimate", used="model gpu gpus rate prompt answer"),
+    "memory": CommandEntry(LOOK, "estimate", "memory", used="model gpu gpus batch stack"),
+    "comm": CommandEntry(LOOK, "estimate", "comm", used="model gpu gpus batch"),
+    "pipeline": CommandEntry(LOOK, "estimate", "pipeline", used="schedule model gpu gpus batch", refuses=_OTHERS),
+    "run": CommandEntry(LOOK, "estimate", "run", used="model gpu gpus tokens", refuses=_SERVED),
+    "collective": CommandEntry(LOOK, "collective", "collective", used="gpu gpus measured algorithm"),
+    "explain": CommandEntry(LOOK, "explain", "explain", used="depth worth model gpu gpus"),
+    "buy": CommandEntry(CHOOSE, "buy", "buy", used="model rate prompt answer ttft gpu"),
+    "search": CommandEntry(CHOOSE, "search", "search", used="top over pareto model gpu gpus"),
+    "sweep": CommandEntry(CHOOSE, "vary", "sweep", used="over show best model gpu gpus"),
+    "scale": CommandEntry(CHOOSE, "vary", "scale", used="ranks rate weak model gpu"),
+    "sensitivity": CommandEntry(CHOOSE, "vary", "sensitivity", used="of top model gpu gpus"),
+    "solve": CommandEntry(CHOOSE, "vary", "solve", used="vary for best model gpu gpus"),
+    "diff": CommandEntry(COMPARE, "diff", "diff", used="plans model gpu gpus"),
+    "check": CommandEntry(COMPARE, "check", "check", used="against update within model gpu gpus"),
+    "diagnose": CommandEntry(COMPARE, "diagnose", "diagnose", used="step trace term from model gpu", refuses=_OTHERS),
     "validate": CommandEntry(TRUST, "evidence", "validate"),
     "measure": CommandEntry(TRUST, "measure", "measure"),
     "calibrate": CommandEntry(TRUST, "calibrate", "calibrate"),
-    "import": CommandEntry(EXCHANGE, "imports", "import_file"),
-    "report": CommandEntry(EXCHANGE, "report", "report"),
-    "export": CommandEntry(EXCHANGE, "export", "export"),
+    "import": CommandEntry(EXCHANGE, "imports", "import_file", used="as config strict from"),
+    "report": CommandEntry(EXCHANGE, "report", "report", used="watch model gpu gpus"),
+    "export": CommandEntry(EXCHANGE, "export", "export", used="to rank model gpu gpus", refuses=_RL),
     "list": CommandEntry(DOCUMENTS, "documents", "list_documents"),
     "show": CommandEntry(DOCUMENTS, "documents", "show"),
     "init": CommandEntry(DOCUMENTS, "documents", "init"),

@@ -15,9 +15,10 @@ from rich.cells import cell_len
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from costmodel.commands.command_table import COMMANDS
+from costmodel.commands.command_table import COMMANDS, USED_BY_ALL
 from costmodel.commands.output import printed
 from costmodel.commands.shared import OUTPUT_PANEL
+from costmodel.ground.counts import number_of
 from costmodel.report.terminal.style.layout import CellTable, Line, laid, typed
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, styled, terminal_width
 
@@ -31,12 +32,20 @@ class _Help:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        width = terminal_width() or _PIPED
-        printed(laid(help_lines(self, ctx, width), width))
+        _print_help(self, ctx, whole=False)
+
+
+def _print_help(command: Any, ctx: Any, *, whole: bool) -> None:
+    width = terminal_width() or _PIPED
+    printed(laid(help_lines(command, ctx, width, whole=whole), width))
 
 
 class CommandHelp(_Help, TyperCommand):
     """A command with legible help."""
+
+    def print_all(self, ctx: Any) -> None:
+        """Print the help with all options."""
+        _print_help(self, ctx, whole=True)
 
 
 class Commands(UserDict[str, Any]):
@@ -75,23 +84,46 @@ class CommandGroupHelp(_Help, TyperGroup):
         return _legible(super().invoke)(ctx)
 
 
-def help_lines(command: Any, ctx: Any, width: int) -> Iterator[Line]:
-    """Usage, text, parameters and, of the program, its commands by panel."""
+def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> Iterator[Line]:
+    """Usage, text, parameters and, of the program, its commands by panel.
+
+    whole: whether all parameters are listed, or those that people use
+    """
     yield styled(command.get_usage(ctx), HEAD)
     yield Text()
     yield from _text(inspect.cleandoc(command.help or ""))
     kinds: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for param in sorted(command.get_params(ctx), key=lambda param: _panel(param, command) == OUTPUT_PANEL):
+    params, left = _listed(command, ctx, whole=whole)
+    for param in sorted(params, key=lambda param: _panel(param, command) == OUTPUT_PANEL):
         record = param.get_help_record(ctx)
         if record is not None:
-            kinds.setdefault(_panel(param, command), []).append(record)
+            panel = _panel(param, command)
+            few = left and panel not in ("Arguments", OUTPUT_PANEL)
+            kinds.setdefault("Options" if few else panel, []).append(record)
     for name, entry in COMMANDS.items() if isinstance(command, TyperGroup) else ():
         kinds.setdefault(entry.panel, []).append((name, _first_sentence(inspect.getdoc(entry.load()) or "")))
     for title, rows in kinds.items():
         yield from _section(title, rows, width)
+    if left:
+        yield Text()
+        yield styled(f"{number_of(left, 'more option')}: --help-all")
     if command.epilog:
         yield Text()
         yield _prose(command.epilog)
+
+
+def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
+    """The parameters that a help lists, and how many it leaves out; of other workloads it has none."""
+    params, entry = command.get_params(ctx), COMMANDS.get(ctx.info_name)
+    if entry is None or isinstance(command, TyperGroup):
+        return params, 0
+    named = {param: max(param.opts, key=len).removeprefix("--") for param in params}
+    params = [param for param in params if named[param] not in entry.refuses.split()]
+    if whole or not entry.used:
+        return params, 0
+    used = {*entry.used.split(), *USED_BY_ALL, "help"}
+    shown = [param for param in params if param.param_type_name != "option" or named[param] in used]
+    return shown, len(params) - len(shown) - 1  # --help-all stands in the line that counts the others
 
 
 def _panel(param: Any, command: Any) -> str:
@@ -100,7 +132,7 @@ def _panel(param: Any, command: Any) -> str:
         return "Arguments"
     if isinstance(command, TyperGroup):
         return "Options"
-    return OUTPUT_PANEL if param.name == "help" else getattr(param, "rich_help_panel", None) or "Options"
+    return OUTPUT_PANEL if param.name in ("help", "help_all") else getattr(param, "rich_help_panel", None) or "Options"
 
 
 def _text(text: str) -> Iterator[Line]:

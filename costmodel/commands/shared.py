@@ -63,6 +63,13 @@ def optional(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, show_default=False, **more)
 
 
+def _help_all(context: typer.Context, asked: bool) -> None:
+    """Print the help with all options, and end."""
+    if asked and not context.resilient_parsing:
+        context.command.print_all(context)  # type: ignore[attr-defined]
+        raise typer.Exit
+
+
 STDOUT = Path("-")
 KEYS_PANEL, OUTPUT_PANEL = "Any key of the scenario", "Output"  # headings of options in a help
 SetOption = Annotated[
@@ -112,6 +119,14 @@ VerboseOption = Annotated[
 ]
 
 
+HelpAllOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_help_all, help="Show all options and exit", rich_help_panel=OUTPUT_PANEL
+    ),
+]
+
+
 def deliver(
     reply: Reply,
     form: FormatOption = None,
@@ -121,6 +136,7 @@ def deliver(
     force: ForceOption = False,
     verbose: VerboseOption = False,
     no_color: NoColorOption = False,
+    help_all: HelpAllOption = False,
 ) -> None:
     """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
     suffix = output.suffix.lower() if output else ""

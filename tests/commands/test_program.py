@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.commands.command_table import COMMANDS, QUESTIONS
+from costmodel.commands import rl, serving, training
+from costmodel.commands.command_table import COMMANDS, QUESTIONS, USED_BY_ALL
+from costmodel.explore.workload_flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests/evidence/measured"
@@ -51,6 +53,34 @@ def test_the_terminal_breaks_the_sentences_of_the_help(name: str, run: Any) -> N
         if not paragraph.startswith("Examples:"):
             for line, after in itertools.pairwise(paragraph.strip().splitlines()):
                 assert len(f"{line} {after.split()[0]}") >= 78
+
+
+def options_of(text: str) -> list[str]:
+    """The options that a help lists."""
+    return [name for name in re.findall(r"(?m)^  (?:-\w, )?--([a-z-]+)", text) if name not in ("help", "help-all")]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if entry.used])
+def test_help_shows_ten_options_and_counts_the_others(name: str, run: Any) -> None:
+    few, whole = (options_of(run(name, option).out) for option in ("--help", "--help-all"))
+    entry = COMMANDS[name]
+    assert set(few) == {*entry.used.split(), *USED_BY_ALL}
+    assert len(few) <= 10
+    assert set(few) <= set(whole)
+    left = int(re.findall(r"(?m)^(\d+) more options: --help-all$", run(name, "--help").out)[0])
+    assert left == len(whole) - len(few)
+
+
+def test_help_has_no_options_of_workloads_that_a_command_refuses(run: Any) -> None:
+    flags = {kind: {*found.keys, *(["rl"] if kind == "rl" else [])} for kind, found in FLAGS.items()}
+    refusing = {"training": training.WITHOUT, "serving": serving.WITHOUT, "rl": rl.WITHOUT}
+    for name, entry in COMMANDS.items():
+        answers = [found for kind, found in flags.items() if name not in refusing[kind]]
+        others = [found for kind, found in flags.items() if name in refusing[kind]]
+        expected = set().union(*others) - set().union(*answers)
+        assert set(entry.refuses.split()) == expected, name
+        if expected:
+            assert expected.isdisjoint(options_of(run(name, "--help-all").out))
 
 
 @every_command

@@ -23,7 +23,9 @@ from each import EVERY_CASE
 from hypothesis import HealthCheck, settings
 from replies import REPLIES
 
+from costmodel.commands import shared
 from costmodel.commands.start import main
+from costmodel.report.terminal.style.layout import laid
 
 typer.main.get_command = functools.cache(typer.main.get_command)  # a process builds its commands once, as users' do
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -182,8 +184,12 @@ def run_here(
     cwd: Path = ROOT,
     env: dict[str, str] | None = None,
     screen: bool = False,
+    brief: bool = False,
 ) -> Ran:
-    """The command line in this process, as a pipe or a terminal would see it; what gets out of it is a traceback."""
+    """The command line in this process, as a pipe or a terminal would see it; what gets out of it is a traceback.
+
+    Answers are in full, as with -v, unless they are to be brief, as users first see them.
+    """
     out, err = _stream(kind=_Screen if screen else io.TextIOWrapper), _stream()
     given = stdin.encode() if isinstance(stdin, str) else stdin
     REPLIES.open = not (given or set(env or {}) - {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TERM"})
@@ -194,6 +200,8 @@ def run_here(
                 patch.delenv(name, raising=False)
             for name, value in (env or {}).items():
                 patch.setenv(name, value)
+            if not brief:
+                patch.setattr(shared, "laid", lambda lines, width, verbose=True: laid(lines, width))
             patch.setattr(sys, "argv", ["costmodel", *args])
             patch.setattr(sys, "stdin", _stream(given))
             patch.setattr(sys, "stdout", out)

@@ -148,7 +148,7 @@ def printed_by(transcript: Transcript, run: Any) -> list[str]:
 def _printed(command: str, run: Any) -> tuple[str, ...]:
     """Several pages show the same command."""
     words = shlex.split(command.removeprefix("$ "))
-    ran = run(*words[1:])
+    ran = run(*words[1:], brief=True)
     return tuple(_trimmed((ran.out + ran.err).splitlines()))
 
 

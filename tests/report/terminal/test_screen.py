@@ -42,7 +42,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_an_answer_fits_a_screen(line: str, run: Run) -> None:
-    ran = run(*shlex.split(line), env=SCREEN, screen=True)
+    ran = run(*shlex.split(line), env=SCREEN, screen=True, brief=True)
     shown = ran.out.splitlines()
     assert shown
     assert len(shown) <= LINES, ran.out
@@ -50,7 +50,7 @@ def test_an_answer_fits_a_screen(line: str, run: Run) -> None:
 
 
 def test_all_of_an_answer_has_each_line_of_the_short_one_or_more(run: Run) -> None:
-    short, whole = (run("estimate", TRAINING, *more).out.splitlines() for more in ((), ("-v",)))
+    short, whole = (run("estimate", TRAINING, *more, brief=True).out.splitlines() for more in ((), ("-v",)))
     assert len(whole) > len(short)
     assert not any("More with -v" in each for each in whole)
     assert sum(" assumed " in each for each in whole) == sum(" assumed " in each for each in short) == 1
@@ -65,7 +65,7 @@ def test_other_forms_have_all_of_it(run: Run) -> None:
 
 
 def test_an_answer_without_more_says_so(run: Run) -> None:
-    ran = run("list", "gpus", "-v")
+    ran = run("list", "gpus", "-v", brief=True)
     assert "no more to show" in ran.err
     assert ran.out == run("list", "gpus").out
 

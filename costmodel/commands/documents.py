@@ -89,7 +89,7 @@ _WORDS = {
     DocumentGroup.OPTIMIZERS: "optimizer optimiser optimisers optim",
     DocumentGroup.RELEASES: "release version versions",
     DocumentGroup.NODES: "node cluster clusters machine machines server servers host hosts instance instances system"
-    " systems",
+    " systems price prices offer offers cost costs rent",
     DocumentGroup.ACCELERATORS: "accelerator gpu gpus card cards chip chips device devices tpu tpus part parts",
     DocumentGroup.FABRICS: "fabric network networks interconnect interconnects link links nic nics",
     DocumentGroup.EFFICIENCIES: "efficiency fit fits",

@@ -51,6 +51,8 @@ _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
     "megatroncore": ExportFormat.MEGATRON,
     "megatronbridge": ExportFormat.BRIDGE,
     "transformers": ExportFormat.HF,
+    "k8s": ExportFormat.KUBERNETES,
+    "kube": ExportFormat.KUBERNETES,
     "huggingface": ExportFormat.HF,
 }
 

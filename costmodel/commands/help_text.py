@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import shlex
 import sys
 from collections import UserDict
@@ -78,6 +79,11 @@ class CommandGroupHelp(_Help, TyperGroup):
     def make_context(self, *args: Any, **options: Any) -> Any:
         """The command line taken apart, as far as the name of a command."""
         return _legible(super().make_context)(*args, **options)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """The words of a command line; help COMMAND is COMMAND --help."""
+        words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
+        return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
         """The command, after its own options are taken apart."""
@@ -186,8 +192,9 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
 def _usage_error(error: Any) -> Iterator[Text]:
     """What is wrong with a command line, and where to read how it is right."""
     known = {spelling for parameter in error.ctx.command.params for spelling in parameter.opts}
-    hint = option_hint(getattr(error, "option_name", ""), sys.argv, known)
-    yield Text.assemble(("error", BAD), f": {error.message if hint else error.format_message()}")
+    hint = option_hint(getattr(error, "option_name", ""), sys.argv, known) or _other_way(error, known)
+    sentence = error.message.partition(". Did you mean")[0].rstrip(".") if hint else error.format_message()
+    yield Text.assemble(("error", BAD), f": {sentence}")
     options = {parameter.name for parameter in error.ctx.command.params}
     if hint:
         yield styled(f"help: {hint}")
@@ -197,6 +204,45 @@ def _usage_error(error: Any) -> Iterator[Text]:
         yield styled("help: put the command of another tool in quotes, as one argument")
     yield styled(error.ctx.get_usage())
     yield styled(f"Try '{error.ctx.command_path} --help' for help.", DIM)
+
+
+def _other_way(error: Any, known_options: Collection[str]) -> str:
+    """What to type in the place of the name of a command, or of a setting without its option."""
+    message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
+    if unknown:
+        return next((f"costmodel {line}" for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names), "")
+    settings = re.findall(r"[\w.]+=\S*", message.partition("unexpected extra argument")[2].rstrip(")"))
+    if not settings or "--set" not in known_options:
+        return ""
+    named = [setting.split("=", 1) for setting in settings]
+    paths = [(path if "." in path else _in_its_part(path), value) for path, value in named]
+    return " ".join(f"--set {shlex.quote(f'{path}={value}')}" for path, value in paths)
+
+
+def _in_its_part(name: str) -> str:
+    """A key of a scenario with the part that it is in."""
+    from costmodel.documents.keys.schema_paths import holders_of
+    from costmodel.documents.schemas.scenario import Scenario
+
+    known = _key_of_that_name(name, "")
+    return known or next((f"{holder}.{name}" for holder in holders_of(Scenario, name)), name)
+
+
+_SERVED = "search --model llama-3.1-70b --rate 5 --prompt 2000 --answer 500"
+_OTHER_NAMES = {  # names that people type for commands, and a line to begin with
+    ("serve", "serving", "infer", "inference", "latency", "throughput"): _SERVED,
+    ("train", "training", "plan", "optimize", "tune", "rank"): "search --model llama-3.1-8b --gpu h100 --gpus 64",
+    ("simulate", "predict", "profile", "step", "mfu"): "estimate --model llama-3.1-8b --gpu h100 --gpus 64",
+    ("cost", "price", "prices", "rent", "tco"): f"buy{_SERVED.removeprefix('search')}",
+    ("compare", "vs"): "diff SCENARIO OTHER",
+    ("vram", "kv", "fit", "fits"): "memory llama-3.1-70b",
+    ("allreduce", "all-reduce", "nccl"): "collective all-reduce 1GB --gpu h100 --gpus 64",
+    ("allgather", "all-gather"): "collective all-gather 1GB --gpu h100 --gpus 64",
+    ("alltoall", "all-to-all"): "collective all-to-all 1GB --gpu h100 --gpus 64",
+    ("reducescatter", "reduce-scatter"): "collective reduce-scatter 1GB --gpu h100 --gpus 64",
+    ("scenarios", "models", "gpus", "nodes"): "list",
+    ("ui", "app", "web", "gui"): "open",
+}
 
 
 def _is_unquoted(words: Sequence[str]) -> bool:

@@ -242,6 +242,7 @@ class _Faults:
         holders = holders_of(self.kind, str(where[-1]))
         if holders:
             hint = "it belongs to " + " or ".join(f"'{holder}'" for holder in holders)
+            hint = f"write {' or '.join(f'{holder}.{where[0]}' for holder in holders)}" if len(where) == 1 else hint
         slip = close.rstrip("s") == str(where[-1]).rstrip("s")
         hint = hint if slip else self.foreign(detail, where) or hint
         return Fault("D003", f"unknown key {quoted_value(where[-1])}", self.spot(where, key=True), hint)

@@ -260,15 +260,25 @@ def _syntax_fault(error: NotYaml, text: str, file: str) -> Fault:
     return Fault("D002", f"this is not YAML: {error.problem}", place, error.hint)
 
 
+_CHANGE = re.compile(r"[*×]\s*[\d.]+|[+-]\s*[\d.]+\s*%")  # of a value, which has to be computed
+_NO_SPACE = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
+
+
 def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
-    """A value given with --set, or with another option, read as the same text would be in YAML, and its place."""
+    """A value given with --set, or with another option, read as the same text would be in YAML, and its place.
+
+    A key in braces needs no space behind its colon, as in {tokens:2}.
+    """
     written = f"{option} {text}" if option else f"--set {path}={text}"
     place = Place(COMMAND_LINE, 0, len(written) - len(text) + 1, path, written, max(1, len(text)))
     if not text.strip():
         after = option or "the '='"
         raise fail("C001", f"nothing stands after {after}", place, "null leaves a key out")
+    if _CHANGE.fullmatch(text.strip()):
+        hint = "costmodel show SCENARIO prints the value it has; costmodel sensitivity changes each value by 10 %"
+        raise fail("C001", f"'{text}' is a change; write the new value", place, hint)
     try:
-        tree, faults = read_tree(text, COMMAND_LINE, or_nothing=True)
+        tree, faults = read_tree(_NO_SPACE.sub(r"\1: ", text), COMMAND_LINE, or_nothing=True)
     except CostModelError as error:
         faults = error.faults
     if faults:

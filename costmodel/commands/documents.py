@@ -162,7 +162,7 @@ def list_documents(
     if asked is DocumentGroup.FORMATS:
         return _formats(prefix or "")
     if prefix is not None:
-        raise fail("C003", f"'{prefix}' begins no key: '{shelf}' are documents", None, f"costmodel list keys {prefix}")
+        raise fail("C003", f"list {shelf} takes no filter, so not '{prefix}'", None, f"costmodel list keys {prefix}")
     kinds = _SHOWN if asked is None else _KINDS[asked]
     found = {kind: [(name, title_of(kind, name)) for name in by_maker(kind)] for kind in kinds}
     held = held_against(by_maker("accelerator")) if asked is DocumentGroup.ACCELERATORS else None

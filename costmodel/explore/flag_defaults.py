@@ -141,4 +141,4 @@ def _default_nodes(case: LoadedScenario) -> tuple[int, str]:
     held = float(model_parameters(case.model)) * flags.parameter_bytes
     needed = _ROOM * held / (float(case.accelerator.memory.usable) * float(case.node.accelerators))
     nodes = 2 ** max(0, math.ceil(math.log2(needed)))
-    return nodes, f"memory of at least {_ROOM:g} × the {flags.held}; --gpus sets it"
+    return nodes, f"enough GPUs for {_ROOM:g} × the {flags.held}; --gpus sets it"

@@ -33,7 +33,8 @@ def node_of_gpu(spelling: str, named: str | None) -> tuple[list[Assignment], lis
     own = own_keys(shelf, name, stand)
     changes = [Assignment("cluster.node", place, flag_text(stand.node, place), place)]
     changes += [Assignment(f"cluster.node.{key}", place, flag_text(value, place), place) for key, value in own.items()]
-    why = f"the node that {'stands for the own of' if 'accelerator' in own else 'holds'} {name}; --node names another"
+    why = "in place of a node of its own, since none is known" if "accelerator" in own else "its usual node"
+    why = f"{why}; change it with --node"
     return changes, [Assumption("cluster.node", stand.node, why)]
 
 

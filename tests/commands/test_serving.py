@@ -31,7 +31,7 @@ def json_of(run: Any, *args: str) -> Any:
 def test_estimate_says_times_rates_and_what_binds(run: Any) -> None:
     ran = run("estimate", NAME)
     assert (ran.code, ran.err) == (0, "")
-    for words in ("first token", "per token", "within limits", "cache pool", "prompts between", "Bound by"):
+    for words in ("first token", "per token", "within limits", "cache pool", "prompts between", "limits the rate"):
         assert words in ran.out
 
 
@@ -166,10 +166,10 @@ def test_search_gives_the_figures_of_estimate(run: Any) -> None:
 def test_search_says_no_where_no_plan_keeps_the_limits(run: Any) -> None:
     ran = run("search", NAME, "--set", "limits.tpot.at_most=5 ms")
     assert ran.code == 1
-    assert "0 keep all limits" in ran.out
+    assert "0 meet all limits" in ran.out
     free = run("search", NAME, "--set", "limits={}", "--top", "1").out
     assert "answer the load" in free
-    assert "keep all limits ·" not in free
+    assert "meet all limits ·" not in free
     assert "Nearest: costmodel estimate" in ran.out
 
 

@@ -580,7 +580,7 @@ HEADS = ["Arguments", "Job", "Machine", "Serving", "Reinforcement learning", "An
 
 
 def test_the_help_has_its_options_in_groups(run: Any) -> None:
-    lines = run("estimate", "--help").out.splitlines()
+    lines = run("estimate", "--help-all").out.splitlines()
     headings = [line for before, line in itertools.pairwise(lines) if not before and line and "  " not in line]
     assert headings[-7:] == HEADS
 

@@ -169,12 +169,12 @@ def training(loaded: LoadedScenario) -> ResolvedScenario:
     """A scenario that trains, or a fault: the question is about training."""
     if isinstance(loaded, ResolvedScenario):
         return loaded
-    sentence = f"this question is about training, and the workload is {loaded.kind}"
+    sentence = f"this command works for training only, and the workload is {loaded.kind}"
     raise fail("C030", sentence, loaded.place("workload.kind") or Place(loaded.file), UNDERSTOOD)
 
 
 _OF_BOTH = "estimate, memory, comm, search, sweep, scale, sensitivity, solve, diff, check, explain and report"
-UNDERSTOOD = f"of serving and rl: {_OF_BOTH}; of serving export too, of rl run"
+UNDERSTOOD = f"for serving and rl: {_OF_BOTH}; for serving export too, for rl run"
 
 
 def case_of(
@@ -196,7 +196,7 @@ def case_of(
         held["stacks"][word] = OF_ONE[word]
     if not isinstance(held["stack"], Stack):
         place = place_at(tree, "stack")
-        sentence = f"{held['stack'].name} {purpose_of(held['stack'])}; training takes training software"
+        sentence = f"{held['stack'].name} {purpose_of(held['stack'])}; training needs training software"
         hint = _OF_RL if getattr(held["stack"], "kind", "") == "rl" else _TRAINS
         raise fail("D010", sentence, place, hint)
     kinds = node_groups(

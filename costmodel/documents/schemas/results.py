@@ -87,9 +87,9 @@ TRAINING_RESULTS: dict[str, ResultColumn] = {
 
 # Of a scenario that asks about the whole run; two of the above mean more there.
 RUN_RESULTS: dict[str, ResultColumn] = {
-    "goodput": ResultColumn("1", "useful share of the wall time of the run", "higher", band="step"),
+    "goodput": ResultColumn("1", "useful share of the run time", "higher", band="step"),
     "run_time": ResultColumn("s", "wall-clock time of the run, including interruptions", "lower", band="step"),
-    "run_cost": ResultColumn("USD", "rent of all nodes for the wall time of the run", "lower", band="step"),
+    "run_cost": ResultColumn("USD", "rent of all nodes for the run time", "lower", band="step"),
     "energy": ResultColumn("J", "energy of the run at the meter of the data centre", "lower", band="step"),
     "emissions": ResultColumn(
         "kg", "carbon dioxide of that energy, by location, without manufacturing the hardware", "lower", band="step"

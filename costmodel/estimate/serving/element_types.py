@@ -77,7 +77,7 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
         log.note(f"kernels of {recipe.name} products", f"as {fit}", "none was measured in int8")
     kept, kept_experts = stored_types(case)
     if workload.weights is None:
-        origin = _origin(case.model.stored) if kept else "as workload.precision"
+        origin = _origin(case.model.stored) if kept else "same as workload.precision"
         log.note("workload.weights", kept or workload.precision, origin)
     if kept_experts is not None:
         log.note("workload.expert_weights", kept_experts, _origin(case.model.stored_experts))

@@ -159,7 +159,7 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan, rows: int = 1) -> tuple[
     layout, every, ranks = filled_with(inputs, layout), float(inputs.ranks), float(replica_ranks(plan))
     replicas = float(layout.replicas[0])
     idle = every - replicas * ranks
-    origin = f"{number_of(every, 'GPU')} over {ranks:g} of a replica" + (f", {idle:g} idle" if idle > 0 else "")
+    origin = f"{number_of(every, 'GPU')} ÷ {ranks:g} per replica" + (f", {idle:g} idle" if idle > 0 else "")
     return layout, (Assumption("plan.replicas", f"{replicas:g}", origin),)
 
 

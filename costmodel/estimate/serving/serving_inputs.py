@@ -393,7 +393,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
             prompt = workload.opening + added + history
     for name in ("prompt", "output"):
         if isinstance(getattr(workload, name), float):
-            log.note(f"workload.{name}.spread", "0", "one length is written")
+            log.note(f"workload.{name}.spread", "0", "all lengths equal")
     hit: Number = 0.0
     if workload.shared_prefix and engine.prefix_cache:
         with term("prefix"):

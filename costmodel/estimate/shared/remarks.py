@@ -17,9 +17,9 @@ REMARKS = {
     ),
     "N004": Reason("outside the fit", "A matmul has a side under 256, where the efficiency was not fitted."),
     "N005": Reason(
-        "never fitted",
-        "No kernels of this accelerator were measured and fitted, or their fit has no residual. Constants or "
-        "residuals common to all accelerators are used, and bands are wider.",
+        "not calibrated for this GPU",
+        "No kernels of this accelerator were measured, or their fit has no residual. costmodel uses generic "
+        "efficiencies and a wider range.",
     ),
     "N006": Reason(
         "longer than trained",
@@ -69,9 +69,9 @@ REMARKS = {
         "batch (MiniMax-01, 2025: 128 million). Write a batch in tokens with its unit: '4M tokens'.",
     ),
     "N023": Reason(
-        "at risk",
-        "May run out of memory: the predicted peak is within usable memory, but its P90 is not, or that of the host. "
-        "Searches prefer other plans; --safe 90% refuses this one.",
+        "may run out of memory",
+        "The predicted peak is within usable memory, but its P90 is not, or that of the host. Searches prefer other "
+        "plans; --safe 90% leaves this one out.",
     ),
     "N024": Reason(
         "plan and search disagree",

@@ -43,7 +43,7 @@ _TITLES = {
 }
 _RUN_TITLES = {
     "goodput": "goodput",
-    "run_time": "wall time of the run",
+    "run_time": "run time",
     "run_cost": "cost of the run",
     "energy": "energy",
     "emissions": "emissions",

@@ -183,7 +183,7 @@ def rl_run(answer: RlAnswer) -> PlanRun:
     """The run of a plan."""
     found, share, sync = answer.run, answer.costs["goodput"], answer.iteration.sync
     assert found is not None
-    figures = [_figure(answer, *each) for each in (("wall time", "run_time"), ("cost", "run_cost"))]
+    figures = [_figure(answer, *each) for each in (("run time", "run_time"), ("cost", "run_cost"))]
     figures.append(RunFigure("goodput", "goodput", "—" if math.isnan(share) else percent(share, 3), ""))
     plain = {
         "steps": known(number(found.steps)),
@@ -217,7 +217,7 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
             "iterations",
             f"{steps} of {show_time(costs['iteration_time'])}, as stated; no law gives how many a score takes",
         ),
-        ("failures", f"one each {show_time(costs['mtbf'])}{often}"),
+        ("failures", f"one every {show_time(costs['mtbf'])}{often}"),
         ("checkpoint", f"{show(costs['checkpoint_size'], 'B')}: states of {models}"),
     ]
     if answer.iteration.sync is not None:

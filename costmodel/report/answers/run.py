@@ -91,8 +91,8 @@ def wall_section(found: PlanRun, wall: float) -> Section:
         for name, value in found.shares.items()
         if value or name == found.steps
     ]
-    lead = f"Shares of the wall time: {found.steps} that count, and what failures and checkpoints take."
-    title, figures = ("Where the wall time goes", "where the run goes"), [partial(_figure, found.shares, found.steps)]
+    lead = f"Shares of the run time: {found.steps} that count, and what failures and checkpoints take."
+    title, figures = ("Where the run time goes", "where the run goes"), [partial(_figure, found.shares, found.steps)]
     return parts_section(title, lead, parts, "of the run", figures, key="run", brief=3)
 
 
@@ -105,8 +105,8 @@ def _figure(shares: Mapping[str, float], steps: str) -> Draw:
         for name, value in sorted(shares.items(), key=lambda item: -item[1])
         if value
     ]
-    words = f"{percent(shares[steps])} of the wall time are {steps} that count."
-    return amounts("run", "Where the wall time goes", words, entries, "share of the wall time", percent, 0.01)
+    words = f"{percent(shares[steps])} of the run time are {steps} that count."
+    return amounts("run", "Where the run time goes", words, entries, "share of the run time", percent, 0.01)
 
 
 def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:

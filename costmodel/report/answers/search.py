@@ -117,7 +117,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
     @property
     def keeps(self) -> str:
         """What plans do that keep the limits, where that is more than to fit."""
-        return "keep all limits" if self.is_limited else ""
+        return "meet all limits" if self.is_limited else ""
 
     @property
     def drawn_results(self) -> Sequence[str]:
@@ -509,7 +509,7 @@ def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, br
     beneath = [*words.beneath(plans), *price_lines(words, plans)]
     beneath += [_other_line(other)] if other else []
     columns = [*words.plan_columns(plans), *words.figures(plans)]
-    lead = f"{counts_words(words)}. A plan's number opens all of it, and what it loses against the first. Heads sort."
+    lead = f"{counts_words(words)}. Click a heading to sort, or a plan to see all of it beside the first."
     return Section(
         "plans",
         "The best plans",

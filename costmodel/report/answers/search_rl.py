@@ -130,7 +130,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         """The best plan and its time."""
         found = self.found
         if not found.works:
-            return "No plan keeps all limits."
+            return "No plan meets all limits."
         best = found.best[0]
         at = "".join(f"{path} {spaced(value)}, " for path, value in found.values(best.variant).items())
         time = result("iteration_time", best.costs["iteration_time"])

@@ -314,7 +314,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         """The best plan and the rate that it answers."""
         found, best = self.found, self.found.best[0]
         if not found.works:
-            return "No plan keeps all limits."
+            return "No plan meets all limits."
         values = found.values(best.variant)
         varied = [spaced(values[path]) for path in self.own_paths]
         named = (*varied, *(f"{name} {best.sizes[name]:.0f}" for name in ("tp", "pp")))

@@ -134,10 +134,7 @@ def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> 
 
 def _choices_part() -> Part:
     """Sliders over computed plans."""
-    lead = (
-        "The sliders choose among plans that were computed: for each four settings the best plan that has them, "
-        "its other settings below. The browser computes nothing."
-    )
+    lead = "Set four values; the page shows the best computed plan that has them, and its other settings."
     return Part("what-if", "What if", lead, sliders=True, screen_only=True)
 
 

@@ -143,16 +143,16 @@ def test_parts_that_a_fit_names_share_it() -> None:
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        ([(1.5, 2.0)], "is not known: their bands of step time overlap"),
-        ([(2.1, 3.0)], "is known: their bands of step time are apart"),
-        ([(1.5, 2.0), (2.1, 3.0)], "is not known in 1 of 2 pairs: their bands of step time overlap"),
+        ([(1.5, 2.0)], "uncertain: all pairs of step times overlap, because"),
+        ([(2.1, 3.0)], "certain: no ranges of step time overlap, though"),
+        ([(1.5, 2.0), (2.1, 3.0)], "uncertain: 1 of 2 pairs of step times overlap, because"),
     ],
 )
 def test_a_ranking_says_whether_its_order_is_known(others: list[tuple[float, float]], words: str) -> None:
     bands = [(1.0, 1.8), *others]
     costs = [{"step_time_low": low, "step_time_high": high} for low, high in bands]
     lines = [str(line) for line in remarks([("N005",), *[() for _ in others]], costs)]
-    assert lines[-1].endswith(f"the order of fitted and never fitted accelerators {words}")
+    assert lines[-1].endswith(f"this order is {words} one GPU or more is not calibrated")
 
 
 def test_accelerators_are_listed_with_the_runs_they_were_held_against(run: Any) -> None:

@@ -391,7 +391,7 @@ def test_rows_of_a_search_mark_it(run: Any) -> None:
     assert [line.endswith("%") for line in rows] == [not plan["fits_p90"] for plan in answer]
     assert any(plan["fits_p90"] for plan in answer)
     count = sum(not plan["fits_p90"] for plan in answer)
-    assert any(line.startswith(f"  ▲ N023 at risk ({count} of {len(answer)})") for line in lines)
+    assert any(line.startswith(f"  ▲ N023 may run out of memory ({count} of {len(answer)})") for line in lines)
 
 
 def test_where_p90_fits_nothing_is_said(run: Any) -> None:

@@ -64,7 +64,7 @@ def test_the_ranking_says_it(run: Any) -> None:
     rows = json.loads(run("search", "llama-3-70b-512", "--top", "3", "--json").out)["plans"]
     first, second, third = (row["first_faster"] for row in rows)
     assert first < second < third
-    line = f"any of these 3 may be fastest: 1 is faster than 2 with a chance of {second:.0%}, than 3 with {third:.0%}"
+    line = f"Any of these 3 may be fastest: plan 1 beats plan 2 with {second:.0%} chance, plan 3 with {third:.0%}"
     assert line in said
 
 

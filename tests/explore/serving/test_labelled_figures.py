@@ -109,4 +109,4 @@ def test_a_service_generates_tokens_and_trains_none(label: str, run: Any) -> Non
 
 def test_a_key_has_its_value_and_origin(run: Any) -> None:
     assert "plan.tp is 8, from scenarios/serve-llama-3.1-70b.yaml:22" in run("explain", SERVED, "tp").out
-    assert "plan.replicas is 2, from 16 GPUs over 8 of a replica" in run("explain", SERVED, "plan.replicas").out
+    assert "plan.replicas is 2, from 16 GPUs ÷ 8 per replica" in run("explain", SERVED, "plan.replicas").out

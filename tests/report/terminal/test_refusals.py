@@ -180,7 +180,7 @@ def test_why_not_says_an_example_in_its_figures(run: Any) -> None:
 
 def test_a_search_says_by_how_much_its_nearest_plan_misses_a_limit(run: Any) -> None:
     ran = run("search", NAME, "--set", "limits.step_time.at_most=14 s")
-    assert " · 0 keep all limits · " in ran.out
+    assert " · 0 meet all limits · " in ran.out
     missed = re.search(r"misses    step_time (\S+) s is (\d+) ms over its at_most 14.0 s", ran.out)
     assert missed
     assert float(missed[1]) - 14.0 == pytest.approx(float(missed[2]) / 1000, abs=0.06)

@@ -128,7 +128,7 @@ def lines_of(run: Any) -> Iterator[Any]:
         return found.pop()
 
     with pytest.MonkeyPatch.context() as patch:  # of how an answer is printed, which changes no cached reply
-        patch.setattr(shared, "deliver", lambda reply, **_: found.append(list(reply.lines())))
+        patch.setattr(shared, "deliver", lambda reply, **_: found.append(of_length(reply.lines())))
         yield lines
 
 

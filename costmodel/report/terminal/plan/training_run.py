@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WELL = 0.95  # goodput from which what moves it is not asked about
 _ENDLESS = 100.0  # times what is expected: hardly any work is saved
 _FIGURES = (
-    ("wall time", "run_time"),
+    ("run time", "run_time"),
     ("cost", "run_cost"),
     ("goodput", "goodput"),
     ("energy", "energy"),
@@ -134,10 +134,10 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
     band = band if costs["mtbf_low"] < costs["mtbf_high"] else ""
     count = number(found.interruptions) if costs["goodput"] == costs["goodput"] else math.nan
     counts = f", {counted(round(count))} in the run" if math.isfinite(count) else ""
-    rows = [("failures", f"one each {show_time(costs['mtbf'])}{band}{counts}")]
+    rows = [("failures", f"one every {show_time(costs['mtbf'])}{band}{counts}")]
     stop, write = show_time(costs["checkpoint_blocking"]), show_time(costs["checkpoint_write"])
-    usable = "" if asked.checkpoint.mode == "sync" else f", can be used {write} later"
-    rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, stops training for {stop}{usable}"))
+    usable = "" if asked.checkpoint.mode == "sync" else f", complete {write} later"
+    rows.append(("checkpoint", f"{show(costs['checkpoint_size'], 'B')}, blocks training for {stop}{usable}"))
     rows.append(("interval", _interval(answer, found)))
     rows.append(("restart", f"{show_time(costs['restart_time'])}, of it {show_time(number(found.saved.load))} loading"))
     rows += _fewer(answer, found)
@@ -157,7 +157,7 @@ def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
     if asked.checkpoint.mode == "memory":
         every += f" to storage, {show_time(number(found.at.memory_interval))} to memory"
     if asked.checkpoint.interval is None and asked.checkpoint.steps is None:
-        return f"{every} of work, the best"
+        return f"a checkpoint every {every} of work, the optimum"
     best = outlook_of(answer).at_best_interval
     gained = number(best.goodput) - number(found.goodput)
     return f"{every} of work; {show_time(number(best.at.interval))} is best: {significant(gained * 100, 2)} points more"
@@ -172,7 +172,7 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
         most = number(spares_wanted(answer.inputs, asked, "high"))
         time = percent(asked.spares if 0 < asked.spares < 1 else COVERED, 3).replace(".0 ", " ")
         return [("spares", f"{paid}{counted(wanted)} nodes ({counted(most)} at P90) cover repairs {time} of the time")]
-    return [("spares", f"{paid}how many are needed follows from run.failures.repair, e.g. {{time: 2 days}}")]
+    return [("spares", f"{paid}to compute how many, set run.failures.repair, e.g. {{time: 2 days}}")]
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:

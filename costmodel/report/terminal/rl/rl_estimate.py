@@ -80,7 +80,7 @@ def of_generation(answer: RlAnswer) -> list[str]:
     if workload.rollouts == "batch":
         refilled = show_time(float(found.refilled))
         words.append(
-            f"{show_time(costs['tail'])} with under 1 in 8 still running; always refilled, all take {refilled}"
+            f"the last eighth of the answers takes {show_time(costs['tail'])}; refilled at once, all take {refilled}"
         )
     else:
         words.append("no tail: each answer that ends makes room for the next")

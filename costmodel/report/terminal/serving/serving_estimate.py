@@ -391,7 +391,8 @@ def bound_words(answer: ServingAnswer) -> str:
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""
-    return f"Bound by {longest}, {share}. {_rate_bound(answer)}"
+    words = {"prompts between": "other requests' prefill"}.get(longest, longest)
+    return f"{words[0].upper()}{words[1:]} takes {share}. {_rate_bound(answer)}"
 
 
 def _rate_bound(answer: ServingAnswer) -> str:

@@ -99,16 +99,16 @@ _OF_MACHINES = ("N002", "N005", "N040", "N056")  # remarks on an accelerator, or
 
 def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
     """Whether the bands of fitted and never fitted accelerators are apart."""
-    who = "the order of fitted and never fitted accelerators"
+    who = "one GPU or more is not calibrated"
     bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]
     if len(bands) != len(plans) or any(None in band for band in bands):
-        return f"{who} is sure only where their bands are apart"
+        return f"this order is sure only where ranges do not overlap: {who}"
     sides: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for codes, (low, high) in zip(plans, bands, strict=True):
         sides["N005" in codes].append((low or 0.0, high or 0.0))
     overlap = sum(low <= top and bottom <= high for low, high in sides[True] for bottom, top in sides[False])
     pairs = len(sides[True]) * len(sides[False])
     if not overlap:
-        return f"{who} is known: their bands of step time are apart"
-    some = "" if overlap == pairs else f" in {overlap:,} of {pairs:,} pairs"
-    return f"{who} is not known{some}: their bands of step time overlap"
+        return f"this order is certain: no ranges of step time overlap, though {who}"
+    some = "all" if overlap == pairs else f"{overlap:,} of {pairs:,}"
+    return f"this order is uncertain: {some} pairs of step times overlap, because {who}"

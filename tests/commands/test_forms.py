@@ -164,7 +164,7 @@ def test_the_options_of_an_answer_stand_behind_a_commands_own() -> None:
         raise NotImplementedError
 
     names = list(answering(command).__signature__.parameters)  # type: ignore[attr-defined]
-    assert names == ["name", "loud", "form", "as_json", "as_csv", "output", "force", "no_color"]
+    assert names == ["name", "loud", "form", "as_json", "as_csv", "output", "force", "verbose", "no_color", "help_all"]
 
 
 # ── Terminals ────────────────────────────────────────────────────────────────────────────────────────────────────────

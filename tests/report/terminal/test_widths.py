@@ -24,7 +24,7 @@ from costmodel.commands.command_table import QUESTIONS
 from costmodel.explore.explain.pages import all_words
 from costmodel.ground.errors import Fault, Place
 from costmodel.report.terminal.documents.faults import faults
-from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, typed
+from costmodel.report.terminal.style.layout import CellTable, Line, WidthDrawing, laid, of_length, typed
 from costmodel.report.terminal.style.progress import Meter, ProgressMark, fitting
 from costmodel.report.terminal.style.theme import FEW_COLOURS, PALETTE
 

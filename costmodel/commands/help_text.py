@@ -210,7 +210,9 @@ def _other_way(error: Any, known_options: Collection[str]) -> str:
     """What to type in the place of the name of a command, or of a setting without its option."""
     message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
     if unknown:
-        return next((f"costmodel {line}" for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names), "")
+        return next(
+            (f"costmodel {line}" for names, line in _OTHER_NAMES.items() if unknown[1].lower() in names.split()), ""
+        )
     settings = re.findall(r"[\w.]+=\S*", message.partition("unexpected extra argument")[2].rstrip(")"))
     if not settings or "--set" not in known_options:
         return ""
@@ -230,18 +232,18 @@ def _in_its_part(name: str) -> str:
 
 _SERVED = "search --model llama-3.1-70b --rate 5 --prompt 2000 --answer 500"
 _OTHER_NAMES = {  # names that people type for commands, and a line to begin with
-    ("serve", "serving", "infer", "inference", "latency", "throughput"): _SERVED,
-    ("train", "training", "plan", "optimize", "tune", "rank"): "search --model llama-3.1-8b --gpu h100 --gpus 64",
-    ("simulate", "predict", "profile", "step", "mfu"): "estimate --model llama-3.1-8b --gpu h100 --gpus 64",
-    ("cost", "price", "prices", "rent", "tco"): f"buy{_SERVED.removeprefix('search')}",
-    ("compare", "vs"): "diff SCENARIO OTHER",
-    ("vram", "kv", "fit", "fits"): "memory llama-3.1-70b",
-    ("allreduce", "all-reduce", "nccl"): "collective all-reduce 1GB --gpu h100 --gpus 64",
-    ("allgather", "all-gather"): "collective all-gather 1GB --gpu h100 --gpus 64",
-    ("alltoall", "all-to-all"): "collective all-to-all 1GB --gpu h100 --gpus 64",
-    ("reducescatter", "reduce-scatter"): "collective reduce-scatter 1GB --gpu h100 --gpus 64",
-    ("scenarios", "models", "gpus", "nodes"): "list",
-    ("ui", "app", "web", "gui"): "open",
+    "serve serving infer inference latency throughput": _SERVED,
+    "train training plan optimize tune rank": "search --model llama-3.1-8b --gpu h100 --gpus 64",
+    "simulate predict profile step mfu": "estimate --model llama-3.1-8b --gpu h100 --gpus 64",
+    "cost price prices rent tco": f"buy{_SERVED.removeprefix('search')}",
+    "compare vs": "diff SCENARIO OTHER",
+    "vram kv fit fits": "memory llama-3.1-70b",
+    "allreduce all-reduce nccl": "collective all-reduce 1GB --gpu h100 --gpus 64",
+    "allgather all-gather": "collective all-gather 1GB --gpu h100 --gpus 64",
+    "alltoall all-to-all": "collective all-to-all 1GB --gpu h100 --gpus 64",
+    "reducescatter reduce-scatter": "collective reduce-scatter 1GB --gpu h100 --gpus 64",
+    "scenarios models gpus nodes": "list",
+    "ui app web gui": "open",
 }
 
 

@@ -79,3 +79,13 @@ def kind_of(word: str) -> str:
     ('GPU', 'sequence', '')
     """
     return _spelled().get(word.casefold(), "")
+
+
+def ordinal(number: int) -> str:
+    """A rank as people write it.
+
+    >>> ordinal(1), ordinal(12), ordinal(1023)
+    ('1st', '12th', '1,023rd')
+    """
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{suffix}"

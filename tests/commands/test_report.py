@@ -26,10 +26,11 @@ from costmodel.explore.page import report_facts
 from costmodel.explore.rl import search_splits
 from costmodel.explore.search.search import search
 from costmodel.explore.serving import search_layouts
+from costmodel.ground.counts import ordinal
 from costmodel.ground.errors import CostModelError
 from costmodel.report.answers.around_plan import around
 from costmodel.report.answers.plan_view import PlanView
-from costmodel.report.answers.search import SearchWords, ordinal
+from costmodel.report.answers.search import SearchWords
 from costmodel.report.answers.search_rl import RlWords
 from costmodel.report.answers.search_service import ServiceWords
 from costmodel.report.answers.search_training import TrainingWords

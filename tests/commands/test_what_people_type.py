@@ -56,7 +56,7 @@ def test_one_error_names_what_to_type(line: str, run: Run) -> None:
 
 
 def test_other_names_are_no_commands_and_lead_to_one() -> None:
-    names = [name for names in _OTHER_NAMES for name in names]
+    names = [name for names in _OTHER_NAMES for name in names.split()]
     assert len(names) == len(set(names))
     assert not set(names) & set(COMMANDS)
     assert {line.split()[0] for line in _OTHER_NAMES.values()} <= set(COMMANDS)

@@ -265,10 +265,7 @@ _NO_SPACE = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
 
 
 def assigned(path: str, text: str, option: str = "") -> tuple[Place, Any]:
-    """A value given with --set, or with another option, read as the same text would be in YAML, and its place.
-
-    A key in braces needs no space behind its colon, as in {tokens:2}.
-    """
+    """A value given with an option, read as YAML, and its place; a key in braces needs no space behind its colon."""
     written = f"{option} {text}" if option else f"--set {path}={text}"
     place = Place(COMMAND_LINE, 0, len(written) - len(text) + 1, path, written, max(1, len(text)))
     if not text.strip():

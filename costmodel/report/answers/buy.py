@@ -192,21 +192,17 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
     own = [row.price for row in found.working[: top or TOP] if row.price is not None]
     lead = f"With a chance of {percent(found.safe, 2)} to meet every limit." if found.safe else "By expected figures."
+    made, brief = [(cells, settings) for _, cells, settings in rows], None if top else _BRIEF
     table = Table(
-        columns,
-        [cells for _, cells, _ in rows],
-        settings=[settings for _, _, settings in rows],
-        sortable=True,
-        most=top or TOP,
-        brief=None if top else _BRIEF,
+        columns, [each[0] for each in made], [each[1] for each in made], sortable=True, most=top or TOP, brief=brief,
         rest="offer",
-    )
+    )  # fmt: skip
     known = any(all(_is_known(row, name) for name in words.traded) for row in found.working)
     traded = functools.cache(lambda: _Traded.of(found))
     drawn: list[Callable[[], Draw]] = [lambda: traded().plot] if known else []
-    plotted = traded().lines() if known and plot else []
-    beneath = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
-    return Section("machines", "Machines", lead, drawn, table=table, beneath=beneath, cut=plotted)
+    cut = traded().lines() if known and plot else []
+    below = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
+    return Section("machines", "Machines", lead, drawn, table=table, beneath=below, cut=cut)
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:

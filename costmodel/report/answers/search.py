@@ -138,11 +138,6 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         """A chance as people read it."""
         return rounded_percent(chance)
 
-    @property
-    def other_ways(self) -> str:
-        """What -v calls the settings under which more plans work; empty where a short answer has them."""
-        return ""
-
     def result(self, name: str, value: float) -> str:
         """A result as people read it."""
         return words_of(self.case.kind).result(name, value)
@@ -343,16 +338,6 @@ def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
     return f"{share} {'more' if higher else 'less'} {name}"
 
 
-def ordinal(number: int) -> str:
-    """A rank as people write it.
-
-    >>> ordinal(1), ordinal(12), ordinal(1023)
-    ('1st', '12th', '1,023rd')
-    """
-    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{suffix}"
-
-
 def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
     """That no plan has the chance that the search prefers, and which is the surest; empty where one has."""
     found = words.found
@@ -382,16 +367,18 @@ def search(
     found = words.found
     sections: list[Section] = []
     if found.front is not None and (found.front.rows or found.best):
-        drawn, none = front_section(words, found.front, shown, brief), none_is_safe(words)
+        drawn, none = front_section(words, found.front, shown), none_is_safe(words)
         sections.append(replace(drawn, ahead=[styled(none, WARN), *drawn.ahead]) if none else drawn)
         if other := words.other_rule():
             beneath = [_other_line(other)]
             sections.append(Section("other-rule", "Without --safe", beneath=beneath, apart=False, face="terminal"))
         sections += [replace(plans_section(words), face="page")] if found.best else []
     elif found.best:
-        sections.append(plans_section(words, shown, brief))
+        sections.append(plans_section(words, shown))
     else:
         sections.append(Section("none", "No plan works", ahead=[*_none(words)], face="terminal"))
+    if brief and isinstance(table := sections[0].table, Table):
+        sections[0] = replace(sections[0], table=replace(table, brief=brief))
     sections += more
     if lines := [*words.yours(), *words.needs()]:
         sections.append(Section("yours", "Your plan, and what is needed", beneath=lines, apart=bool(found.best)))
@@ -400,7 +387,7 @@ def search(
     full = why_not or (known and not found.best and found.front is None)
     sections += why_sections(words, full=full, apart=full or sections[-1].key != "yours")
     if lines := words.remedies() if found.best else []:
-        sections.append(Section("remedies", "What would work", beneath=lines, detail=words.other_ways))
+        sections.append(Section("remedies", "What would work", beneath=lines))
     return AnswerDocument(
         words.case,
         title(words.case),
@@ -516,7 +503,7 @@ def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, br
         lead,
         [partial(ranking_figure, words), *range_figures(words.case.kind, "plans", _sides(plans))],
         [styled(none, WARN)] if none else [],
-        _plan_table(words, list(enumerate(plans, 1)), columns, shown, brief),
+        _plan_table(words, list(enumerate(plans, 1)), columns, shown),
         beneath,
     )
 
@@ -541,7 +528,6 @@ def _plan_table(
     placed: Sequence[tuple[int, Plan]],
     columns: Sequence[PlanColumn[Plan]],
     most: int | None = None,
-    brief: int | None = None,
 ) -> Table:
     """Plans with their places, the values of keys that vary, and what there is to state of each."""
     over = [Column(head, "k") for head in headings(words.own_paths)]
@@ -557,7 +543,6 @@ def _plan_table(
         sortable=True,
         whole=True,
         most=most,
-        brief=brief,
         rest="plan",
         data=partial(rows_data, words, [plan for _, plan in placed]),
     )
@@ -612,9 +597,7 @@ def _rounded(value: float) -> float | None:
 # ── a front ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def front_section(
-    words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int, brief: int | None = None
-) -> Section:
+def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int) -> Section:
     """The plans that none beats in both results: drawn, and listed best in the first result first."""
     x, y = front.axes.x, front.axes.y
     if not front.rows:
@@ -643,7 +626,7 @@ def front_section(
         f"On the front lie {len(front.rows):,} plans that no other beats in both.",
         [partial(front_figure, words)],
         [drawing, styled(f"  {legend}", DIM), Text()],
-        _plan_table(words, listed, columns, brief=brief),
+        _plan_table(words, listed, columns),
         beneath,
         cut,
     )

@@ -14,9 +14,10 @@ from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 from costmodel.estimate.shared.results import number
 from costmodel.explore.kept_answers import both_words, rl_degrees, rl_settings
 from costmodel.explore.rl.search_splits import RankedSplit, RlSearch, RlSearched
+from costmodel.ground.counts import ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import gib, rounded_percent, show_time
-from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords, ordinal
+from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine import rl_json
 from costmodel.report.terminal.rl.rl_formatting import NAMES, reason, result

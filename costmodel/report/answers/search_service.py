@@ -27,10 +27,10 @@ from costmodel.explore.kept_answers import layout_words
 from costmodel.explore.search.tally import PlanCounts
 from costmodel.explore.serving.best_layout import fleet_settings, plan_settings
 from costmodel.explore.serving.found_plans import RankedPlan, ServiceSearch, compared
-from costmodel.ground.counts import number_of
+from costmodel.ground.counts import number_of, ordinal
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, percent, significant
-from costmodel.report.answers.search import PlanColumn, SearchWords, ordinal, without_safety
+from costmodel.report.answers.search import PlanColumn, SearchWords, without_safety
 from costmodel.report.document import Cell, Column
 from costmodel.report.machine.answer_fields import notes
 from costmodel.report.machine.serving_json import plan as plan_fields
@@ -272,12 +272,8 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         then = "the best plan then" if any(remedy.best.broken for remedy in found.remedies) else kept
         fewer, safe = found.expected_cluster, found.safe_cluster
         both = [styled(f"  {_two_sizes(fewer, safe)}")] if fewer is not None and safe is not None else []
-        return [CellTable(("", "what to set", then), rows, "lkl"), *both]
-
-    @property
-    def other_ways(self) -> str:
-        """What -v calls the settings under which more plans work, where a line names the replicas that are needed."""
-        return "what to set" if self.found.fleet is not None else ""
+        lines: list[Line] = [CellTable(("", "what to set", then), rows, "lkl"), *both]
+        return [Detail(lines, "what to set")] if found.fleet is not None else lines  # a line names the replicas needed
 
     def remedy_fields(self) -> list[dict[str, Any]]:
         """The same as plain values."""

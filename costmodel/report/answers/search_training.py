@@ -26,11 +26,12 @@ from costmodel.explore.search.bands import unsure
 from costmodel.explore.search.search import NO_PRECISION, SCORED, TrainingSearch, lacking_precisions
 from costmodel.explore.search.training_space import Ranked
 from costmodel.explore.structure_words import CHOICES, choice_words, short_words, split_words
+from costmodel.ground.counts import ordinal
 from costmodel.ground.plan_sizes import ALWAYS, HEADS, OF_ITSELF_ONE, SIZES, WAYS
 from costmodel.ground.record import record
 from costmodel.ground.units import counted, gib, percent, rounded_percent, show_time, significant
 from costmodel.report.answers.compare import difference, figure_row
-from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords, ordinal
+from costmodel.report.answers.search import SAME_AS_BEST, PlanColumn, SearchWords
 from costmodel.report.document import Cell, Column, Headline, TraceWriter, Value
 from costmodel.report.machine import json_answer
 from costmodel.report.machine.answer_fields import notes

@@ -102,7 +102,7 @@ def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None =
         line = command(asked.case, "estimate", settings=settings)
         on_it = {path: value for path, value in settings.items() if path in ("cluster.node", "cluster.nodes")}
         short_line = command(asked.case, "search", settings=on_it)
-        closing += shorter([typed("Next:", short_line)], [typed("Best:", line)], "the command for this layout")
+        closing += shorter([typed("Next:", short_line)], [styled(f"Best: {line}")], "the command for this layout")
     verdict = "bad" if best is None or best.plans.safe is None else chance_verdict(best.plans.safe.chance)
     return AnswerDocument(
         asked.case,

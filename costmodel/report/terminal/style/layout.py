@@ -205,6 +205,9 @@ def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]
     more = styled(as_many("  More with -v: ", [*filter(None, left)], ", ") if any(left) else "  More with -v", DIM)
     place = next((place for place, item in enumerate(found) if item is MORE), len(found))
     found[place:] = [more, *(item for item in found[place:] if item is not MORE)]
+    while place and is_blank(found[place - 1]):
+        place -= 1
+        del found[place]
     pairs = zip([None, *found], found, strict=False)
     return [item for before, item in pairs if not (is_blank(before) and is_blank(item))]
 

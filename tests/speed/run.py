@@ -46,7 +46,7 @@ def estimated() -> None:
 
 def whole() -> None:
     view = TrainingView(explained_plan(load(NAME, ["run={}"])))
-    list(laid(document_lines(run(view, verbose=False)), 80))
+    list(laid(document_lines(run(view)), 80))
 
 
 def command(verb: str) -> float:

@@ -38,7 +38,7 @@ def view(*assignments: str) -> TrainingView:
 
 
 def printed(*assignments: str, width: int | None = 80) -> str:
-    return "\n".join(line.plain for line in laid(document_lines(run(view(*assignments), verbose=False)), width))
+    return "\n".join(line.plain for line in laid(document_lines(run(view(*assignments))), width))
 
 
 def electricity(*assignments: str) -> float:

@@ -96,7 +96,7 @@ def asked(*assignments: str) -> Answer:
 
 
 def printed(*assignments: str) -> str:
-    document = run(TrainingView(explained_plan(load(DDP, assignments))), verbose=False)
+    document = run(TrainingView(explained_plan(load(DDP, assignments))))
     return "\n".join(line.plain for line in laid(document_lines(document), 200))
 
 

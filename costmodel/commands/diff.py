@@ -155,7 +155,7 @@ def ranks_of(text: str) -> Ranks:
     """Two ranks of searches, as --plans states them."""
     if not text:
         return None, None
-    parts = [part.strip() for part in text.split(",")]
+    parts = [part.strip() for part in str(text).split(",")]  # of JSON anything
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) <= 1000 for part in parts):
         place = Place("command line", 0, 9, "", f"--plans {text}", max(1, len(text)))
         raise fail("C013", f"'{text}' is not two ranks up to 1000", place, "for example --plans 1,2")

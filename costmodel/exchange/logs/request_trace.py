@@ -128,7 +128,7 @@ class _Row(NamedTuple):
     file: str
     line: int
     text: str
-    cells: Mapping[str, Any]
+    cells: Mapping[Any, Any]  # by meaning
     form: str
     columns: Sequence[str | None] = ()  # of a table
 
@@ -234,9 +234,10 @@ def _json(text: str, file: str, line: int) -> Any:
 def _of_talk(talk: list[Any]) -> dict[str, Any]:
     """The lengths of the first two turns, as benchmarks take them, by their letters; nothing of fewer."""
     texts = [turn.get("value", turn.get("content")) for turn in talk[:2] if isinstance(turn, dict)]
-    if len(texts) < 2 or not all(isinstance(text, str) and text for text in texts):
+    words = [text for text in texts if isinstance(text, str) and text]
+    if len(words) < 2:
         return {}
-    prompt, answer = (max(round(len(text) / _LETTERS), 1) for text in texts)
+    prompt, answer = (max(round(len(text) / _LETTERS), 1) for text in words)
     return {"prompt": prompt, "answer": answer}
 
 
@@ -285,7 +286,7 @@ def _seconds(row: _Row) -> float:
     """A time in seconds: a number of them, or of their parts since 1970, or a date and a time of day."""
     value, unit = row.cells["time"], row.cells.get("unit", 1.0)
     try:
-        found = float(value) * unit
+        found = float(value) * float(unit)
         found *= next((part for least, part in _EPOCHS if found >= least), 1.0)
     except (TypeError, ValueError, OverflowError):
         try:

@@ -136,7 +136,7 @@ def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) 
         return own
     waits = waiting_probability(point.servers, busy)
     line = pooled_wait(service, point.servers, busy, spread, waits)
-    line = line if at_random(point.gaps) else line * shared_burst_growth(point.gaps, spread)
+    line = line if at_random(point.gaps) else shared_burst_growth(point.gaps, spread) * line
     pooled = line, pooled_wait_variance(line, np.maximum(waits, FEWEST_WAIT)), waits
     wait, variance, share = (np.where(one, *each) for each in zip(own, pooled, strict=True))
     return wait, variance, share
@@ -153,7 +153,7 @@ def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: float) 
     with term("bursts"):
         waits = found_busy(busy, gaps)
         grown = burst_growth(busy, waits, gaps, spread)
-        return wait * grown, burst_variance(variance, grown, busy, waits), waits
+        return grown * wait, burst_variance(variance, grown, busy, waits), waits
 
 
 def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:

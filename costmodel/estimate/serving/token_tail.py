@@ -47,7 +47,7 @@ def token_p99(
         each = _of_prompt(load, layout, point)
         variance = _of_arrivals(load, state, each) if arriving else _of_loop(load, state, each)
         if not at_random(point.gaps):
-            variance = variance * peakedness(point.gaps, load.output_spread)
+            variance = peakedness(point.gaps, load.output_spread) * variance
     far = lognormal_percentile(np.minimum(point.step, LEAST * token), token, variance, normal_quantile(TAIL))
     if arriving:
         far = percentile_of_sum(token, far - token, _of_crowd(load, layout, point, steps, state))

@@ -381,10 +381,12 @@ def _lost_of_times(times: Column, tree: Mapping[str, Any]) -> Iterator[str]:
     day = "; buy --day takes the file" if name == "hour" else ""
     over = f"{significant(most)} /s, {significant(most / rate, 2)} × the mean"
     yield f"lost: the rate over time; the busiest {name} has {over}{day}"
-    minutes = max(int(span // 60.0), 1)
-    mean, spread = _moments(_counts(times, minutes, span / minutes))
-    more = (spread * mean) ** 2 / (mean * max(float(tree["arrival_spread"]) ** 2, 1e-3))
-    if minutes >= _FEW and more > 2:
+    minutes = _counts(times, max(int(span // 60.0), 1), 60.0)
+    within = [minutes[place : place + 60] for place in range(0, len(minutes), 60)]
+    known = [_moments(hour) for hour in within if len(hour) >= _FEW and any(hour)]
+    square = max(float(tree["arrival_spread"]) ** 2, 1e-3)
+    more = sum((spread * mean) ** 2 for mean, spread in known) / max(sum(mean for mean, _ in known) * square, 1e-9)
+    if more > 2:
         much = f"{significant(more, 2)} × as much as independent gaps make them"
         yield f"lost: longer bursts; requests a minute vary {much}"
 

@@ -22,6 +22,8 @@ SPELLING = Spelling(
 )  # fmt: skip
 _LENGTHS = ("random", "random-ids", "generated-shared-prefix")  # data sets whose lengths are options
 
+_PREFIXES = "prefix_repetition"
+_USUAL = {"prefix-len": 256, "suffix-len": 256, "num-prefixes": 10, "output-len": 128}
 _REQUESTS = 2000  # of an open load
 _WIDTH = 74  # of a commented line
 MEASURED = "to measure the prediction:"
@@ -32,6 +34,10 @@ TABLE = known(
     part("random-output-len", "workload.output", "count"),
     part("random-range-ratio", "workload.prompt workload.output", "text"),
     part("random-prefix-len", "workload.shared_prefix workload.prompt", "count"),
+    part("prefix-repetition-prefix-len", "workload.beginnings workload.prompt", "count", 256),
+    part("prefix-repetition-suffix-len", "workload.prompt", "count", 256),
+    part("prefix-repetition-num-prefixes", "workload.beginnings", "count", 10),
+    part("prefix-repetition-output-len", "workload.output", "count", 128),
     part("request-rate", "workload.rate workload.traffic", "word", "inf"),
     part("max-concurrency", "workload.concurrency", "count"),
     part("num-prompts", "workload.concurrency", "count"),
@@ -49,7 +55,9 @@ def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
     keys = ForeignKeys({key: value for key, value in tree.items() if key in TABLE}, TABLE, file, VERSION)
     layer = Layer(TITLE)
     data = keys["dataset-name"]
-    if data.value not in (None, *_LENGTHS):
+    if data.value == _PREFIXES:
+        _several_prefixes(keys, layer)
+    elif data.value not in (None, *_LENGTHS):
         keys.lose("not expressible", f"lengths of the data set {str(data.value)[:60]}: state them", "dataset-name")
     else:
         _lengths(keys, layer, of_sglang=of_sglang)
@@ -58,6 +66,19 @@ def read_benchmark(tree: Any, file: str, *, of_sglang: bool) -> Layer:
     if (several.value or 1) > 1:
         layer.facts["workload.samples"] = several
     return with_remarks(keys, layer)
+
+
+def _several_prefixes(keys: ForeignKeys, layer: Layer) -> None:
+    """So many prefixes, each before as many prompts: vLLM's data set of that name, with its defaults."""
+    names = ("prefix-len", "suffix-len", "num-prefixes", "output-len")
+    stated = [keys[f"prefix-repetition-{name}"].value for name in names]
+    prefix, suffix, count, output = (
+        _USUAL[name] if value is None else value for name, value in zip(names, stated, strict=True)
+    )
+    layer.facts["workload.prompt"] = keys.derived(prefix + suffix, "prefix and suffix", "dataset-name")
+    layer.facts["workload.output"] = keys.derived(output, "prefix-repetition-output-len", "dataset-name")
+    shared = [{"tokens": prefix, "count": count}]
+    layer.facts["workload.beginnings"] = keys.derived(shared, f"{count} prefixes", "dataset-name")
 
 
 def _lengths(keys: ForeignKeys, layer: Layer, *, of_sglang: bool) -> None:

@@ -87,6 +87,10 @@ def _leaf(plain: Any, place: Place) -> Any:
         items = Items(_leaf(item, place) for item in plain)
         items.places = [place] * len(items)
         return items
+    if isinstance(plain, dict):
+        built = Mapping({key_at(name, place, place): _leaf(value, place) for name, value in plain.items()})
+        built.place = place
+        return built
     if plain is None or isinstance(plain, bool):
         return plain
     kind = Text if isinstance(plain, str) else PlacedInteger if isinstance(plain, int) else Real

@@ -443,6 +443,15 @@ def test_bursts_of_a_benchmark(tmp_path: Path) -> None:
     assert not any("at random" in loss.sentence for loss in found.losses)
 
 
+def test_several_prefixes_of_a_benchmark(tmp_path: Path) -> None:
+    """Of vLLM's data set of that name, whose defaults are 256, 256, 10 and 128."""
+    text = "vllm serve Qwen/Qwen3-8B\nvllm bench serve --model Qwen/Qwen3-8B --dataset-name prefix_repetition "
+    text += "--request-rate 4 --prefix-repetition-prefix-len 1024 --prefix-repetition-num-prefixes 30\n"
+    workload = read(text, tmp_path, given=()).document["workload"]
+    assert (workload["prompt"], workload["output"]) == (1024 + 256, 128)
+    assert workload["beginnings"] == [{"tokens": 1024, "count": 30}]
+
+
 def test_a_tree_of_drafts_of_sglang(tmp_path: Path) -> None:
     """Its tokens count the model's own; a tree without its levels is refused."""
     command = f"{SGLANG.strip()} --speculative-algorithm EAGLE3 --speculative-eagle-topk 4 "

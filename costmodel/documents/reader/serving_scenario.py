@@ -37,6 +37,7 @@ class ServingCase(LoadedScenario):
     stack: Engine
     draft: Model | None = None  # of speculative decoding, where the plan names a model
     prompts: ServingCase | None = None
+    by_kind: tuple[ServingCase, ...] = ()  # of groups
     practice: Practice | None = None  # of how much power nodes draw; none where a job has engines as its part
 
     @property
@@ -93,7 +94,8 @@ def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) ->
         found[name] = replace(case, scenario=scenario, **named_documents(scenario, reader, tree))
     if apart:
         return replace(found[halves[1]], prompts=found[halves[0]])
-    return replace(case, groups=tuple((float(each.cluster.nodes), each) for each in found.values()))
+    counted = tuple((float(each.cluster.nodes), each) for each in found.values())
+    return replace(case, groups=counted, by_kind=tuple(found.values()))
 
 
 def _in_flight(workload: Serving) -> Serving:

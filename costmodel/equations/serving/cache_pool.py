@@ -105,7 +105,8 @@ def captured_sizes(sequences: Number, captured: Number) -> Number:
     """
     largest = np.minimum(2 * sequences, captured)
     small = 1.0 + (largest >= 2.0) + (largest >= 4.0)
-    return small + np.minimum(largest, 256.0) // 8 + np.maximum(largest - 256.0, 0.0) // 16
+    sizes: Number = small + np.minimum(largest, 256.0) // 8 + np.maximum(largest - 256.0, 0.0) // 16
+    return sizes
 
 
 @equation

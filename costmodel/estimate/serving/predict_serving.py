@@ -417,17 +417,21 @@ def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> S
 
 def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
     """The service on nodes of several kinds: each takes the share of the load that its rate within limits is of all."""
-    alone = [predict(group, bands=False) for _, group in case.groups]
+    alone = [predict(group, bands=False) for group in case.by_kind]
     rates = [0.0 if each.refused or "M001" in each.broken else within_limits(each.costs) for each in alone]
     if refused := next((each for each in alone if each.refused), None):
         return replace(refused, inputs=replace(refused.inputs, case=case))
     shared = shared_load(case, rates)
     parts = tuple(replace(predict(part.case, bands=bands), share=part.share) for part in shared)
     most = max(parts, key=lambda part: part.share)
-    names = ("assumed", "broken", "remarked")
-    told = {name: tuple(dict.fromkeys(item for part in parts for item in getattr(part, name))) for name in names}
     costs = combined([part.costs for part in parts])
-    return replace(most, inputs=replace(most.inputs, case=case), costs=costs, groups=parts, share=1.0, **told)
+    whole = replace(most, inputs=replace(most.inputs, case=case), costs=costs, groups=parts, share=1.0)
+    return replace(
+        whole,
+        assumed=tuple(dict.fromkeys(item for part in parts for item in part.assumed)),
+        broken=tuple(dict.fromkeys(item for part in parts for item in part.broken)),
+        remarked=tuple(dict.fromkeys(item for part in parts for item in part.remarked)),
+    )
 
 
 def within_limits(costs: Mapping[str, float]) -> float:
@@ -461,7 +465,7 @@ class GroupShare:
 
 def shared_load(case: ServingCase, rates: Sequence[float]) -> tuple[GroupShare, ...]:
     """The service on each kind of nodes with its share of the load, in the proportion of the rates they can answer."""
-    groups = [group for _, group in case.groups]
+    groups = case.by_kind
     whole = sum(rates)
     if not whole > 0:
         sentence = "no kind of nodes in cluster.groups answers a request within the limits"
@@ -469,9 +473,7 @@ def shared_load(case: ServingCase, rates: Sequence[float]) -> tuple[GroupShare, 
         raise fail("D010", sentence, case.place("cluster.groups"), hint)
     shares = [rate / whole for rate in rates]
     return tuple(
-        GroupShare(under_share(group, share), share)
-        for group, share in zip(groups, shares, strict=True)  # type: ignore[arg-type]
-        if share > 0
+        GroupShare(under_share(group, share), share) for group, share in zip(groups, shares, strict=True) if share > 0
     )
 
 

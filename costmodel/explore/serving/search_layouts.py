@@ -673,7 +673,7 @@ def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: Search
     if over:
         sentence, hint = "a search on several kinds of nodes varies no other key", "leave --over out, or take one kind"
         raise fail("C010", sentence, case.place("cluster.groups"), hint)
-    kinds = {group.node.name: _machine(case, group) for _, group in case.groups}
+    kinds = {group.node.name: _machine(case, group) for group in case.by_kind}
     bare = ["plan=null"] if case.scenario.plan is not None else []
     alone = [serving(vary_any(case, [*bare, f"cluster={machine}"])) for machine in kinds.values()]
     parts = shared_load(case, list(map(_most, alone)))

@@ -94,7 +94,7 @@ def _grouped(case: ServingCase, reader: DocumentReader, tree: dict[str, Any]) ->
         found[name] = replace(case, scenario=scenario, **named_documents(scenario, reader, tree))
     if apart:
         return replace(found[halves[1]], prompts=found[halves[0]])
-    counted = tuple((float(each.cluster.nodes), each) for each in found.values())
+    counted: Any = tuple((float(each.cluster.nodes), each) for each in found.values())
     return replace(case, groups=counted, by_kind=tuple(found.values()))
 
 

@@ -39,7 +39,7 @@ from costmodel.explore.offers import HostedOffer, Machine, Offers, site_terms
 from costmodel.explore.safety import preferred_chance, stated_chance
 from costmodel.explore.search.progress import UNWATCHED, Watcher
 from costmodel.explore.trial import tried
-from costmodel.explore.workload import SmallestPlans, Trial, Workload
+from costmodel.explore.workload import KnownPlans, SmallestPlans, Trial, Workload
 from costmodel.ground.equation import Number, leaf, origin_of, trace
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 MOST = 65_536.0  # accelerators of a machine that are looked at
 TOKENS_PER_PARAMETER = 20.0  # at the least loss for so much work: hoffmann-2022, table 3, in the middle
 _YEAR = 365 * 86400.0  # a shorter job does not write a purchase off
+_CHEAP = ("purchase", "spot", "reserved", "capacity block")  # then list prices on demand
 OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent that stays: for the reader to judge
 
 
@@ -368,7 +369,7 @@ def buy(
     """
     asked = asked.whole()
     safe = stated_chance(asked.case) or preferred_chance(asked.case) or 0.0
-    machines, plans = offers.machines, _Plans(asked, safe, most, power)
+    machines, plans = sorted(offers.machines, key=_likely_price), _Plans(asked, safe, most, power)
     rows = [plans.bought(machine) for machine in pace.taken(machines, len(machines))]
     hosted = offers.hosted if asked.request_tokens is not None else ()
     found = Bought(asked, tuple(rows), safe, len(machines), hosted, power)
@@ -382,6 +383,11 @@ def buy(
 
     found = replace(found, rows=tuple(sorted(rows, key=order)))
     return replace(found, smaller=_smaller(found))
+
+
+def _likely_price(machine: Machine) -> int:
+    """The place of an offer among those of its machine, the cheapest first, whose plans are known at other prices."""
+    return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
 
 
 def _smaller(found: Bought) -> float:
@@ -558,6 +564,7 @@ class _Plans:
         bounded = (limit.column for limit in stated_limits(asked.case.scenario.limits))
         self.by_price = any(is_money(column) for column in bounded)
         self.found = dict[tuple[str, ...], tuple[SmallestPlans, float, float]]()
+        self.known = dict[tuple[str, ...], KnownPlans]()  # of a machine, where its prices are looked at one by one
 
     def bought(self, machine: Machine) -> Purchase:
         """A machine at its price."""
@@ -575,7 +582,8 @@ class _Plans:
                             "no power of a node is known" if math.isnan(each) else f"a node takes {show(each, 'J/s')}"
                         )
                         raise fail("D016", f"{words}, and the site has {show(self.power, 'J/s')}")
-                plans = varied.smallest(self.safe, most, full=full)
+                known = self.known.setdefault(machine.settings, {})
+                plans = varied.smallest(self.safe, most, full=full, known=known)
                 self.found[key] = plans, varied.measured_runs, each
             plans, runs, each = self.found[key]
         except CostModelError as error:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from costmodel.equations.run.economics import share
+from costmodel.equations.run.economics import run_cost, share
 from costmodel.equations.run.uncertainty import chance_within, end_spread
 from costmodel.estimate.shared.limits import Limit, stated_limits
 from costmodel.explore.trial import tried
-from costmodel.explore.workload import MissedLimit, SmallestPlan, SmallestPlans, Trial, Workload
+from costmodel.explore.workload import KnownPlans, MissedLimit, SmallestPlan, SmallestPlans, Trial, Workload
 
 NODES = "cluster.nodes"
 EIGHTHS = 8  # of a power of two: numbers of nodes above it that are tried
 _NEAR = 8  # sizes that are tried one after the other before steps double
+_FAR = 1.25  # times a budget, from which no plan on as many nodes keeps it
 _PASSED = 2  # sizes without a valid plan that are passed over
 
 
@@ -43,7 +44,9 @@ def _chance_within(limit: Limit, costs: Mapping[str, float]) -> float:
     return float(chance_within(amount, allowance, float(end_spread(value, end))))
 
 
-def smallest_size(asked: Workload, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
+def smallest_size(
+    asked: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+) -> SmallestPlans:
     """The plans on the fewest nodes; where only money is bounded on the most, which end first.
 
     Without a limit on the time or the money of the whole job on as many nodes as the scenario has, or on the most.
@@ -51,7 +54,7 @@ def smallest_size(asked: Workload, safe: float, most: float, *, full: bool = Fal
     limits = [limit.column for limit in stated_limits(asked.case.scenario.limits) if limit.kind == "at_most"]
     each = float(asked.case.node.accelerators)
     ladder = ladder_of(max(most // each, 1.0))
-    sizes = _Sizes(asked, each)
+    sizes = _Sizes(asked, each, {} if known is None else known)
     if any(asked.columns[column].unit == "s" for column in limits if column in asked.columns):
         return sizes.first(ladder, safe)
     if full or any(asked.columns[column].unit == "USD" for column in limits if column in asked.columns):
@@ -88,13 +91,32 @@ class _Sizes:
 
     asked: Workload
     each: float
+    known: KnownPlans
     seen: dict[float, Trial] = field(default_factory=dict)
 
     def at(self, nodes: float) -> Trial:
         """Its best plan there."""
         if nodes not in self.seen:
-            self.seen[nodes] = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
+            self.seen[nodes] = self._known(nodes) or self._searched(nodes)
         return self.seen[nodes]
+
+    def _searched(self, nodes: float) -> Trial:
+        trial = tried(self.asked, [f"{NODES}={nodes:.0f}"], best=True)
+        if trial.kept is not None and trial.about is not None:
+            self.known[nodes] = float(trial.about.price.each), trial.kept.settings
+        return trial
+
+    def _known(self, nodes: float) -> Trial | None:
+        """The best plan at a lower price: where it still works it is the best here, as fewer others do.
+
+        Where it is far above the budget all others are, too: on as many nodes they cost what their time does.
+        """
+        price, plan = self.known.get(nodes, (math.inf, {}))
+        if math.isnan(price) or price > float(self.asked.facts.price.each):
+            return None
+        found = tried(self.asked, [f"{NODES}={nodes:.0f}", *(f"{path}={value}" for path, value in plan.items())])
+        dear = self._cost(found, nodes) > _FAR * self._budget
+        return replace(found, settings=found.settings[:1]) if found.works or dear else None
 
     def chance(self, nodes: float) -> float:
         """The chance of that plan to meet every limit; none of one that fails by expected figures."""
@@ -112,6 +134,16 @@ class _Sizes:
         return SmallestPlans(
             self._plan(ladder[expected]), None if safely is None else self._plan(ladder[safely]), surest
         )
+
+    def _cost(self, trial: Trial, nodes: float) -> float:
+        """What a plan costs, which is left out of the results of one that breaks a limit."""
+        time = trial.costs.get("run_time", math.nan)
+        return float(run_cost(time, nodes * self.each, float(self.asked.facts.price.each)))
+
+    @property
+    def _budget(self) -> float:
+        limits = stated_limits(self.asked.case.scenario.limits)
+        return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
 
     def _missed(self) -> tuple[MissedLimit, ...]:
         """The limits that the plan nearest to all of them misses, of those that fit."""

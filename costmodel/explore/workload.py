@@ -51,6 +51,10 @@ class PlanAnswer(Protocol):
         """What was not stated."""
 
 
+# By the number of nodes: the price of an accelerator at which it was searched, and the settings of the best plan.
+KnownPlans = dict[float, tuple[float, Mapping[str, str]]]
+
+
 @record
 class KeptAnswer:
     """What stays of an answer where there are many: results and plan, without the documents it was computed from."""
@@ -367,10 +371,13 @@ class Workload(Protocol):
     def whole(self) -> Workload:
         """The whole job that money is spent on: with what it assumes around the plan."""
 
-    def smallest(self, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
+    def smallest(
+        self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    ) -> SmallestPlans:
         """The plans on the fewest accelerators, of so many at most, that meet every limit.
 
         safe: the chance that one of them should have. full: whether a job that no time bounds takes as many as it may
+        known: plans of a search on the same machine at another price, to which new ones are added
         """
 
     @property

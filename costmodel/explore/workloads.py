@@ -19,7 +19,7 @@ from costmodel.estimate.shared.limits import stated_limits
 from costmodel.explore.kept_answers import rl_degrees, rl_kept, serving_kept, training_kept
 from costmodel.explore.safety import EXPECTED, Safety, safety_of
 from costmodel.explore.vary.knob import TENTH
-from costmodel.explore.workload import ChosenFigure, KeptAnswer, PlanAnswer, RequestTokens, Workload
+from costmodel.explore.workload import ChosenFigure, KeptAnswer, KnownPlans, PlanAnswer, RequestTokens, Workload
 from costmodel.ground.errors import CostModelError, fail
 from costmodel.ground.record import record
 
@@ -114,11 +114,13 @@ class _Usual:
         """Itself."""
         return self
 
-    def smallest(self: Workload, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
+    def smallest(
+        self: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    ) -> SmallestPlans:
         """By numbers of nodes, with the best plan of each."""
         from costmodel.explore.smallest_size import smallest_size
 
-        return smallest_size(self, safe, most, full=full)
+        return smallest_size(self, safe, most, full=full, known=known)
 
     @property
     def request_tokens(self) -> RequestTokens | None:
@@ -189,16 +191,18 @@ class TrainingWorkload(_Usual):
         asked = replace(held.case.asked, assumed=(*held.case.asked.assumed, usual))
         return replace(held, case=replace(held.case, asked=asked))
 
-    def smallest(self, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
+    def smallest(
+        self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    ) -> SmallestPlans:
         """By numbers of nodes, with the usual software of the machine where none is stated."""
         from costmodel.explore.flag_defaults import usual_stack
         from costmodel.explore.smallest_size import smallest_size
 
         software = () if "stack" in self.case.tree else (f"stack={usual_stack(self.case)}",)
         if f"stack={self.case.scenario.stack}" in software:
-            return smallest_size(self, safe, most, full=full)
+            return smallest_size(self, safe, most, full=full, known=known)
         varied = self.of(vary_any(self.case, software))
-        return smallest_size(varied, safe, most, full=full).with_settings(software)
+        return smallest_size(varied, safe, most, full=full, known=known).with_settings(software)
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> Answer:
         """One plan, or the nearest to one that works; without bands and remarks where these are not looked at."""
@@ -344,7 +348,9 @@ class ServingWorkload(_Usual):
 
         return replace(self, case=serving(case))
 
-    def smallest(self, safe: float, most: float, *, full: bool = False) -> SmallestPlans:
+    def smallest(
+        self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
+    ) -> SmallestPlans:
         """By replicas of every layout."""
         from costmodel.explore.serving.smallest_cluster import smallest_fleets
 

@@ -156,6 +156,17 @@ def test_a_budget_alone_takes_the_most_gpus_that_it_pays_for() -> None:
     assert row.gpus > best("training").gpus / 8
 
 
+def test_plans_known_at_another_price_are_those_of_a_search() -> None:
+    """Of several offers of one machine: each as if it were looked at alone."""
+    asked = {"model": "llama-3.1-8b", "batch": "4Mi-tokens", "sequence": "4096", "tokens": "1T", "budget": "250k"}
+    answer = costmodel.buy(node="neocloud-h100", gpus=256, **asked).found
+    assert len({row.machine.sold for row in answer.rows}) == 3
+    for row in answer.rows:
+        settings = (*row.machine.settings, *row.machine.price)
+        alone = answer.asked.of(vary_any(answer.asked.case, settings)).smallest(answer.safe, 256.0)
+        assert row.plans == alone
+
+
 def test_flags_for_tokens_deadline_budget_and_times_are_keys_of_the_scenario() -> None:
     held = found("training").asked.case.scenario
     assert held.workload.tokens == 1e12  # type: ignore[union-attr]

@@ -447,7 +447,7 @@ def engine_texts(found: EngineFit) -> dict[Path, str]:
     for leaf in fitted:
         mine = {other.key: value for other, value in fitted.items() if replace(other, key=leaf.key) == leaf}
         note = f"{' and '.join(mine)} fitted on own benchmarks; all else is of {shipped_entry(leaf, shelf).source}"
-        fields = {**mine, "source": source, "check": None, "note": note}
+        fields: dict[str, Any] = {**mine, "source": source, "check": None, "note": note}
         if leaf.kind == "efficiency":
             errors = found.fitted["tpot"]
             residual = {"median": f"{100 * errors.median:.2g} %", "p90": f"{100 * errors.p90:.2g} %"}

@@ -383,7 +383,8 @@ def _sourced(row: Purchase) -> Cell:
     if row.price is None or not row.price.known:
         return ""
     listed = row.price.listed
-    return Value(price_source(row.price), link="" if listed is None else source_url(listed.source, row.machine.node))
+    key = "" if listed is None else listed.source or ""
+    return Value(price_source(row.price), link=source_url(key, row.machine.node))
 
 
 def _sure(chance: float) -> Cell:

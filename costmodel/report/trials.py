@@ -194,8 +194,22 @@ def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Se
     }
 
 
+_PICTURED, _LONG = 5, 100  # plans whose time and money are drawn, and of a ranking in which they are
 PICTURED = {"run_time": "How long it takes", "run_cost": "What it costs", "cost_per_moutput": "What tokens cost"}
 Side = tuple[str, Callable[[str], float]]  # a name, and the results of what has it
+
+
+def plan_sides(plans: Sequence[Any]) -> list[Side]:
+    """The first plans of a ranking; of those that fail none, whose time and money are no answer.
+
+    None of a long ranking either, whose page is large enough.
+    """
+    shown = [] if len(plans) > _LONG else plans[:_PICTURED]
+    return [(f"plan {place}", partial(_cost_of, plan)) for place, plan in enumerate(shown, 1) if not plan.broken]
+
+
+def _cost_of(plan: Any, name: str) -> float:
+    return float(plan.costs.get(name, math.nan))
 
 
 def range_figures(kind: str, key: str, sides: Sequence[Side]) -> list[Callable[[], Draw]]:

@@ -22,6 +22,7 @@ from costmodel.explore.buy import (
     MachineCurve,
     PublishedRun,
     Purchase,
+    Rent,
     curves,
     published_runs,
 )
@@ -142,16 +143,9 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     offers = any(row.machine.sold not in ("", "on demand") for row in found.rows) or bool(found.hosted)
     columns = [Column("GPU", "l"), Column("node", "l", drop=4), *([Column("offer", "l")] if offers else [])]
     ahead = len(columns)
-    columns += [Column("GPUs"), Column("nodes", drop=3)]
-    columns += [
-        Column("plan", "l", drop=5),
-        Column("chance", result=asked.chance),
-        Column("expected", drop=2, legend=_EXPECTED),
-    ]
-    if priced:
-        columns += [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {words.job}")]
-        columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
-        columns += [Column("capital", legend="of the nodes that are bought", face="page")] if bought else []
+    columns += [Column("GPUs"), Column("nodes", drop=3), Column("plan", "l", drop=5)]
+    columns += [Column("chance", result=asked.chance), Column("expected", drop=2, legend=_EXPECTED)]
+    columns += _money_columns(words.job, apart=apart, bought=bought) if priced else []
     limited = math.isfinite(found.power)
     columns += [Column("site power", legend="rated, with cooling")] if limited else []
     legends = {} if found.traffic == 1 else _OF_A_DAY
@@ -173,17 +167,10 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
         safe, rent = row.plans.safe, found.rent(row)
         assert safe is not None
         plan = "" if row.trial.kept is None else row.trial.kept.words
-        cells += [
-            _number(row.gpus, "gpus"),
-            _opening(_number(row.nodes, "nodes"), f"nodes of {row.machine.name}"),
-            plan,
-        ]
+        nodes = _opening(_number(row.nodes, "nodes"), f"nodes of {row.machine.name}")
+        cells += [_number(row.gpus, "gpus"), nodes, plan]
         cells += [_sure(safe.chance), _size(row.plans.expected, safe)]
-        if priced:
-            cells += ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h")]
-            cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
-            cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
-            cells += [_capital(row)] if bought else []
+        cells += _money_cells(row, rent, apart=apart, bought=bought) if priced else []
         cells += [Value(show(row.power, "J/s"), row.power, "site_power_w")] if limited else []
         cells += [*result_cells(asked, row.trial, shown), _measured(found, row), safe.binds, ""]
         cells += [_sourced(row)] if priced else []
@@ -203,6 +190,21 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
     cut = traded().lines() if known and plot else []
     below = [*prices(own), *map(_hosted_price, found.hosted)] if priced else []
     return Section("machines", "Machines", lead, drawn, table=table, beneath=below, cut=cut)
+
+
+def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
+    """The price, the rents and the capital."""
+    columns = [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {job}")]
+    columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
+    return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
+
+
+def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
+    """The same of a machine."""
+    cells: list[Cell] = ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h")]
+    cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
+    cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
+    return cells + ([_capital(row)] if bought else [])
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:

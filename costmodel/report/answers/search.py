@@ -48,14 +48,12 @@ from costmodel.report.terminal.style.layout import Abridged, CellTable, Line, as
 from costmodel.report.terminal.style.next_command import command
 from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 from costmodel.report.terminal.style.theme import BAD, DIM, HEAD, WARN, styled
-from costmodel.report.trials import Side, range_figures
+from costmodel.report.trials import plan_sides, range_figures
 from costmodel.report.workload_words import held_lines, varied_head, words_of
 
 MOST_VALUES = 24  # shown of keys that vary
 _AGAINST = 4  # reasons of a value
-_DOTS = 200  # plans of a ranking that are drawn beside a front
-_FEW_DOTS = 50  # and alone
-_PICTURED, _LONG = 5, 100  # plans whose time and money are drawn, and of a ranking in which they are
+_DOTS, _FEW_DOTS = 200, 50  # plans of a ranking that are drawn beside a front, and alone
 _DIGITS = 7  # of figures of ranked plans
 SAME_AS_BEST = 1.0005  # times the figure of the best plan, up to which another is as good
 
@@ -501,26 +499,11 @@ def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, br
         "plans",
         "The best plans",
         lead,
-        [partial(ranking_figure, words), *range_figures(words.case.kind, "plans", _sides(plans))],
+        [partial(ranking_figure, words), *range_figures(words.case.kind, "plans", plan_sides(plans))],
         [styled(none, WARN)] if none else [],
         _plan_table(words, list(enumerate(plans, 1)), columns, shown),
         beneath,
     )
-
-
-def _sides(plans: Sequence[Plan]) -> list[Side]:
-    """The first plans with their results; of those that fail none, whose time and money are no answer.
-
-    None of a long ranking either, whose page is large enough.
-    """
-    if len(plans) > _LONG:
-        return []
-    named = [(f"plan {place}", plan) for place, plan in enumerate(plans[:_PICTURED], 1) if not plan.broken]
-    return [(name, partial(_cost_of, plan)) for name, plan in named]
-
-
-def _cost_of(plan: Plan, name: str) -> float:
-    return float(plan.costs.get(name, math.nan))
 
 
 def _plan_table(

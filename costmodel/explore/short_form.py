@@ -313,7 +313,8 @@ def _sizes(
     """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
     sizes = flags_of(str(at(tree, "workload.kind"))).sizes
     written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
-    written |= {"cluster.nodes"} if written & {"cluster", "cluster.groups"} else set()
+    grouped = at(tree, "cluster.groups") is not None or written & {"cluster", "cluster.groups"}
+    written |= {"cluster.nodes"} if grouped else set()
     open_sizes = [path for path in sizes if path not in written]
     if of_pairs(values_of(changes)):
         open_sizes = [path for path in open_sizes if path != "workload.samples"]

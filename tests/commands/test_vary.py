@@ -196,3 +196,11 @@ def test_a_cost_moves_as_its_price_does(
     assert (row["low"], row["high"]) == (pytest.approx(-0.1), pytest.approx(0.1))
     shown = run("sensitivity", *asked, "--of", result).out
     assert "price buys" not in shown
+
+
+def test_nodes_of_several_kinds_are_swept(run: Any) -> None:
+    ran = run("sweep", "mixed-llama-3-8b-96", "--over", "workload.sequence=4096,8192")
+    assert (ran.code, ran.err) == (0, "")
+    groups = "cluster={groups: [{node: dgx-h100, nodes: 4}, {node: dgx-h200, nodes: 4}]}"
+    ran = run("sweep", "grpo-qwen-2.5-7b-64", "--set", groups, "--over", "workload.prompts=256,512")
+    assert (ran.code, ran.err) == (0, "")

@@ -133,7 +133,7 @@ def calibrate(
         given = {"a table": files, "--replace": replace, "--source": source, "--leave-out": leave_out}
         for option in (name for name, value in (given | {"--afresh": afresh, "--where": where}).items() if value):
             raise fail("C014", f"{option} does not apply to --follow {follow}", None, "leave it out")
-        return _follow(follow, gpu, node, write=write, verbose=verbose)
+        return _follow(follow, gpu, node, write=write)
     if gpu or not files:
         what = "--gpu belongs to --follow" if gpu else "no measurement is named"
         raise fail("C014", what, None, "name tables of kernels or runs, or a folder of logs with --follow")
@@ -155,7 +155,7 @@ def calibrate(
     return pages.drawn(document, lambda: report.kernels_json(found, decisions, written), "fits")
 
 
-def _follow(folder: str, gpu: str, node: str | None, *, write: bool, verbose: bool) -> Reply:
+def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
     """The runs of a folder, and what they change in documents."""
     from costmodel.explore.import_file import GivenBesideFile
     from costmodel.explore.log_folder import followed
@@ -166,7 +166,7 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool, verbose: bo
     written = list(_written(lambda: texts, own=True)) if write else []
     fits = (found.training, *found.engines)
     return pages.drawn(
-        lambda: report.followed(found, written, verbose=verbose),
+        lambda: report.followed(found, written),
         lambda: report.followed_json(found, written),
         "parts",
         yes=not (write and any(fit is not None and fit.why for fit in fits)),

@@ -241,11 +241,11 @@ def _named(decision: Decision) -> dict[str, str]:
 # ── a folder of logs ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def followed(found: FollowedFolder, written: Sequence[Path], *, verbose: bool) -> AnswerDocument:
+def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
     """What was read of a folder, every fit with its errors, and what changes in documents."""
     parts = [runs(found.training, ())] if found.training is not None else []
     parts += [benchmarks(fit, ()) for fit in found.engines]
-    parts += [kernels(found.kernels, found.decisions, (), verbose=verbose)] if found.kernels is not None else []
+    parts += [kernels(found.kernels, found.decisions, ())] if found.kernels is not None else []
     sections = [_read(found)]
     for number, part in enumerate(parts, 1):
         titled = Section(f"part-{number}", part.title, ahead=[styled(part.title, HEAD)])

@@ -230,7 +230,8 @@ class DocumentReader:
         shown = "<stdin>" if path == "-" else as_named(Path(path))
         found = _moments(path, shown, place)
         self.foreign[shown], self.digests[shown] = found
-        return copied(found[0].tree)
+        tree: dict[str, Any] = copied(found[0].tree)
+        return tree
 
     def checked(self, kind: str, tree: Any, shown: str) -> Any:
         """The tree as a document, with every fault of its text and of its keys at once; a stack that a scenario writes

@@ -249,7 +249,8 @@ def burst_growth(utilisation: Number, found_busy: Number, gap_variation: Number,
     """
     idle, rare = np.maximum(1 - found_busy, SATURATED / 10), np.maximum(utilisation, 1e-9)
     odds = found_busy * np.maximum(1 - utilisation, SATURATED / 10) / (rare * idle)
-    return odds * shared_burst_growth(gap_variation, variation) * 2 / (1 + gap_variation**2)
+    grown: Number = odds * shared_burst_growth(gap_variation, variation) * 2 / (1 + gap_variation**2)
+    return grown
 
 
 @equation

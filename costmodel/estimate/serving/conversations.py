@@ -78,8 +78,9 @@ def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[
         of_hit, mask = replace(inputs, load=replace(inputs.load, hit=float(hit))), hits == hit
         if mask.all():
             return evaluate(of_hit, layout)
-        places = np.minimum(np.searchsorted(np.flatnonzero(mask), np.arange(len(mask))), np.count_nonzero(mask) - 1)
-        held = rows_of(evaluate(of_hit, layout.at(mask)), places, np.count_nonzero(mask))
+        own = np.flatnonzero(mask)
+        places = np.minimum(np.searchsorted(own, np.arange(len(mask))), len(own) - 1)  # of other rows, any
+        held = rows_of(evaluate(of_hit, layout.at(mask)), places, len(own))
         found = held if found is None else where_rows(mask, held, found)
     assert found is not None
     return found
@@ -108,7 +109,8 @@ def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
         held = np.exp(log) * new
         for kind, chance in zip(kinds, chances(np.exp(log)), strict=True):
             held = held + kept_beginning_tokens(kind.share, kind.tokens, share(kind.spacing, owned), chance)
-        return np.log(held / pool)
+        filled_share: Number = np.log(held / pool)
+        return filled_share
 
     rows = len(layout)
     lasting = np.exp(last_within(filled, np.full(rows, np.log(LEAST)), np.log(pool / new * np.ones(rows))))

@@ -147,7 +147,7 @@ def at_random(gaps: Number) -> bool:
     return isinstance(gaps, float) and gaps == 1
 
 
-def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: float) -> tuple[Number, Number, Number]:
+def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: Number) -> tuple[Number, Number, Number]:
     """A line before one server with such gaps between arrivals: its wait, variance, and the share that waits."""
     wait, variance, busy = line
     with term("bursts"):

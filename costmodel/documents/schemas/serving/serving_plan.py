@@ -82,8 +82,8 @@ class Speculation(Document):
             raise PydanticCustomError("accepted", sentence, {"width": f"{self.width:g}", "keys": ("width",)})
         added = 1 + self.tokens * self.acceptance if self.acceptance is not None else self.length
         if added is not None and added > self.levels + 1 + 1e-9:
-            given = "acceptance" if self.length is None else "length"
-            words = {"most": f"{self.levels + 1:g}", "keys": (given, "depth" if self.depth else "tokens")}
+            key = "acceptance" if self.length is None else "length"
+            words = {"most": f"{self.levels + 1:g}", "keys": (key, "depth" if self.depth else "tokens")}
             raise PydanticCustomError("accepted", "a step adds {most} tokens at most: drafted ones and its own", words)
         return self
 

@@ -169,7 +169,7 @@ class Serving(Document):
         if self.beginnings and (self.shared_prefix or self.turns > 1):
             other = "shared_prefix" if self.shared_prefix else "turns"
             sentence = f"beginnings and {other} both state what prompts begin with: leave one of the two out"
-            raise PydanticCustomError("load", sentence, {"keys": ("beginnings", other)})  # type: ignore[type-var]
+            raise PydanticCustomError("load", sentence, {"keys": ("beginnings", other)})
         if self.beginnings and sum(each.share for each in self.beginnings if each.spacing is None) > 1 + 1e-9:
             raise PydanticCustomError("load", "the shares of beginnings are over 100 %", {"keys": ("beginnings",)})
         if sum(each.share * each.tokens for each in self.beginnings) >= self.mean("prompt"):
@@ -179,7 +179,7 @@ class Serving(Document):
         if len(bursts) > 1 or (bursts and self.rate is None):
             both = "arrival_spread and burstiness state the same: leave one of the two out"
             sentence = both if len(bursts) > 1 else f"{bursts[0]} belongs to a rate"
-            raise PydanticCustomError("load", sentence, {"keys": tuple(bursts)})  # type: ignore[type-var]
+            raise PydanticCustomError("load", sentence, {"keys": tuple(bursts)})
         if self.turns == 1 and self.shared_prefix >= self.mean("prompt"):
             words = {"keys": ("shared_prefix", "prompt")}
             raise PydanticCustomError("load", "shared_prefix is as long as the prompt: nothing would be left", words)

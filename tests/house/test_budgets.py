@@ -13,29 +13,29 @@ from .figures import Figure, figures, groups, imports, longest_chain, modules, s
 
 # Lines of a room: a folder of costmodel/, without the folders in it that have their own budget.
 BUDGETS = {
-    "costmodel": 500,  # the modules beside the folders
-    "commands": 5_250,  # with buy, a folder of logs, and what each workload answers, for the library too
-    "documents": 5_650,  # with names of checkpoints, their types, and of software, and traces in the place of a load
-    "documents/schemas": 5_950,  # with what software has and holds, and references to parts that few documents have
+    "costmodel": 550,  # the modules beside the folders
+    "commands": 5_450,  # with buy, a folder of logs, and what each workload answers, for the library too
+    "documents": 5_750,  # with names of checkpoints, their types, and of software, and traces in the place of a load
+    "documents/schemas": 6_000,  # with what software has and holds, and references to parts that few documents have
     "equations": 8_500,  # with what a measurement shows, and money of purchases and days
-    "equations/serving": 3_350,  # launches of prompts, caps, bursts, what a cache keeps, several answers
+    "equations/serving": 3_400,  # launches of prompts, caps, bursts, what a cache keeps, several answers
     "estimate": 7_850,  # prices of nodes, prompts that are dropped, rounds of generation, engines in a narrower type
-    "estimate/serving": 8_900,  # launches of prompts, bands of what no run had, packed caches, kinds of nodes, tiers
+    "estimate/serving": 9_250,  # launches of prompts, bands of what no run had, packed caches, kinds of nodes, tiers
     "estimate/training": 7_750,
-    "evidence": 7_550,  # with a ring all-reduce that processes of this machine run
-    "exchange": 6_200,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
+    "evidence": 7_700,  # with a ring all-reduce that processes of this machine run
+    "exchange": 6_350,  # with results of benchmark clients and of the Trainer, their keys, and traces of requests
     "exchange/huggingface": 4_800,
     "exchange/megatron": 2_400,
     "exchange/rl": 2_250,  # verl, NeMo RL, OpenRLHF, TRL, slime and AReaL: 1,200 options; five are written
-    "exchange/serving": 3_350,  # with every key of manifests, which are written too, and trees of drafts
+    "exchange/serving": 3_400,  # with every key of manifests, which are written too, and trees of drafts
     "exchange/training": 3_700,  # with recipes of torchtitan, written
-    "explore": 17_250,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
-    "explore/serving": 3_650,  # a model on every machine, points of benchmarks
+    "explore": 17_450,  # one search; what to buy: machines, sizes, rents, tables of prices; folders of logs
+    "explore/serving": 3_750,  # a model on every machine, points of benchmarks
     "ground": 2_000,
     "report": 1_400,  # with the document that all faces draw, and pictures of time and money
-    "report/answers": 9_100,  # terminal, page and plain values of a question, views of plans, patches of documents
+    "report/answers": 9_200,  # terminal, page and plain values of a question, views of plans, patches of documents
     "report/page": 2_100,  # pages without traces, for the page that answers while sliders move
-    "report/terminal": 5_750,
+    "report/terminal": 5_850,
     "server": 1_250,
 }
 SLACK, STEP = 300, 50  # of budgets

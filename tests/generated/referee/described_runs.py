@@ -9,6 +9,7 @@ from costmodel.documents.reader.library import names, read
 from costmodel.documents.reader.measured_cases import cases
 from costmodel.documents.reader.resolved_scenario import LoadedScenario, ResolvedScenario
 from costmodel.documents.reader.rl_scenario import RlCase
+from costmodel.documents.reader.serving_scenario import serving
 from costmodel.documents.schemas.model import Model
 from costmodel.estimate.evaluate.predict import own_plan, plan_block
 from costmodel.estimate.model.shards import model_active_parameters
@@ -47,11 +48,11 @@ def _job(case: LoadedScenario) -> Described:
     """Workload, software and plan; a plan with everything that the run leaves open filled by costmodel's rules."""
     load = case.scenario.workload
     if not isinstance(case, ResolvedScenario):
-        plan = case.scenario.plan
+        stack, plan = serving(case).stack, case.scenario.plan
         sizes = {"prompt": int(load.prompt), "output": int(load.output), "requests": int(load.requests)}
-        share = float(case.stack.memory.share)
+        share = float(stack.memory.share)
         own = {"tp": int(plan.tp), "cache": load.cache, "memory_share": share, **sizes}
-        return {"kind": "serving", "precision": load.precision, "software": case.stack.name, **own}
+        return {"kind": "serving", "precision": load.precision, "software": stack.name, **own}
     inputs = training_inputs(case)
     block, _ = plan_block(inputs, own_plan(inputs))
     choices = block.structure

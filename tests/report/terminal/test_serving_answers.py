@@ -254,13 +254,15 @@ def test_a_pool_with_windows_is_so_many_requests_each_with_them(run: Any) -> Non
     assert float(counted) * float(request) / 1024 == pytest.approx(pool, rel=5e-3)
     assert float(counted) * 2304 == pytest.approx(float(tokens) * 1000, rel=1e-3)
     assert "would fit as one request" not in out  # which would have windows of its own
-    alike = float(re.findall(r"vLLM logs: GPU KV cache size ([\d.]+) k tokens to 0.20", out)[0])
-    assert alike * 36 * layer * 1e3 / 2**20 == pytest.approx(pool, rel=5e-3)
-    [(held, longest)] = re.findall(r"([\d,.]+) k from 0.21 on, in requests of ([\d,]+)", out)
+    [(held, longest)] = re.findall(r"logs: GPU KV cache size ([\d,.]+) k tokens, in requests of ([\d,]+)", out)
     most = float(longest.replace(",", ""))
     windowed = 127 + 8192 + 16  # with the budget of a step, in blocks of 16
     requests = float(held.replace(",", "")) * 1e3 / most
     assert requests * 18 * layer * (most + windowed) / 2**20 == pytest.approx(pool, rel=5e-3)
+    before = run("memory", *flags, "--rate", "2", "--stack", "vllm-0.20").out
+    alike = float(re.findall(r"logs: GPU KV cache size ([\d.]+) k tokens, as if every layer kept all", before)[0])
+    earlier = float(re.findall(r"cache +([\d.]+) +█", before)[0])
+    assert alike * 36 * layer * 1e3 / 2**20 == pytest.approx(earlier, rel=5e-3)
 
 
 def test_a_pool_without_windows_is_tokens_times_their_bytes(run: Any) -> None:

@@ -120,5 +120,5 @@ def test_a_preferred_and_a_demanded_chance_offer_the_same(run: Any) -> None:
     assert both in demanded.out
     offered = [re.findall(r"(?m)^  (?:try|   )  (--set .*)$", ran.out) for ran in (default, demanded)]
     assert offered[0] == offered[1] != []
-    assert "keeps all limits with a chance of 90 %\n" in default.out
+    assert "meets all limits with a chance of 90 %\n" in default.out
     assert "Their rent is" in default.out

@@ -117,7 +117,7 @@ def buy(
     Examples:
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s
       costmodel buy --model llama-3.1-70b --rate 50 --prompt 2000 --answer 500 --ttft 1s --gpu h100,b200
-      costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d
+      costmodel buy --model llama-3-70b --sequence 8192 --batch 4Mi-tokens --tokens 2T --deadline 60d --gpu h200
       costmodel buy serve-llama-3.1-70b quickstart --node neocloud-h100
 
     Layouts meet every limit with a chance of 90 %; --safe sets another. Training and RL take the fewest GPUs that end

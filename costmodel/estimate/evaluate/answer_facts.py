@@ -25,7 +25,7 @@ _SHOWN_APART = frozenset({"accelerator", "accelerators", "built_with", "price"})
 
 @record
 class NamedDocument:
-    """The name of a document in an answer; `changed` if its figures differ from the document of that name."""
+    """Name and title of a document in an answer; `changed` if its figures differ from the document with that name."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class NamedDocument:
 
 @record
 class Subject:
-    """The subject of an answer for any workload: the model, the machine, the software, the price."""
+    """The model, machine, software and price that an answer of any workload shows."""
 
     model: NamedDocument
     accelerator: NamedDocument
@@ -50,18 +50,18 @@ class Subject:
 
     @property
     def sizes(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
-        """What identifies a row beside model and machine, each with the keys it is read from."""
+        """Sizes that identify a row of a table beside model and machine, each with the keys it is read from."""
         return {}
 
     @property
     def choices(self) -> dict[str, tuple[str, NamedDocument | str]]:
-        """What else was chosen, each with its key ahead."""
+        """Other choices that an answer shows, such as precision, each with its key."""
         return {}
 
 
 @record
 class Facts(Subject):
-    """The facts of a training answer."""
+    """The model, machine, software, batch, precision, optimizer and price that a training answer shows."""
 
     sequence: float
     global_batch: float
@@ -71,7 +71,7 @@ class Facts(Subject):
 
     @property
     def sizes(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
-        """Sequence and batch."""
+        """Sequence length and global batch."""
         held = {"sequence": self.sequence, "global_batch": self.global_batch}
         return {name: (without_point(value), (f"workload.{name}",)) for name, value in held.items()}
 
@@ -87,7 +87,7 @@ class Facts(Subject):
 
 
 def subject_of(case: LoadedScenario) -> Subject:
-    """The subject of a scenario of any workload."""
+    """The model, machine, software and price that an answer of any workload shows."""
     return Subject(**_subject(case))
 
 
@@ -133,12 +133,12 @@ def varies(path: str, varied: Collection[str]) -> bool:
 
 
 def without_point(value: float) -> int | float:
-    """A number without a decimal point if it is whole."""
+    """The number as an integer if it is whole."""
     return int(value) if float(value).is_integer() else float(value)
 
 
 def facts_of(case: ResolvedScenario) -> Facts:
-    """The facts of a scenario."""
+    """The model, machine, software, batch, precision, optimizer and price that a training answer shows."""
     workload = case.scenario.workload
     tuning = workload.tuning
     return Facts(
@@ -152,7 +152,7 @@ def facts_of(case: ResolvedScenario) -> Facts:
 
 
 def _named(case: LoadedScenario, path: str) -> NamedDocument:
-    """The document that a path of the scenario names."""
+    """Name and title of the document at a path of the scenario, and whether an inline document changes its figures."""
     reference = REFERENCES[path]
     document: Any = getattr(case, reference.held)
     changed = isinstance(at(case.tree, path), dict) and _differs(reference.kind, document)
@@ -160,7 +160,7 @@ def _named(case: LoadedScenario, path: str) -> NamedDocument:
 
 
 def _differs(kind: str, document: Any) -> bool:
-    """Whether an inline document differs from the document of its name."""
+    """Whether an inline document has other figures than the document found under its name."""
     if not has(kind, document.name):
         return False
     return _figures(document) != _figures(read(kind, document.name))

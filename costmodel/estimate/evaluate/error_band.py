@@ -60,7 +60,7 @@ Fit = MatmulFit | AttentionFit | MemoryFit | SustainedFit | CollectiveFit | Netw
 
 
 def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
-    """The same costs with both ends of every band."""
+    """An evaluation with columns for P10 and P90 of each result that has an error band."""
     columns, step, ledger = dict(evaluation.costs.columns), evaluation.step, evaluation.ledger
     with term("spread of the step"):
         spread = time_spread(inputs, step)
@@ -88,7 +88,7 @@ def banded(inputs: TrainingInputs, evaluation: Evaluation) -> Evaluation:
 
 
 def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
-    """Relative spread of a step: of a run like your own where those were fitted, else of any run."""
+    """Relative spread of the step time: for runs like your own if the fit used them, else for any run."""
     spread = inputs.stack.spread
     with term("software"):
         found = combined_error(kind_spread(inputs, step), spread.step)
@@ -103,7 +103,7 @@ def time_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
 
 
 def _sources_apart(inputs: TrainingInputs) -> Number | None:
-    """Scale of how far sources of runs lie apart: larger for parts without runs, none for your own runs."""
+    """Scale of the differences between sources: larger for a GPU without runs; None if your own runs were fitted."""
     fit, unseen = inputs.case.efficiency.sustained, inputs.stack.spread.unseen
     if fit is None:
         return unseen
@@ -113,13 +113,13 @@ def _sources_apart(inputs: TrainingInputs) -> Number | None:
 
 
 def of_unfitted_part(inputs: TrainingInputs) -> bool:
-    """Whether neither the part nor any of its maker was fitted."""
+    """Whether no fitted run used this accelerator, or another of its maker."""
     fit, part = inputs.case.efficiency.sustained, inputs.case.accelerator
     return fit is not None and not fit.covers(part.name, part.vendor)
 
 
 def kind_spread(inputs: TrainingInputs, step: TrainingStep) -> Number:
-    """Relative spread by kernels, clocks and links; the bubble follows the work, so both are off by the same share."""
+    """Relative spread from kernels, clocks and links. The pipeline bubble has the same relative error as the work."""
     kinds = kind_errors(inputs, step)
     links = summed(*(kinds.pop(axis) for axis in EXCHANGING))
     error = kinds.pop("matmul")
@@ -135,7 +135,7 @@ def working(step: TrainingStep) -> Number:
 
 
 def kind_errors(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
-    """Error in seconds of each kind; that of links by axis."""
+    """Error in seconds of each kind of time; errors of links by axis of parallelism."""
     return _kernels(inputs, step) | _communication(inputs, step)
 
 
@@ -164,7 +164,7 @@ def _kernels(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
 
 
 def _small_streams(inputs: TrainingInputs, step: TrainingStep, spread: Number) -> Number:
-    """Error in seconds that kernels of layers add where they are smaller than those of the fit; updates never are."""
+    """Extra error in seconds for memory-bound kernels smaller than the fitted ones; updates are never that small."""
     fit = inputs.case.efficiency.memory
     wider = spread if fit is None else widened(spread, fit.fitted, nbytes=step.stream)
     if wider is spread:
@@ -189,8 +189,9 @@ def _slowed(inputs: TrainingInputs, products: Number, attention: Number) -> Numb
 
 
 def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
-    """Spread of the matrix products of a step. Errors of different shapes are independent. With constants of another
-    accelerator, or judged ones, all of them are correlated.
+    """Spread of the matrix products of a step. Errors of different shapes are independent.
+
+    With constants of another accelerator, or judged ones, all errors are correlated.
     """
     fitted = inputs.rates.linear.fit.fitted
     if inputs.case.efficiency.of == UNMEASURED or fitted is None or fitted.out_of == "prior":
@@ -204,12 +205,12 @@ def _of_shapes(inputs: TrainingInputs, spread: Number) -> Number:
 
 
 def _of_shape(spread: Number, fitted: Fitted | None, name: str, n: float, k: float) -> Number:
-    """Spread of one product; the batched ones of an unfused core are known by runs, which have their own error."""
+    """Spread of one product, wider outside the fitted shapes; products of unfused attention are not widened."""
     return spread if name == CORE else widened(spread, fitted, n=n, k=k)
 
 
 def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
-    """Error in seconds from exposed communication, and from the uncertain overlap."""
+    """Error in seconds of exposed communication by axis, of the assumed overlap, and of the host link."""
     links: dict[str, Number] = {}
     hiding: Number = 0.0
     experts = 0.0 if inputs.experts is None else inputs.experts.overlap
@@ -231,7 +232,7 @@ def _communication(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Numb
 
 
 def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
-    """Residual of the collective inside the domain, or of the network where the group crosses domains."""
+    """Spread of a collective's time: the residual of its fit inside the domain, or of the network across domains."""
     common = inputs.case.common
     name = transfer.operation if transfer.operation in inputs.collectives else "all_gather"
     inside = residual(inputs.collectives[name], common.collectives.get(name, common.collectives["all_gather"]))
@@ -241,7 +242,7 @@ def _link_spread(inputs: TrainingInputs, transfer: Transfer) -> Number:
 
 
 def outside_fits(inputs: TrainingInputs, step: TrainingStep) -> Iterator[OutsideFit]:
-    """What a step of one plan computes outside the range of a fit, where it takes a noticeable share of the time."""
+    """Sizes in a single plan's step outside the range of a fit, if they take a noticeable share of the time."""
     whole, fit = number(working(step)), inputs.rates.attention
     if fit is not None:
         part = number(share(step.terms["attention"], whole))

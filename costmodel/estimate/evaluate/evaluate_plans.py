@@ -55,7 +55,7 @@ FITS, TIGHT = 0.90, 1.00
 
 @record
 class Evaluation:
-    """Costs of a block, with the memory breakdown and the step that they come from."""
+    """Results of a block of plans, with the memory breakdown and the step that they are computed from."""
 
     block: Block
     costs: Costs
@@ -70,7 +70,7 @@ def verdict(memory_share: float) -> str:
 
 
 def fits_at_p90(costs: Mapping[str, float]) -> bool:
-    """Whether the P90 of the peak memory is within the usable memory, and so is what offload takes of the host.
+    """Whether the P90 of the peak fits in usable memory, and offloaded bytes fit on the host with enough chance.
 
     >>> fits_at_p90({"memory_peak": 60.0, "memory_share": 0.75, "memory_peak_high": 81.0})
     False
@@ -121,7 +121,7 @@ def evaluate(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 
 def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
-    """The memory of every row of a block, without its time."""
+    """The memory breakdown for every row of a block; times are not computed."""
     if inputs.groups:
         return evaluate(inputs, block).ledger
     layers = stage_layers(inputs.model, block)
@@ -129,7 +129,7 @@ def memory_of(inputs: TrainingInputs, block: Block) -> Ledger:
 
 
 def step_of(inputs: TrainingInputs, block: Block) -> TrainingStep:
-    """The time of every row of a block, without its costs, and without its memory where no state is paged."""
+    """The step time of every row of a block, without costs; without memory unless optimizer states are paged."""
     if inputs.groups or inputs.optimizer.paged:
         return evaluate(inputs, block).step
     layers = stage_layers(inputs.model, block)
@@ -138,7 +138,7 @@ def step_of(inputs: TrainingInputs, block: Block) -> TrainingStep:
 
 
 def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
-    """The share of the usable memory that every row of a block takes, without its time."""
+    """The share of the usable memory that every row of a block takes."""
     if inputs.groups:
         return evaluate(inputs, block).costs.column("memory_share")
     shares = share(memory_of(inputs, block).bound, inputs.usable)
@@ -146,7 +146,7 @@ def memory_shares(inputs: TrainingInputs, block: Block) -> NDArray[np.float64]:
 
 
 def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
-    """The same on nodes of several kinds: replicas of each kind take their share, and all end with the last."""
+    """Evaluates plans on nodes of several kinds: a step ends when its slowest kind of nodes ends."""
     each = _over_groups(inputs, block) if block.structure.shares == "stages" else _beside_groups(inputs, block)
     columns = of_slowest([found.costs.columns for found in each])
     columns |= throughput(inputs, block, columns["step_time"]) | cost_columns(inputs, block, columns["tokens_per_s"])
@@ -159,13 +159,13 @@ def _of_groups(inputs: TrainingInputs, block: Block) -> Evaluation:
 
 
 def _beside_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
-    """Replicas of each kind, with their numbers of micro-batches."""
+    """One evaluation for each kind of node if each replica lies on one kind, with its number of micro-batches."""
     shares = micro_batches_of_groups(inputs, block)
     return [_of_one_kind(kind, block, count) for (_, kind), count in zip(inputs.groups, shares, strict=True)]
 
 
 def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
-    """Pipelines over all kinds, as each of them has their stages."""
+    """One evaluation for each kind of node if pipelines span all kinds, with the layers of its stages."""
     count = micro_batches(inputs, block)
     across = over_stages(inputs)
     kinds = kinds_of_stages(across, block, count)
@@ -176,7 +176,7 @@ def _over_groups(inputs: TrainingInputs, block: Block) -> list[Evaluation]:
 
 
 def _with_own_stages(found: Evaluation, kind: KindStages) -> Evaluation:
-    """Its ledger states the stages that this kind has: of the others it holds nothing."""
+    """An evaluation whose memory breakdown shows only the pipeline stages on this kind of node."""
     return replace(found, ledger=replace(found.ledger, own=kind.own))
 
 
@@ -187,7 +187,7 @@ def _of_one_kind(
     layers: StageLayers | None = None,
     held: StageLayers | None = None,
 ) -> Evaluation:
-    """The same on nodes of one kind, whose replicas take so many micro-batches.
+    """Evaluates plans on nodes of one kind, with this number of micro-batches per replica.
 
     layers: of the ranks for their time, and held: for their memory, where a model is split otherwise than by its plan
     """
@@ -219,7 +219,7 @@ def _of_one_kind(
 
 
 def _whole_run(inputs: TrainingInputs, block: Block, step_time: Number) -> RunFigures | None:
-    """The run of such steps, where the scenario has one."""
+    """Figures of a whole run with this step time; None if the scenario has no run."""
     if inputs.run is None:
         return None
     from costmodel.estimate.run.whole_run import whole_run
@@ -260,7 +260,7 @@ def _volumes(step: TrainingStep) -> dict[str, Number]:
 
 
 def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> dict[str, Number]:
-    """Rent, of servers too, and time of the token budget, at a rate."""
+    """Rent per million tokens with parameter servers, and time and rent of the token budget, at a token rate."""
     price, ranks = price_per_accelerator(inputs.case), inputs.all_ranks
     servers, each = servers_of(block.structure.sync), price_per_server(inputs.case)
     budget = inputs.case.scenario.workload.tokens
@@ -283,7 +283,7 @@ def cost_columns(inputs: TrainingInputs, block: Block, tokens_per_s: Number) -> 
 
 
 def with_pages(inputs: TrainingInputs, step: TrainingStep, paged: Number) -> TrainingStep:
-    """A step with the transfer of so many paged bytes, which nothing hides."""
+    """A step with the time to transfer this many paged bytes, none of it hidden."""
     if not inputs.optimizer.paged:
         return step
     terms = step.terms | {"offload": summed(step.terms["offload"], page_time(inputs, paged))}

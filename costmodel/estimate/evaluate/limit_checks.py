@@ -35,7 +35,7 @@ def unacceptable(inputs: TrainingInputs, costs: Costs) -> Iterator[tuple[str, ND
 
 
 def _of_run(inputs: TrainingInputs, run: RunInputs, costs: Costs) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Runs that never end, checkpoints that last into the next one, and copies that do not fit on the hosts."""
+    """Masks for runs that never end, checkpoints that last into the next one, and copies too large for the hosts."""
     yield ENDLESS, ~(costs.column("goodput") >= LEAST_FACTOR)
     if run.checkpoint.mode != "sync":
         write, stop = costs.column("checkpoint_write"), costs.column("checkpoint_blocking")

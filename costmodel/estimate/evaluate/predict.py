@@ -55,7 +55,7 @@ class Answer:
 
     @property
     def costs(self) -> dict[str, float]:
-        """Its results, with the ends of their bands."""
+        """The results of the plan, with P10 and P90."""
         return self.evaluation.costs.row()
 
 
@@ -122,19 +122,19 @@ def _stated(plan: Plan) -> bool:
 
 
 def _implied(plan: Plan) -> Recompute | None:
-    """The recompute mode that named modules, or a number of layers, imply."""
+    """The recompute mode implied by named modules or by a number of layers; None if the plan states neither."""
     if plan.recompute_modules is not None:
         return "selective"
     return "full" if plan.recompute_layers is not None else None
 
 
 def usual_etp(inputs: TrainingInputs, tp: float) -> float:
-    """Ranks that share each expert, if the plan does not state etp."""
+    """Default of etp: tp if the stack shards experts over tp, else 1."""
     return tp if inputs.experts is not None and inputs.experts.kernels.cut_as_tp else 1.0
 
 
 def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumption, ...]]:
-    """A plan as a block of one row."""
+    """A plan as a block of one row, and the assumptions made for it."""
     structure, assumed = structure_of(inputs, plan)
     ranks = inputs.ranks
     dp = plan.dp if plan.dp is not None else float(data_parallel_degree(ranks, plan.tp, plan.cp, plan.pp))
@@ -150,7 +150,7 @@ def plan_block(inputs: TrainingInputs, plan: Plan) -> tuple[Block, tuple[Assumpt
 
 
 def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
-    """What is assumed of compressed gradients: when it begins, and what it takes."""
+    """Assumptions about gradient compression: its warm-up, and the time to compress."""
     stated, structure = inputs.case.scenario.assume.compression, block.structure
     if structure.compression == "none":
         return ()
@@ -164,14 +164,14 @@ def _compressed(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
 
 
 def _served(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
-    """That further servers are in no cost, where their price is not stated."""
+    """An assumption that parameter servers cost nothing, if the scenario states no price for them."""
     if not servers_of(block.structure.sync) or inputs.case.scenario.assume.server_price is not None:
         return ()
     return (Assumption("assume.server_price", "0", "no price known; state yours, e.g. 1.50 USD/node/h"),)
 
 
 def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
-    """The split that was chosen because the layers are not divisible."""
+    """The split that costmodel chose because pp · vpp do not divide the layers, as an assumption."""
     layers = layer_count(inputs.model)
     first, last = fewer_at_ends(layers, block)
     over = inputs.groups and block.structure.shares == "stages"
@@ -182,7 +182,7 @@ def _fitted(inputs: TrainingInputs, block: Block) -> tuple[Assumption, ...]:
 
 
 def own_plan(inputs: TrainingInputs) -> Plan:
-    """The scenario's plan, or a fault when it has none."""
+    """The scenario's plan; an error if it has none."""
     plan = inputs.case.scenario.plan
     if plan is None:
         hint = "add plan: {tp: 8, pp: 1, micro_batch: 1}, or --set plan.tp=8; costmodel search finds one"
@@ -243,7 +243,7 @@ def answer(inputs: TrainingInputs, plan: Plan, *, bands: bool = True) -> Answer:
 
 
 def _without_withheld(evaluation: Evaluation, broken: Collection[str]) -> Evaluation:
-    """An evaluation without results that a plan with these reasons against it does not have."""
+    """An evaluation with NaN for the results that are withheld for these reasons."""
     columns = withheld(evaluation.costs.columns, broken)
     return replace(evaluation, costs=replace(evaluation.costs, columns=columns))
 

@@ -30,19 +30,19 @@ from costmodel.ground.units import percent
 
 
 def routes(inputs: TrainingInputs) -> bool:
-    """Whether tokens are routed; a single expert is an MLP."""
+    """Whether any layer routes tokens; a layer with a single expert is a plain MLP."""
     return any(kind.experts is not None and kind.experts.count > 1 for kind in inputs.model.layers)
 
 
 def unmeasured(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
-    """Which of a layer's mixers no run had on accelerators of this maker."""
+    """Names of a layer's mixers without a fitted run on accelerators of this maker."""
     fit, maker = inputs.case.common.mixers, inputs.case.accelerator.vendor
     assert fit is not None, "unmeasured.yaml states which mixers were measured"
     return tuple(name for name in mixer_kinds(kind) if maker not in fit.runs.get(name, {}))
 
 
 def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep, spread: Number) -> Number:
-    """The spread of a step towards a longer time, from that towards a shorter one."""
+    """Spread of the step time towards longer steps, derived from the spread towards shorter ones."""
     if inputs.stack.launch.graphs:
         with term("without graphs"):
             spread = combined_error(spread, range_spread(step.total, step.total + _waiting(inputs, block, step)))
@@ -62,7 +62,7 @@ def slower_step_spread(inputs: TrainingInputs, block: Block, step: TrainingStep,
 
 
 def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterator[Assumption]:
-    """A line for each kind of mixer without a run that takes a noticeable share of a single plan's step."""
+    """An assumption for each unmeasured kind of mixer that takes a noticeable share of a single plan's step."""
     found: dict[str, list[Layers]] = {}
     for kind in inputs.model.layers:
         for name in unmeasured(inputs, kind):
@@ -75,7 +75,7 @@ def unmeasured_assumptions(inputs: TrainingInputs, step: TrainingStep) -> Iterat
 
 
 def _waiting(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number:
-    """Seconds that layers would wait for a host that issues forward and, twice as many, backward operations."""
+    """Seconds that the device would wait for host launches without graphs; backward issues twice as many as forward."""
     launch = inputs.stack.launch
     layers = layers_per_stage(layer_count(inputs.model), block.pp)
     host = issuing_time(launch.operations, launch.operation, layers, micro_batches(inputs, block))
@@ -84,7 +84,7 @@ def _waiting(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Number
 
 
 def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Number:
-    """Seconds of the mixers of these layers: their cores, their products, and memory-bound work as of products."""
+    """Seconds of the mixers of these layers: attention cores, matrix products, and a share of memory-bound work."""
     done = [(kind, flop) for kind, flop in cores(inputs)]
     with term("cores"):
         every = summed(*(flop for _, flop in done))
@@ -97,7 +97,7 @@ def _time(inputs: TrainingInputs, step: TrainingStep, kinds: list[Layers]) -> Nu
 
 
 def _products(inputs: TrainingInputs, kind: Layers) -> Iterator[Number]:
-    """Forward FLOP per token of the weight matrices of the mixers of such layers, unsharded."""
+    """Forward FLOP per token of each weight matrix in the mixers of a layer kind, unsharded."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is not None:
         for matrix in mixer_matmuls(inputs.model.hidden, kind, part.mixer, 1.0):

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def withheld(columns: Mapping[str, T], broken: Collection[str]) -> dict[str, T | float]:
-    """Results without those that a plan with these reasons against it does not have, which become NaN.
+    """Results with NaN for those that do not exist in a plan with these reasons against it.
 
     One that is too large for the machine has no costs and no run; a run that never ends has no length.
 

@@ -49,26 +49,26 @@ class Algorithm:
 
 
 def algorithms(inputs: Machine, operation: Operation, level: Level) -> list[Algorithm]:
-    """Those that exist for an operation at a level."""
+    """The algorithms that this machine has for an operation inside a domain or between domains."""
     return [each for each in ALGORITHMS if each.level == level and operation in each.operations and each.needed(inputs)]
 
 
 def fitted_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """As measured with the library's own choice: where switches add up, such figures hold NVLS already."""
+    """Time by the collective's fit, measured with the library's choice of algorithm (NVLS where available)."""
     return ring_inside_time(inputs, inputs.collective(operation), message, group, operation, group.inside)
 
 
 def ring_inside_time(
     inputs: Machine, fit: CollectiveFit, message: Number, group: Group, operation: Operation, ranks: Number
 ) -> Number:
-    """Bytes of a ring of so many ranks at the rate of a fit, inside the fullest domain."""
+    """Time of a ring over so many ranks inside the fullest domain, by a fit."""
     latency = group_latency(group.inside, fit.start, fit.hop)
     wire = handled_bytes(wire_bytes(message, ranks, operation=operation), group.inside, fit.own)
     return blended_time(latency, wire, inside_bandwidth(inputs, fit, group.inside), fit.blend)
 
 
 def nvls_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Added up in the switches of the domain."""
+    """Time of an all-reduce inside a domain with NVLS, where the switches sum."""
     fit = inputs.case.efficiency.alone["nvls"]
     latency = group_latency(group.inside, fit.start, fit.hop)
     sent = switch_reduce_bytes(message, group.inside)
@@ -76,12 +76,12 @@ def nvls_time(inputs: Machine, message: Number, group: Group, operation: Operati
 
 
 def between_rate(inputs: Machine, group: Group, operation: Operation) -> Number:
-    """What a rank's part of the network reaches."""
+    """Network rate that a rank reaches between domains."""
     return network_rate(inputs, inputs.network_share, group, operation)
 
 
 def part_of(message: Number, group: Group, operation: Operation) -> Number:
-    """What a rank sends for its domain; of an all-to-all its own buffer."""
+    """Bytes that a rank sends between domains: its share of the domain's message; in an all-to-all its whole buffer."""
     return message if operation == "all_to_all" else message / group.fewest
 
 
@@ -96,13 +96,13 @@ def _tree(inputs: Machine, message: Number, group: Group, operation: Operation) 
 
 
 def _halving(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """By recursive halving and doubling between domains, of which there must be a power of two."""
+    """Time of recursive halving and doubling between domains, whose number must be a power of two."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return halving_doubling_time(part, group.domains, rate, inputs.network.ring_hop)
 
 
 def _sharp(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Added up in the switches of the network."""
+    """Time of an all-reduce between domains with SHARP, where the network's switches sum."""
     rate, part = between_rate(inputs, group, operation), part_of(message, group, operation)
     return network_reduce_time(part, rate, inputs.network.tree_hop)
 

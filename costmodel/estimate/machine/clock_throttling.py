@@ -14,9 +14,9 @@ from costmodel.ground.errors import fail
 
 
 def slowdown_of(case: ResolvedScenario, narrow: Number | None = None) -> Number:
-    """As assumed, else as fitted, by the power that the part has for its peak.
+    """Slowdown of the tensor cores: as stated, else as fitted and scaled by the accelerator's power over its peak.
 
-    Of products in a narrow type, so many times that of 16 bits.
+    narrow: slowdown of products in a narrow type over that of products in 16 bits
     """
     return _under_cap(case, _uncapped(case, narrow))
 
@@ -31,21 +31,19 @@ def _uncapped(case: ResolvedScenario, narrow: Number | None) -> Number:
 
 
 def untuned(case: ResolvedScenario) -> float:
-    """How many times longer products and attention of the software take on parts of this maker; 1 where it trains on
-    those that it is tuned for.
-    """
+    """Factor on the time of products and attention on accelerators that the stack is not tuned for; else 1."""
     level = getattr(getattr(case, "stack", None), "untuned", None)  # an engine has none
     return 1.0 if level is None else float(level(case.accelerator.vendor))
 
 
 def power_cap(case: ResolvedScenario) -> Number | None:
-    """The cap on each accelerator's power; nothing where there is none."""
+    """The cap on each accelerator's power; None if the scenario states none."""
     run = case.scenario.run
     return None if run is None else run.power.cap
 
 
 def cap_over_rating(case: ResolvedScenario) -> float:
-    """The cap over what an accelerator is rated for; infinite where there is none."""
+    """The power cap over the accelerator's rated power; infinite without a cap or a rating."""
     cap, power = power_cap(case), case.accelerator.power
     return math.inf if cap is None or power is None else float(cap / power.max)
 
@@ -64,7 +62,7 @@ def _under_cap(case: ResolvedScenario, slowdown: Number) -> Number:
 
 
 def by_power(factor: Number, fit: SustainedFit, part: Accelerator) -> Number:
-    """A slowdown that was fitted, on a part: as much more or less as it has less or more power for its peak."""
+    """A fitted slowdown scaled to another accelerator by its ratio of power to peak."""
     if part.power is None or part.peak.wide is None or fit.power is None or fit.peak is None:
         return factor
     return part_slowdown(factor, part.power.max, part.peak.wide, fit.power, fit.peak)

@@ -29,7 +29,7 @@ _RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 @record
 class AloneTime:
-    """Seconds of both levels by one algorithm; chunks pass through them in a pipeline, so that the slower counts."""
+    """Time of one algorithm inside and between domains. Chunks are pipelined through both, so the slower counts."""
 
     name: str
     inside: float
@@ -39,12 +39,12 @@ class AloneTime:
 
     @property
     def total(self) -> float:
-        """From first send to last receive."""
+        """Seconds from the first send to the last receive."""
         return max(max(self.inside, self.between) + self.start, self.least)
 
 
 def alone_times(inputs: Machine, message: Number, group: Group, operation: Operation) -> list[AloneTime]:
-    """Every algorithm that the library takes by itself, and those that the stack switches on; the fastest first."""
+    """Times of the algorithms that the library chooses from and of those that the stack enables; the fastest first."""
     share, far = inputs.network.alone, bool(np.all(group.domains > 1))
     machine = inputs if share is None else replace(inputs, network_share=share)
     start = float(inputs.network.start) if far else 0.0
@@ -55,7 +55,7 @@ def alone_times(inputs: Machine, message: Number, group: Group, operation: Opera
 
 
 def alone_bandwidth(inputs: Machine, message: Number, group: Group, operation: Operation) -> float:
-    """Bus bandwidth of the fastest, as nccl-tests prints it."""
+    """Bus bandwidth of the fastest algorithm, as nccl-tests prints it."""
     time = alone_times(inputs, message, group, operation)[0].total
     return number(bus_bandwidth(message, group.ranks, time, operation=operation))
 
@@ -71,7 +71,7 @@ def _near(inputs: Machine, message: Number, group: Group, operation: Operation) 
 
 
 def _is_own(inputs: Machine, operation: Operation) -> bool:
-    """Whether this collective was fitted on times of your own, which hold for any algorithm they were measured with."""
+    """Whether this collective was fitted on your own timings, which include the library's choice of algorithm."""
     return inputs.collective(operation).source.startswith(OWN)
 
 
@@ -82,7 +82,7 @@ def _ring_inside(inputs: Machine, message: Number, group: Group, operation: Oper
 
 
 def _far(inputs: Machine, message: Number, group: Group, operation: Operation) -> Iterator[tuple[str, Number, Number]]:
-    """Over several domains: NCCL's ring goes through all ranks, its tree through domains."""
+    """Algorithms over several domains: NCCL's ring goes through all ranks, its tree through domains."""
     if operation not in _RINGS:
         for each in algorithms(inputs, operation, "between"):
             yield (

@@ -15,7 +15,7 @@ from costmodel.ground.equation import Number, term
 
 
 def collective_time(inputs: Machine, message: Number, group: Group, operation: Operation) -> Number:
-    """Time of a collective over a group: inside the domains and across them, the fastest algorithm of each."""
+    """Time of a collective over a group, with the fastest algorithm inside the domains and the fastest across them."""
     inside = inside_time(inputs, message, group, operation)
     if np.all(group.domains == 1):
         return inside
@@ -36,7 +36,7 @@ def inside_time(inputs: Machine, message: Number, group: Group, operation: Opera
 def algorithm_times(
     inputs: Machine, message: Number, group: Group, operation: Operation, level: Level
 ) -> dict[str, Number]:
-    """Time of each algorithm of a level that the machine and its software have, without the start of a call."""
+    """Time of each available algorithm at a level, without the fixed start of a call."""
     found = algorithms(inputs, operation, level)
     return {each.name: each.time(inputs, message, group, operation) for each in found}
 

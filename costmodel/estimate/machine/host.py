@@ -14,15 +14,15 @@ from costmodel.ground.record import record
 
 
 class Choice(Protocol):
-    """Takes the written value of a path or else the default, and notes that it did."""
+    """Returns the stated value of a path, or the default, which it records as an assumption."""
 
     def __call__(self, path: str, written: float | None, default: float, origin: str, unit: str = "1") -> float:
-        """The written value, or the default."""
+        """The stated value, or the default."""
 
 
 @record
 class Host:
-    """Rates and capacities of a node's host; the link is of one accelerator, all else of the node."""
+    """Rates and capacities of a node's host; `link` is of one accelerator, all others of the node."""
 
     link: float
     link_share: Number
@@ -38,7 +38,7 @@ class Host:
 
 
 def host_of(case: ResolvedScenario, choose: Choice) -> Host:
-    """What the documents state about the host; a share of its link is reported only where something is offloaded."""
+    """Rates and capacities of the host; the share of its link becomes an assumption only if the plan offloads."""
     node, fabric, fit = case.node, case.host, _update_fit(case)
     drives = node.drives
     capacity, bandwidth = _memory(case, choose)
@@ -69,7 +69,7 @@ def host_of(case: ResolvedScenario, choose: Choice) -> Host:
 
 
 def _update_fit(case: ResolvedScenario) -> HostUpdateFit:
-    """How fast processors update, which no accelerator's document states."""
+    """Fit of optimizer updates on host processors, the same for all accelerators."""
     common = case.common.host
     if common is None or common.update is None:
         raise fail(
@@ -79,7 +79,7 @@ def _update_fit(case: ResolvedScenario) -> HostUpdateFit:
 
 
 def _update_share(case: ResolvedScenario, choose: Choice, fit: HostUpdateFit) -> float:
-    """What an update on the host reaches of its memory's bandwidth."""
+    """Share of the host memory's bandwidth that an optimizer update on the host reaches."""
     written = case.scenario.assume.host_update
     if not _offloads(case):
         return fit.share if written is None else written
@@ -87,7 +87,7 @@ def _update_share(case: ResolvedScenario, choose: Choice, fit: HostUpdateFit) ->
 
 
 def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
-    """Capacity and bandwidth of the host's memory; of a node that does not state it assumed by its link to the host."""
+    """Capacity and bandwidth of host memory; a node that states none takes values assumed by its link to the host."""
     stated, common = case.node.memory, case.common.host
     if stated is not None:
         return stated.capacity, stated.bandwidth
@@ -105,6 +105,6 @@ def _memory(case: ResolvedScenario, choose: Choice) -> tuple[float, float]:
 
 
 def _offloads(case: ResolvedScenario) -> bool:
-    """Whether the scenario's plan, or one it searches, keeps anything on the host, or its optimizer may."""
+    """Whether the scenario's plan or search offloads to the host, or its optimizer may page states."""
     plan = case.scenario.plan
     return bool((plan and plan.offload) or any(case.space.offload or ()) or case.optimizer.paged)

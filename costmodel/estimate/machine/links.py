@@ -16,7 +16,7 @@ from costmodel.ground.equation import Number, term
 
 
 def network_rate(inputs: Machine, share: float, group: Group, operation: Operation) -> Number:
-    """The network's rate for a group: of its own interface, less where it leaves its rail or reaches past a pod."""
+    """Network rate of a rank in a group: lower if the group leaves its rail or its pod."""
     cluster, accelerators = inputs.case.cluster, inputs.case.node.accelerators
     rate = own = interface_rate(inputs.case, share)
     if (bound := inputs.bound_between(group.name)) < math.inf and bound < own:
@@ -36,12 +36,12 @@ def network_rate(inputs: Machine, share: float, group: Group, operation: Operati
 
 
 def link_of(inputs: Machine, ranks: Number) -> Number:
-    """The link of one of so many ranks of a domain."""
+    """Bandwidth of one rank's link in a domain with so many ranks."""
     full, topology = inputs.case.scale_up.bandwidth, inputs.case.node.scale_up.topology
     with term("link"):
         return link_bandwidth(full, inputs.pair_bandwidth, inputs.host_bandwidth, ranks, topology=topology)
 
 
 def inside_bandwidth(inputs: Machine, fit: CollectiveFit, ranks: Number) -> Number:
-    """What large collectives reach between so many ranks of a domain: the fit, carried over to these links."""
+    """Bandwidth of large collectives between so many ranks of a domain: the fit, scaled to this machine's links."""
     return carried_over(fit.bandwidth, link_of(inputs, ranks), fit.link)

@@ -27,7 +27,7 @@ class Machine:
 
     @property
     def ranks(self) -> Number:
-        """Accelerators of the whole cluster; a job takes them all."""
+        """Accelerators of the whole cluster; a job uses all of them."""
         return world_size(self.case.cluster.nodes, self.case.node.accelerators)
 
     @property
@@ -37,25 +37,25 @@ class Machine:
 
     @property
     def domain(self) -> Number:
-        """Accelerators of a scale-up domain that the job has."""
+        """Accelerators of a scale-up domain that the job uses."""
         return domain_of(self.case, self.ranks)
 
     @property
     def pair_bandwidth(self) -> float:
-        """What one pair of the domain gets; with a switch, all."""
+        """Bandwidth between one pair of accelerators in the domain; with a switch, their full bandwidth."""
         return self.case.node.scale_up.pair_bandwidth or self.case.scale_up.bandwidth
 
     @property
     def host_bandwidth(self) -> float:
-        """The link to the host, over which accelerators without a common fabric talk."""
+        """Bandwidth of the link to the host, which accelerators without a common fabric use."""
         return (self.case.host or self.case.scale_up).bandwidth
 
     def fitted_by(self, operation: Operation) -> str:
-        """The collective whose fit an operation takes inside the scale-up domain, where it has none of its own."""
+        """The collective whose fit an operation uses inside the scale-up domain: another one if it has no fit."""
         return operation if operation in self.collectives else _STAND_INS.get(operation, "all_gather")
 
     def bound_between(self, axis: str) -> float:
-        """The most that an accelerator sends a group of that name in other nodes, whatever its own links carry."""
+        """Upper bound on an accelerator's rate to other nodes in a group of that name; infinite unless overridden."""
         del axis
         return math.inf
 

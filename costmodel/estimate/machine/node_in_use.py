@@ -20,8 +20,7 @@ from costmodel.ground.units import Figure
 
 
 def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Number:
-    """Accelerators of a scale-up domain that the job has: a part of a node that divides its accelerators, of a rack
-    whole nodes.
+    """Accelerators of a scale-up domain that the job uses: whole nodes if the domain is a rack, else a part of a node.
 
     even: as many of each rack if it can; only the domain of a rack depends on the ranks of the job
     """
@@ -41,7 +40,7 @@ def domain_of(case: LoadedScenario, ranks: Number, *, even: bool = True) -> Numb
 
 @functools.lru_cache(maxsize=64)
 def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
-    """Ranks that a job has in the domain of a rack: those of whole nodes."""
+    """Ranks that a job uses in a rack's domain, in whole nodes."""
     if not even:
         return float(min(int(domain) - remainder(int(domain), each), ranks))
     nodes = range(each, int(min(domain, ranks)) + 1, each)
@@ -50,7 +49,7 @@ def _whole_nodes(domain: float, each: int, ranks: int, *, even: bool) -> float:
 
 
 def interface_rate(case: LoadedScenario, share: float) -> Number:
-    """Network rate of one accelerator: of the interfaces next to those in use, as far as its host link carries it."""
+    """Network rate of one accelerator: of the interfaces in use, limited by its host link."""
     nics, port, host = _interfaces(case), case.scale_out.bandwidth, case.host
     rate = interface_bandwidth(nics, port, case.node.accelerators, share)
     if host is None or case.node.scale_out.on_chip or nics <= case.node.accelerators:
@@ -60,7 +59,7 @@ def interface_rate(case: LoadedScenario, share: float) -> Number:
 
 
 def _interfaces(case: LoadedScenario) -> Number:
-    """Interfaces of a node that the job sends over."""
+    """Network interfaces of a node that the job uses."""
     node = case.node
     sharing = node.scale_out.accelerators or node.built
     if node.accelerators == sharing:
@@ -76,7 +75,7 @@ def held_by_host_link(case: LoadedScenario) -> bool:
 
 
 def batch_of_a_site(case: ResolvedScenario) -> float:
-    """Sequences of a step: all, or those of a site; a fault where sites do not divide them, or the nodes."""
+    """Sequences of a step at one site; an error if the sites do not divide the sequences or the nodes."""
     plan, batch = case.scenario.plan, case.scenario.workload.global_batch
     if plan is None or plan.sites is None:
         return batch
@@ -92,7 +91,7 @@ def batch_of_a_site(case: ResolvedScenario) -> float:
 
 
 def slowest_link(case: ResolvedScenario, share: float) -> float:
-    """Share of its rate that a network interface reaches; of all groups that which goes over a slow one is the last."""
+    """Share of its rate that a network interface reaches, lower if the scenario assumes a slow link."""
     slow = case.scenario.assume.stragglers.slow_link
     if slow is None:
         return share
@@ -101,11 +100,11 @@ def slowest_link(case: ResolvedScenario, share: float) -> float:
 
 
 def with_port(case: ResolvedScenario, bandwidth: float) -> ResolvedScenario:
-    """The same with interfaces of another rate."""
+    """A scenario with network interfaces of another rate."""
     return replace(case, scale_out=case.scale_out.model_copy(update={"bandwidth": bandwidth}))
 
 
 def nvls_at(case: LoadedScenario) -> bool:
-    """Whether the switches of the domain add up, at a measured rate."""
+    """Whether the domain's switches can sum (NVLS) and a fit of their rate exists."""
     switched = case.scale_up.reduces and case.node.scale_up.topology == "switch"
     return switched and "nvls" in case.efficiency.alone

@@ -13,7 +13,7 @@ from costmodel.ground.equation import Number, term
 
 
 def rated_power(node: Node, part: Accelerator, draw: NodeDraw) -> Number:
-    """Rated power of a whole node; where it has none, of which its usual draw is the usual share."""
+    """Rated power of a whole node; if none is stated, its usual draw over the usual share of the rating."""
     if node.power is not None:
         return node.power.max
     with term("whole node"):
@@ -22,7 +22,7 @@ def rated_power(node: Node, part: Accelerator, draw: NodeDraw) -> Number:
 
 
 def usual_power(node: Node, part: Accelerator, rated_share: Number, over_part: Number, cap: Number | None) -> Number:
-    """A share of the node's rating, or a multiple of the accelerator's; not a number where neither is known."""
+    """Usual power of an accelerator: a share of the node's rating, or a multiple of its own; NaN without both."""
     if part.power is None:
         return math.nan if node.power is None else drawn_power(node.power.max, rated_share, node.built)
     limit = part.power.max if cap is None else np.minimum(cap, part.power.max)

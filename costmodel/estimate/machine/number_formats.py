@@ -24,7 +24,7 @@ _WIDE = ("fp32", "tf32", "fp16", "bf16")
 
 @record
 class Linear:
-    """What the linear maps of the layers run in, their rate, and their sustained factor over that of the rest."""
+    """Recipe, fit and peak of the layers' linear maps, and their sustained factor over that of other products."""
 
     recipe: Recipe
     fit: MatmulFit
@@ -33,12 +33,12 @@ class Linear:
 
 
 def vector_rate(accelerator: Accelerator, peak: float) -> float:
-    """Rate of the vector units in fp32; that of the matrix units where a datasheet states no other."""
+    """Rate of the vector units in fp32; `peak` if the datasheet states none."""
     return accelerator.peak.fp32 or peak
 
 
 def linear_of(case: ResolvedScenario) -> Linear:
-    """The recipe of a case with the numbers of its type."""
+    """Recipe, fit and peak of the linear maps of a case."""
     recipe, sustained = _recipe(case), case.efficiency.sustained
     peak: float = getattr(case.accelerator.peak, recipe.type)
     return Linear(recipe, matmul_fit(case, recipe.fit, recipe.type), peak, sustained.narrow if sustained else 1.0)
@@ -53,7 +53,7 @@ def _recipe(case: ResolvedScenario) -> Recipe:
 
 
 def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
-    """The fit of a type; a part without runs takes its share from its best measured matmul, if there is one."""
+    """The matmul fit for a type; without runs its efficiency comes from the best measured matmul, if there is one."""
     fit = case.efficiency.matmul.get(key) or case.common.matmul[key]
     if not _without_runs(case):
         return fit
@@ -61,26 +61,26 @@ def matmul_fit(case: ResolvedScenario, key: str, kind: str) -> MatmulFit:
 
 
 def _without_runs(case: LoadedScenario) -> bool:
-    """Whether the constants of a case are those of everything unmeasured, or of other parts of its family."""
+    """Whether the constants of a case are those for unmeasured accelerators, or come from others of its family."""
     sustained, part = case.efficiency.sustained, case.accelerator
     return case.efficiency.of == UNMEASURED or (sustained is not None and not sustained.covers(part.name, part.vendor))
 
 
 def unmeasured_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
-    """The shares that a part without a fit does not take from the common one, by its best measured matmuls."""
+    """Efficiencies of an accelerator without a fit, from its best measured matmuls."""
     if kind in part.best_matmul:
         return best_shares(fit, part, kind)
     return _no_better_than_wide(fit, part) if kind not in _WIDE and "bf16" in part.best_matmul else {}
 
 
 def _no_better_than_wide(fit: MatmulFit, part: Accelerator) -> dict[str, Figure]:
-    """The shares of an unmeasured narrow type: no larger share of its peak than the best matmul in bf16 reaches."""
+    """Efficiencies of an unmeasured narrow type, limited to the share of peak that the best bf16 matmul reaches."""
     wide = best_shares(fit, part, "bf16")
     return {name: found for name, found in wide.items() if found < getattr(fit, name)}
 
 
 def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figure]:
-    """The shares that a part's best measured matmul of a type gives, backward over forward as a fit has it."""
+    """Forward and backward efficiency from the best measured matmul of a type; their ratio is that of the fit."""
     best, peak = part.best_matmul[kind], getattr(part.peak, kind)
     gains = {"compute_share": 1.0, "backward_share": share(fit.backward_share, fit.compute_share)}
     place = getattr(best, "place", None)
@@ -88,12 +88,12 @@ def best_shares(fit: MatmulFit, part: Accelerator, kind: str) -> dict[str, Figur
 
 
 def by_best_matmul(case: LoadedScenario, kind: str) -> bool:
-    """Whether the best measured matmul of a type stands in for the share of a fit."""
+    """Whether the best measured matmul of a type replaces the fitted efficiency."""
     return _without_runs(case) and kind in case.accelerator.best_matmul
 
 
 def possible(case: ResolvedScenario, recipe: Recipe) -> None:
-    """A fault for a precision that the accelerator or the stack lacks."""
+    """An error if the accelerator or the stack does not support the precision."""
     chip, stack = case.accelerator, case.stack
     if not _runs(chip, recipe):
         has = [other.name for other in RECIPES.values() if _runs(chip, other) and _offers(stack, other)]
@@ -111,11 +111,11 @@ def possible(case: ResolvedScenario, recipe: Recipe) -> None:
 
 
 def _offers(stack: Stack, recipe: Recipe) -> bool:
-    """Whether the stack trains in 16 bits, or in this type of 32."""
+    """Whether the stack trains with the recipe; all stacks train in 16 bits."""
     return not recipe.full or recipe.name in stack.full_precision
 
 
 def _runs(chip: Accelerator, recipe: Recipe) -> bool:
-    """Whether the accelerator has the type and that of the other products, and scales blocks where the recipe does."""
+    """Whether the accelerator has peaks for both types of the recipe and belongs to the families that support it."""
     has = all(getattr(chip.peak, kind) is not None for kind in (recipe.type, recipe.wide))
     return has and (not recipe.families or chip.family in recipe.families)

@@ -65,7 +65,7 @@ class Price:
 
 
 def price_of(case: LoadedScenario) -> Price:
-    """The price that a case counts with."""
+    """The price used for a case: stated, listed, or of the accelerator's usual offer."""
     node, written = case.node, case.stated_price
     if case.kinds and written is None:
         mean = float(_mean_price(case))
@@ -90,7 +90,7 @@ def price_of(case: LoadedScenario) -> Price:
 
 
 def price_per_accelerator(case: LoadedScenario) -> Number:
-    """Rent of one accelerator in use, written or listed; not a number when neither is known.
+    """Rent of one accelerator in use, stated or listed; NaN when neither is known.
 
     A node that is rented whole is paid for whole, however few of its accelerators the job uses. A node without a price
     is assumed to cost as the usual offer of its accelerator does, for each one in use.
@@ -118,7 +118,7 @@ def listed_or_offered(case: LoadedScenario) -> Number:
 
 
 def listed_price(node: Node, part: Accelerator) -> Number:
-    """What the list price of a node is for each accelerator in use; not a number where it has none."""
+    """List price of a node for each accelerator in use; NaN without one."""
     listed = node.list_price
     if listed is None:
         return math.nan
@@ -130,7 +130,7 @@ def listed_price(node: Node, part: Accelerator) -> Number:
 
 
 def price_of_unit(listed: ListPrice, node: Node, part: Accelerator) -> Number:
-    """What a second costs of what is paid for: a node, or one of its accelerators."""
+    """Price per second of the rented or bought unit: a node, or one of its accelerators."""
     bought = listed.bought
     if bought is None:
         return math.nan if listed.hourly is None else listed.hourly
@@ -150,7 +150,7 @@ class NodePrice(NamedTuple):
 
 
 def node_prices(names: Sequence[str]) -> dict[str, NodePrice | None]:
-    """The list price of every node; none where it has none."""
+    """List price of each node; None for a node without one."""
     nodes = {name: read("node", name) for name in names}
     return {
         name: None if node.list_price is None else NodePrice(hourly_price(node), node.list_price.date)
@@ -159,14 +159,14 @@ def node_prices(names: Sequence[str]) -> dict[str, NodePrice | None]:
 
 
 def hourly_price(node: Node) -> float:
-    """The list price of one accelerator, in USD an hour; without end where the node has none."""
+    """List price of one accelerator, in USD an hour; infinite for a node without one."""
     part = node.accelerator
     each = float(listed_price(node, read("accelerator", part) if isinstance(part, str) else part)) * 3600
     return math.inf if math.isnan(each) else each
 
 
 def servers_of(sync: str) -> float:
-    """Further machines that a way to agree on weights takes.
+    """Number of parameter servers that a way to synchronise weights needs.
 
     >>> servers_of("parameter-server 16"), servers_of("first 60")
     (16.0, 0.0)
@@ -176,6 +176,6 @@ def servers_of(sync: str) -> float:
 
 
 def price_per_server(case: LoadedScenario) -> Number:
-    """Rent of a further machine that sums gradients, as assumed; nothing where no price is stated."""
+    """Rent of one parameter server; 0 if the scenario states no price."""
     stated = case.scenario.assume.server_price
     return 0.0 if stated is None else stated

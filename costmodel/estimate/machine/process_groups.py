@@ -29,7 +29,7 @@ from costmodel.ground.record import record
 
 @record
 class Group:
-    """Ranks that talk to each other, as they lie on the topology: in the fullest domain inside, in another fewest."""
+    """Ranks that communicate, as placed on the topology: `inside` in the fullest domain, `fewest` in another."""
 
     name: str
     ranks: Number
@@ -42,7 +42,7 @@ class Group:
 
 @record
 class Transfer:
-    """One kind of collective a rank takes part in, and how often in a step.
+    """One kind of collective that a rank takes part in, and its count in a step.
 
     `carried` are the bytes that a rank sends over the slowest link, where its message does not determine them.
     """
@@ -62,12 +62,12 @@ class Transfer:
 
     @functools.cached_property
     def total_time(self) -> Number:
-        """Time of all of them, hidden or not."""
+        """Time of all calls in a step, hidden or not."""
         return self.count * self.time
 
     @functools.cached_property
     def volume(self) -> Number:
-        """Bytes a rank sends for all of them."""
+        """Bytes that a rank sends in all calls of a step."""
         if self.sent is not None:
             return self.count * self.sent
         return self.count * wire_bytes(self.message, self.group.ranks, operation=self.operation)
@@ -75,7 +75,7 @@ class Transfer:
 
 @record
 class Exchange:
-    """One kind of collective of a layer and micro-batch: how often forward, backward, and again."""
+    """One kind of collective in a layer for one micro-batch, with its counts in forward, backward and recompute."""
 
     group: Group
     operation: Operation
@@ -87,7 +87,7 @@ class Exchange:
     carried: Number | None = None
 
     def of_step(self, layers: Number, repeats: Number) -> Transfer:
-        """All of a step: for each layer and micro-batch, of which recompute reaches this share."""
+        """The transfer of a whole step: `layers` layers and micro-batches, a share `repeats` of them recomputed."""
         each = self.forward + self.backward + repeats * self.again
         count = np.where(self.group.ranks > 1, each * layers, 0.0)
         return Transfer(self.group, self.operation, self.message, self.time, count, self.carried)
@@ -111,7 +111,7 @@ AXES |= {"embedding": "dp", "replicas": "dp", "ends": "tp", "edp": "dp", "sites"
 
 
 def group(inputs: Machine, name: str, ranks: Number, stride: Number, whole: Number = 1.0) -> Group:
-    """A group whose neighbours lie `stride` ranks apart; behind the last of them the next groups begin.
+    """Places a group whose neighbours lie `stride` ranks apart; the next group begins after its last rank.
 
     whole: ranks that a scheduler places together in one domain; what they leave of it is idle
     """
@@ -123,7 +123,7 @@ def group(inputs: Machine, name: str, ranks: Number, stride: Number, whole: Numb
 
 
 def embedding_group(inputs: Machine, pp: Group) -> Group:
-    """The first and the last of each group of a pipeline, which share the embedding."""
+    """The first and the last stage of a pipeline, which share the embedding."""
     with term("embedding group"):
         ranks = np.where(pp.ranks > 1, 2.0, 1.0)
         apart = np.maximum(pp.stride * (pp.ranks - 1), 1.0)
@@ -140,7 +140,7 @@ def _place_group(domain: Number, name: str, ranks: Number, stride: Number, place
 
 
 def merged_group(inputs: Machine, name: str, one: Group, other: Group) -> Group:
-    """The group of two axes together: one run of ranks where one follows the other, else the ranks of each anywhere."""
+    """The group of two axes together: contiguous ranks if one axis follows the other, else scattered ranks."""
     with term(f"{name} group"):
         ranks, inside = one.ranks * other.ranks, one.inside * other.inside
         extent = np.maximum(one.extent, other.extent)
@@ -164,7 +164,7 @@ def merged_group(inputs: Machine, name: str, one: Group, other: Group) -> Group:
 
 @record
 class Groups:
-    """The groups of a plan; dp is who shards and reduces gradients: data and context parallel, without the replicas."""
+    """The groups of a plan; `dp` are the ranks that shard and reduce gradients: dp and cp, without shard replicas."""
 
     tp: Group
     cp: Group
@@ -174,7 +174,7 @@ class Groups:
 
 
 def strides(block: Block) -> dict[str, Number]:
-    """The distance of neighbours on each axis, innermost first, in the plan's order."""
+    """The distance in ranks between neighbours on each axis, innermost first, in the plan's order."""
     placed: dict[str, Number] = {}
     stride: Number = 1.0
     with term("placement"):
@@ -191,7 +191,7 @@ def context_group(inputs: Machine, block: Block) -> Group:
 
 @memoized("order")
 def groups(inputs: Machine, block: Block) -> Groups:
-    """Groups placed on the topology in the plan's order, innermost first; shards lie inside their replicas."""
+    """The groups of a plan, placed on the topology in its order, innermost first; shards lie inside HSDP replicas."""
     lie = strides(block)
     with term("placement"):
         shards = block.dp / block.dp_replicate
@@ -208,7 +208,7 @@ def groups(inputs: Machine, block: Block) -> Groups:
 
 
 def without_irrelevant_order(block: Block) -> Block:
-    """The plans with their order reset where cp = ep = etp = 1, and what layers exchange cannot depend on it.
+    """The plans with the default order if cp = ep = etp = 1, because layer traffic then does not depend on it.
 
     Structures that differ in it alone then share that work.
     """

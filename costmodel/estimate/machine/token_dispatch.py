@@ -21,20 +21,20 @@ class DispatchKernels(Protocol):
 
     @property
     def inside_share(self) -> float:
-        """Of the link inside a domain."""
+        """Share of the link's bandwidth inside a domain."""
 
     @property
     def across_share(self) -> float:
-        """Of the network interface."""
+        """Share of the network interface's bandwidth."""
 
     @property
     def start(self) -> float:
-        """Fixed time [s]."""
+        """Fixed time of a call [s]."""
 
 
 @record
 class SentTokens:
-    """Tokens of a rank, and their copies: those spread over its domain, and those spread over domains."""
+    """Tokens of a rank, with the copies of each that are sent inside its domain and across domains."""
 
     tokens: Number
     hidden: Number
@@ -44,7 +44,7 @@ class SentTokens:
 
 
 def dispatch_time(inputs: Machine, kernels: DispatchKernels, sent: SentTokens, ep: Group) -> tuple[Number, Number]:
-    """Time, and bytes over the slowest link; both parts run at the same time as far as they can."""
+    """Time of a dispatch, and bytes over the slowest link; transfers inside and across domains overlap partly."""
     with term("inside the domain"):
         near = dispatch_bytes(sent.tokens, sent.hidden, sent.inside, ep.inside, sent.element)
         inside = stream_time(near, link_of(inputs, ep.inside), kernels.inside_share)

@@ -14,7 +14,7 @@ _NAMES = {"StateSpace": "state space", "LinearAttention": "linear attention", "S
 
 @record
 class CacheKind:
-    """Layers that keep the same, by what they are called, how many they are, and bytes by the columns asked for."""
+    """Layers with the same kind of cache: their name, their number, and bytes for each requested column."""
 
     name: str
     layers: float
@@ -22,7 +22,7 @@ class CacheKind:
 
 
 def cache_kinds(model: Model, columns: tuple[Callable[[Layers], Number], ...]) -> list[CacheKind]:
-    """The kinds of layers that keep something, each with what all of them keep by every function of one layer."""
+    """The kinds of layers with a cache; each column is a function of one layer, summed over the layers of a kind."""
     found: dict[str, CacheKind] = {}
     for kind in model.layers:
         if not kind.mixers:
@@ -36,7 +36,7 @@ def cache_kinds(model: Model, columns: tuple[Callable[[Layers], Number], ...]) -
 
 
 def _named(own: AnyMixer) -> str:
-    """What a mixer is called.
+    """The name of a mixer's cache kind.
 
     >>> _named(Attention.model_construct(window=1024.0, shared_kv=False))
     'window of 1,024'

@@ -12,7 +12,7 @@ from costmodel.ground.equation import Number, term
 
 
 def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
-    """The matrices of a layer beside its entry, which a rank holds whole: a projection of the embedding, gate, result.
+    """The matrices of a per-layer embedding, which each rank stores whole: projection, gate and output.
 
     The projection of all layers is one product behind the embedding; each layer is given its own share.
     """
@@ -24,7 +24,7 @@ def entry_matmuls(model: Model, tp: Number) -> Iterator[Matmul]:
 
 
 def entry_parameters(model: Model) -> Number:
-    """Parameters of a layer beside its entry: its matrices, and the norm of the result."""
+    """Parameters of a layer's own embedding path: its matrices, and the norm of the result."""
     found: Number = 0.0
     if model.layer_embedding is None:
         return found
@@ -35,7 +35,7 @@ def entry_parameters(model: Model) -> Number:
 
 
 def entry_tables(model: Model, layers: Number, tp: Number) -> Number:
-    """Parameters of the tables of all layers, cut as the embedding is, and their common norm."""
+    """Parameters of the per-layer embedding tables, sharded like the embedding, and of their common norm."""
     own = model.layer_embedding
     if own is None:
         return 0.0
@@ -44,7 +44,7 @@ def entry_tables(model: Model, layers: Number, tp: Number) -> Number:
 
 
 def entry_traffic(model: Model, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes through memory of a layer's entry beside its products."""
+    """Memory traffic of a per-layer embedding, without its matrix products."""
     own = model.layer_embedding
     if own is None:
         return 0.0
@@ -52,7 +52,7 @@ def entry_traffic(model: Model, tokens: Number, element: Number, *, backward: bo
 
 
 def entry_activations(model: Model, tokens: Number, element: Number) -> Number:
-    """Bytes that a layer keeps beside its entry."""
+    """Saved activations of a per-layer embedding."""
     own = model.layer_embedding
     if own is None:
         return 0.0

@@ -14,7 +14,7 @@ from costmodel.ground.equation import Number, term
 
 
 def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
-    """Bytes of the optimizer's states for a parameter, in the mean over the model; a basis is as wide as weights."""
+    """Mean bytes of optimizer states per parameter; a projection basis has the width of weights."""
     projection, moments = optimizer.projection, optimizer.moments
     if projection is None:
         return moments
@@ -29,7 +29,7 @@ def state_bytes(model: Model, optimizer: Optimizer, element: Number) -> Number:
 
 
 def step_flop(model: Model, optimizer: Optimizer) -> Number:
-    """Operations of a step on the matrices of all layers: projections and back, Newton-Schulz steps; else none."""
+    """FLOP of an optimizer step on the layers' matrices: projection and back, or Newton-Schulz steps; else 0."""
     found: Number = 0.0
     projection, orthogonal = optimizer.projection, optimizer.orthogonal
     for count, n, k in _matrices(model) if projection or orthogonal else ():
@@ -41,7 +41,7 @@ def step_flop(model: Model, optimizer: Optimizer) -> Number:
 
 
 def _matrices(model: Model) -> Iterator[tuple[Number, Number, Number]]:
-    """How often each matrix of the layers is there, its outputs and its inputs."""
+    """Each weight matrix of the layers: its count, outputs and inputs."""
     for kind, count in counted_kinds(model):
         for each in matmuls(model, shard(model, kind, 1.0)):
             yield count, each.n, each.k

@@ -27,7 +27,7 @@ MIXING = "stream mixing"
 
 
 def stream_width(model: Model) -> Number:
-    """Width of what layers hand on: of all streams."""
+    """Width of a layer's output: all residual streams together."""
     if model.residual_streams is None:
         return model.hidden
     with term("streams"):
@@ -39,12 +39,12 @@ def _alternate(model: Model) -> bool:
 
 
 def stream_additions(model: Model, halves: float) -> float:
-    """Additions of a layer beside the mixing of streams, which stands in their place under hyper-connections."""
+    """Residual additions of a layer; 0 with hyper-connections, whose stream mixing replaces them."""
     return 0.0 if model.residual_streams is not None and not _alternate(model) else halves
 
 
 def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]:
-    """The matrices that make the weights of a token, of all halves of a layer together; a rank holds them whole."""
+    """The matrices that compute a token's mixing weights, for all halves of a layer; each rank stores them whole."""
     if model.residual_streams is None:
         return
     if _alternate(model):  # one router for the prediction and for the correction, and their coefficients
@@ -56,7 +56,7 @@ def stream_matmuls(model: Model, halves: Number, tp: Number) -> Iterator[Matmul]
 
 
 def stream_parameters(model: Model, halves: Number) -> Number:
-    """Parameters of a layer around its halves."""
+    """Parameters of a layer for mixing the residual streams."""
     if model.residual_streams is None:
         return 0.0
     if _alternate(model):
@@ -65,7 +65,7 @@ def stream_parameters(model: Model, halves: Number) -> Number:
 
 
 def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
-    """The matrix that weighs the streams ahead of the last norm; of alternating ones those at both ends."""
+    """The matrix that merges streams before the last norm; with alternating updates also the one that splits them."""
     if model.residual_streams is None:
         return
     if _alternate(model):
@@ -75,7 +75,7 @@ def stream_head(model: Model, tp: Number) -> Iterator[Matmul]:
 
 
 def stream_head_held(model: Model) -> Number:
-    """Parameters that turn one stream into several, and these into one ahead of the last norm."""
+    """Parameters that split the embedding into streams, and merge the streams before the last norm."""
     if model.residual_streams is None:
         return 0.0
     if _alternate(model):
@@ -84,7 +84,7 @@ def stream_head_held(model: Model) -> Number:
 
 
 def stream_head_activations(model: Model, tokens: Number, element: Number) -> Number:
-    """Bytes kept where streams are made into one; of alternating ones also where one is made into all."""
+    """Saved activations where streams are merged; with alternating updates also where they are split."""
     if model.residual_streams is None:
         return 0.0
     if _alternate(model):
@@ -93,7 +93,7 @@ def stream_head_activations(model: Model, tokens: Number, element: Number) -> Nu
 
 
 def stream_traffic(model: Model, halves: Number, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes through memory of mixing the streams of a layer; of hyper-connections in place of its additions."""
+    """Memory traffic of mixing a layer's residual streams; hyper-connections have it instead of additions."""
     if model.residual_streams is None:
         return 0.0
     sizes = (model.hidden, model.residual_streams, element)
@@ -103,7 +103,7 @@ def stream_traffic(model: Model, halves: Number, tokens: Number, element: Number
 
 
 def stream_mixing_activations(model: Model, halves: Number, tokens: Number, element: Number) -> Number:
-    """Bytes that a layer keeps around its halves."""
+    """Saved activations of a layer for mixing the residual streams."""
     if model.residual_streams is None:
         return 0.0
     if _alternate(model):

@@ -28,7 +28,7 @@ LATENT = ("experts narrow", "experts widen")  # matrices from the stream to narr
 
 @record
 class Routed:
-    """The routed experts of one layer on one rank: so many, of these widths outside and inside."""
+    """The routed experts of one layer on one rank: `local` experts of width `hidden` and inner width `ffn_hidden`."""
 
     of: Experts
     hidden: Number
@@ -39,12 +39,12 @@ class Routed:
 
 
 def expert_hidden(hidden: Number, experts: Experts) -> Number:
-    """Width that routed experts read and write: the stream's, or a narrower one that two matrices lead to and from."""
+    """Input and output width of routed experts: the residual stream's, or a narrower latent width."""
     return hidden if experts.latent_dim is None else experts.latent_dim
 
 
 def latent_matmuls(hidden: Number, experts: Experts, tp: Number) -> Iterator[Matmul]:
-    """The matrices from the stream to narrower experts and back; a rank holds them whole, as it does the router."""
+    """The projections to narrower experts and back; each rank stores them whole, like the router."""
     if experts.latent_dim is not None:
         yield Matmul(LATENT[0], experts.latent_dim / tp, hidden, tp)
         yield Matmul(LATENT[1], hidden / tp, experts.latent_dim, tp)
@@ -57,7 +57,7 @@ def expert_parameters(hidden: Number, experts: Experts) -> Number:
 
 
 def routing_parameters(hidden: Number, experts: Experts) -> Number:
-    """Parameters of the router, of the shared expert's gate, and of the way to narrower experts and back."""
+    """Parameters of the router, of the shared expert's gate, and of the projections to narrower experts."""
     with term("router"):
         found = router_parameters(hidden, experts.count, biases=experts.router_bias)
     for matrix in latent_matmuls(hidden, experts, 1.0):
@@ -66,7 +66,7 @@ def routing_parameters(hidden: Number, experts: Experts) -> Number:
 
 
 def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | None:
-    """The routed experts of a layer cut over ep ranks, each over etp."""
+    """The routed experts of a layer on a rank: experts sharded over ep, and each over etp."""
     experts = kind.experts
     if experts is None:
         return None
@@ -78,14 +78,14 @@ def routed(hidden: Number, kind: Layers, ep: Number, etp: Number) -> Routed | No
 
 
 def expert_matmuls(hidden: Number, experts: Experts, ffn_hidden: Number) -> tuple[Matmul, Matmul]:
-    """The weight matrices of one routed expert of that width."""
+    """The weight matrices of one routed expert with this inner width."""
     up = 2.0 * ffn_hidden if experts.gated else ffn_hidden
     hidden = expert_hidden(hidden, experts)
     return Matmul("experts up", up, hidden), Matmul("experts down", hidden, ffn_hidden)
 
 
 def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
-    """Forward work of the routed experts on so many tokens, each in top_k of them."""
+    """Forward FLOP of the routed experts for so many tokens, each processed by top_k experts."""
     rows = experts.top_k * tokens
     with term("experts"):
         up, down = expert_matmuls(hidden, experts, experts.ffn_hidden)
@@ -93,24 +93,24 @@ def expert_flop(hidden: Number, experts: Experts, tokens: Number) -> Number:
 
 
 def rows_of(part: Routed, tokens: Number, load: Number) -> Number:
-    """Rows that the experts of a rank work on."""
+    """Token rows that the experts of a rank process."""
     return routed_rows(tokens, part.of.top_k, part.etp, load)
 
 
 def expert_activations(part: Routed, rows: Number, element: Number) -> Number:
-    """What the routed experts of a rank keep for backward."""
+    """Saved activations of the routed experts on a rank."""
     with term("experts"):
         inputs = dispatched_activations(rows, part.hidden, part.of.count, element)
         return inputs + mlp_activations(rows, part.ffn_hidden, element, gated=part.of.gated)
 
 
 def looped(part: Routed) -> Number:
-    """Experts that the host deals with one by one; a single expert of a layer is an MLP."""
+    """Experts for which the host launches separate work; a single expert is a plain MLP."""
     return part.local if part.of.count > 1 else 0.0
 
 
 def reached(experts: Experts, parts: Number) -> Number:
-    """Ranks or domains with experts of a token; routing may be limited to a few groups of adjacent experts."""
+    """Number of ranks or domains that have experts of a token; routing may be limited to some groups of experts."""
     groups, limit = experts.groups, experts.group_limit
     if groups is None or limit is None:
         return distinct_destinations(parts, experts.top_k, experts.count)
@@ -122,7 +122,7 @@ def reached(experts: Experts, parts: Number) -> Number:
 
 
 def expert_tables(model: Model) -> Number:
-    """Bytes of the tables of layers whose experts are found by the number of a token; no parameters."""
+    """Bytes of the tables that map token ids to experts, in layers with hash routing; they are no parameters."""
     found: Number = 0.0
     for kind in model.layers:
         if kind.experts is not None and kind.experts.hashed:
@@ -132,5 +132,5 @@ def expert_tables(model: Model) -> Number:
 
 
 def has_hashed_experts(model: Model) -> bool:
-    """Whether any layer has a table of experts."""
+    """Whether any layer routes tokens by a hash table."""
     return any(kind.experts is not None and kind.experts.hashed for kind in model.layers)

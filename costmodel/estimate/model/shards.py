@@ -26,7 +26,7 @@ from costmodel.ground.record import record
 
 @record
 class Shard:
-    """One layer kind as a rank holds it: its mixing half, the MLP or shared experts, its routed experts.
+    """One kind of layer on one rank: its mixers, its MLP or shared experts, and its routed experts.
 
     Of the parameters those of the routed experts are held apart: they are sharded over other ranks.
     """
@@ -45,7 +45,7 @@ class Shard:
 
 
 def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number = 1.0) -> Shard:
-    """A layer kind cut over tp ranks, its routed experts over ep and etp."""
+    """A kind of layer as one rank stores it: sharded over tp, with routed experts over ep and etp."""
     mlp = kind.dense
     ffn_hidden: Number = 0.0 if mlp is None else mlp.ffn_hidden / tp
     with term("layer"):
@@ -67,13 +67,13 @@ def shard(model: Model, kind: Layers, tp: Number, ep: Number = 1.0, etp: Number 
 
 
 def additions(kind: Layers) -> float:
-    """Residual additions of a layer: one for each half, parallel halves share it."""
+    """Residual additions of a layer: one for each half, or one in all if the halves are parallel."""
     halves = (kind.heads is not None, kind.mlp is not None or kind.experts is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
 
 def exchanges(kind: Layers) -> float:
-    """Tensor-parallel exchanges of a layer per direction: one for each half that tp cuts, parallel halves share it."""
+    """Tensor-parallel exchanges of a layer per direction: one for each sharded half, or one for parallel halves."""
     halves = (kind.heads is not None, kind.dense is not None)
     return 1.0 if kind.parallel else float(sum(halves))
 
@@ -96,7 +96,7 @@ def matmuls(model: Model, part: Shard) -> Iterator[Matmul]:
 
 
 def prediction_parameters(model: Model, tp: Number) -> Number:
-    """Parameters of multi-token prediction that dp replicates: its layers', two norms, a last one, a projection."""
+    """Parameters of multi-token prediction that dp replicates: its layers, three norms, and a projection."""
     if model.prediction is None:
         return 0.0
     with term("multi-token prediction"):
@@ -134,7 +134,7 @@ def vision_parameters(model: Model, tp: Number) -> Number:
 
 
 def head_parameters(model: Model, rows: Number) -> Number:
-    """Parameters beside the table of the head: a square matrix with its bias, a bias for each row, one of streams."""
+    """Parameters of the head besides its table: a transform, a bias for each row, and the merge of residual streams."""
     found = stream_head_held(model)
     if model.head_transform:
         with term("head transform"):
@@ -143,7 +143,7 @@ def head_parameters(model: Model, rows: Number) -> Number:
 
 
 def has_head_parts(model: Model) -> bool:
-    """Whether the head has parameters beside its table."""
+    """Whether the head has parameters besides its table."""
     return model.head_transform or model.head_bias or model.residual_streams is not None
 
 
@@ -172,7 +172,7 @@ def model_parameters(model: Model) -> Number:
 
 
 def model_active_parameters(model: Model) -> Number:
-    """Parameters one token meets, embedding and head included."""
+    """Parameters that one token uses, with embedding and head."""
     found = model_parameters(model)
     for kind in model.layers:
         if kind.experts is not None:
@@ -190,6 +190,6 @@ def counted_kinds(model: Model) -> Iterator[tuple[Layers, Number]]:
 
 
 def layer_count(model: Model) -> Number:
-    """Layers of all kinds; of a single kind the figure as it was written."""
+    """Layers of all kinds; with a single kind the stated number, which keeps its place."""
     first, *others = (kind.count for kind in model.layers)
     return sum(others, start=first)

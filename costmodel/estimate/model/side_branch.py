@@ -12,14 +12,14 @@ from costmodel.ground.equation import Number, term
 
 
 def side_matmuls(model: Model, kind: Layers, tp: Number) -> Iterator[Matmul]:
-    """Its matrices; ranks of tp share their tokens."""
+    """The two matrices of the side branch; tp ranks divide its tokens."""
     if kind.side_rank is not None:
         yield Matmul("side down", kind.side_rank / tp, model.hidden, tp)
         yield Matmul("side up", model.hidden / tp, kind.side_rank, tp)
 
 
 def side_parameters(model: Model, kind: Layers) -> Number:
-    """Parameters of both matrices and of the norm behind them."""
+    """Parameters of the side branch: both matrices, and the norm after them."""
     found: Number = 0.0
     if kind.side_rank is None:
         return found
@@ -30,14 +30,14 @@ def side_parameters(model: Model, kind: Layers) -> Number:
 
 
 def side_traffic(model: Model, kind: Layers, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes through memory beside its products."""
+    """Memory traffic of the side branch, without its matrix products."""
     if kind.side_rank is None:
         return 0.0
     return side_branch_traffic(tokens, model.hidden, element, backward=backward)
 
 
 def side_activations(model: Model, kind: Layers, tokens: Number, element: Number) -> Number:
-    """Bytes it keeps for backward."""
+    """Saved activations of the side branch."""
     if kind.side_rank is None:
         return 0.0
     return side_branch_activations(tokens, model.hidden, kind.side_rank, element)

@@ -10,7 +10,7 @@ from costmodel.ground.errors import fail
 
 
 def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: float) -> None:
-    """A fault for images that nothing sees, or that are longer than the sequence or prompt they are part of."""
+    """An error for images without a vision tower, or with more tokens than the sequence or prompt."""
     if images is None:
         return
     place = case.place("workload.images")
@@ -23,6 +23,6 @@ def seen(case: LoadedScenario, model: Model, images: Images | None, tokens: floa
 
 
 def note_unseen(log: AssumptionLog, model: Model, images: Images | None) -> None:
-    """Record that a model with a vision tower is given text alone."""
+    """Records as an assumption that a model with a vision tower gets only text."""
     if model.vision is not None and images is None:
         log.note("workload.images", "none", "only text; the vision tower needs memory but has no input")

@@ -11,19 +11,19 @@ from costmodel.ground.equation import Number, term
 
 
 def tower_model(model: Model, tower: VisionTower) -> Model:
-    """The layers of the tower as a model, whose stream is as wide as a patch."""
+    """The vision tower's layers as a model, with the tower's hidden width."""
     shape = {"hidden": tower.hidden, "positions": tower.positions, "norm": tower.norm, "layers": tower.layers}
     without = {"vision": None, "prediction": None, "layer_embedding": None}
     return model.model_copy(update={**shape, **without, "name": f"{model.name} (vision)"})
 
 
 def patch_matmul(tower: VisionTower) -> Matmul:
-    """The matrix that reads patches; every rank of tp has it whole."""
+    """The matrix that embeds patches; every tp rank stores it whole."""
     return Matmul("patches", tower.hidden, tower.patch)
 
 
 def projector_matmuls(model: Model, own: Projector, tp: Number) -> Iterator[Matmul]:
-    """The matrices of a projector, which a rank of tp has a share of."""
+    """The matrices of a projector, sharded over tp."""
     if own.inner is None:
         yield Matmul("projector", model.hidden / tp, own.inputs)
         return
@@ -48,7 +48,7 @@ def projector_parameters(model: Model, tower: VisionTower, tp: Number) -> Number
 
 
 def patch_parameters(tower: VisionTower) -> Number:
-    """Parameters of the tower beside its layers: the matrix for patches, positions, norms of its own."""
+    """Parameters of the vision tower besides its layers: patch embedding, positions, and norms."""
     held = table_parameters(tower.patch, tower.hidden)
     held = held + tower.hidden if tower.patch_bias else held
     if tower.position_rows is not None:

@@ -21,7 +21,7 @@ SPREAD = 0.95  # of reasoning answers, standard deviation over mean: 0.8 of the 
 
 @record
 class AnswerLengths:
-    """Tokens of a prompt, and of answers: as written, and as they are after the cut."""
+    """Tokens of a prompt and of answers: the mean as stated, the limit, and mean and mean square after the limit."""
 
     prompt: float
     written: float
@@ -32,12 +32,12 @@ class AnswerLengths:
 
     @property
     def tokens(self) -> Number:
-        """Of a prompt and its answer, on average."""
+        """Mean tokens of a prompt and its answer."""
         return self.prompt + self.mean
 
     @property
     def sequence(self) -> Number:
-        """Length of the sequence that a token lies in."""
+        """Length of a sequence, averaged over tokens instead of sequences."""
         return token_weighted_length(self.prompt, self.mean, self.square)
 
     @property
@@ -47,25 +47,25 @@ class AnswerLengths:
 
     @property
     def output_variation(self) -> Number:
-        """The same of answers alone."""
+        """Standard deviation of answers over their mean."""
         return length_variation(0.0, self.mean, self.square)
 
     @property
     def grid(self) -> Number:
-        """Lengths at which a generation is looked at."""
+        """Answer lengths at which a generation is evaluated."""
         return length_at(self.written, self.sigma, DEVIATIONS, self.limit)
 
     def before(self, length: Number) -> Number:
-        """Mean tokens of answers that end at a length if they are longer: what a stream decodes before it."""
+        """Mean tokens of answers that are cut at a length: the tokens that a stream decodes before it."""
         return expected_longest(self.written, self.sigma, 1.0, length)
 
     def longest(self, answers: Number) -> Number:
-        """Tokens of the longest of so many, expected."""
+        """Expected tokens of the longest of so many answers."""
         return expected_longest(self.written, self.sigma, answers, self.limit)
 
 
 def answer_lengths(workload: Rl, log: AssumptionLog) -> AnswerLengths:
-    """The lengths of a workload."""
+    """The answer lengths of a workload; the default spread is recorded as an assumption."""
     response = workload.response
     spread = log.choose("workload.response.spread", response.spread, SPREAD, "judged: none is published")
     with term("lengths"):

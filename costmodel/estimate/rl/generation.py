@@ -37,13 +37,13 @@ TAIL_BEGINS = 7 / 8  # share of answers that have ended where the tail begins
 
 
 def first_of(values: Number) -> Number:
-    """The first of several rows as one number, which knows in a trace where it came from."""
+    """The first of several rows as a scalar, which keeps its origin in a trace."""
     return np.asanyarray(values).reshape(-1)[:1].reshape(())
 
 
 @record
 class RolloutEngines:
-    """The engines of an iteration: of each the answers, and how many run at a time."""
+    """The rollout engines of an iteration: answers of each engine, and how many of them run at a time."""
 
     inputs: ServingInputs
     layout: PlanColumns
@@ -56,7 +56,7 @@ class RolloutEngines:
 
 @record
 class Generation:
-    """Seconds of a generation, of its prompts, its tail and the host; tokens of the longest answer."""
+    """Seconds of a generation, of its prompts, its tail and the host; and tokens of the longest answer."""
 
     total: Number
     prompts: Number
@@ -69,7 +69,7 @@ class Generation:
 def generation(
     engines: RolloutEngines, lengths: AnswerLengths, how: Rollouts, environment: Environment | None
 ) -> Generation:
-    """Time until all answers of an iteration are there."""
+    """Time until all answers of an iteration are generated."""
     steps = ExactSteps(engines.inputs, engines.layout)
     point = operating_point(engines.inputs, engines.layout, np.array([engines.together]), steps)
     stream = _stream_rate(engines, lengths, point, environment)
@@ -98,7 +98,7 @@ def _batch(
     environment: Environment | None,
     stream: Number,
 ) -> tuple[Number, Number, Number]:
-    """All answers of a batch: those that fit run until the longest ends, after others have had their place."""
+    """Time of a batch in total, of its prompts and of its tail; answers that do not fit at first run as others end."""
     fits = engines.answers <= engines.together
     grid, prompt = np.asarray(lengths.grid), lengths.prompt
     with term("prompts"):
@@ -126,7 +126,7 @@ def _batch(
 
 
 def _decoded(lengths: Column, times: Number) -> Number:
-    """Time from the first token to the longest length, by the times of steps at each."""
+    """Time from the first token to the longest length, from the step times at each length."""
     later = np.asanyarray(times)
     stretches = decoding_time(lengths[:-1], lengths[1:], later[:-1], later[1:])
     total: Number = sum_of_rows(stretches) + lengths[:1] * later[:1]
@@ -134,7 +134,7 @@ def _decoded(lengths: Column, times: Number) -> Number:
 
 
 def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
-    """Times of a step with so many answers that hold so many tokens."""
+    """Step times with so many running answers at so many tokens of context."""
     rows = np.zeros(len(np.asarray(context)), dtype=np.intp)
     layout = PlanColumns(*(np.asarray(getattr(engines.layout, name))[rows] for name in SIZES))
     with term("host"):
@@ -145,7 +145,7 @@ def _steps(engines: RolloutEngines, running: Number, context: Number) -> Number:
 def _stream_rate(
     engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint, environment: Environment | None
 ) -> Number:
-    """Answers a second of an engine that is always full."""
+    """Answers per second of an engine that is always full."""
     with term("refilled"):
         each = share(1.0, replica_rate(engines.inputs, point))
         rate = share(1.0, each + returning_time(1.0, lengths.mean, engines.each_token))
@@ -155,7 +155,7 @@ def _stream_rate(
 
 
 def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoint, steps: ExactSteps) -> Number:
-    """Prompts and beginnings of answers that are all read again at once, in full steps, when new weights are there."""
+    """Time to prefill all running prompts and partial answers again after new weights arrive, in full steps."""
     with term("read again"):
         held = lengths.prompt + stream_left(lengths.mean, lengths.square) * lengths.mean
         each = share(steps.mixed(np.array([engines.together]), point.room) - point.decode, point.room)
@@ -163,7 +163,7 @@ def _again(engines: RolloutEngines, lengths: AnswerLengths, point: OperatingPoin
 
 
 def _of_environments(engines: RolloutEngines, environment: Environment | None) -> Number:
-    """The least time that a number of environments needs for all calls."""
+    """Shortest time in which the environments can answer all calls."""
     if environment is None or environment.parallel is None:
         return 0.0
     with term("environments"):

@@ -28,7 +28,7 @@ NONE = Generation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 @record
 class Iteration:
-    """Seconds of every phase, what of them is hidden, and the whole."""
+    """Seconds of each phase, the seconds hidden by overlap, and the total."""
 
     phases: Mapping[str, Number]
     hidden: Number
@@ -38,12 +38,12 @@ class Iteration:
 
     @property
     def training(self) -> Number:
-        """Passes of the trainer."""
+        """Seconds of all passes of the trainer."""
         return _sum(self.phases[name] for name in TRAINER if name in self.phases)
 
     @property
     def plain(self) -> Iteration:
-        """The same as plain numbers."""
+        """The iteration with plain numbers instead of arrays."""
         made = self.generated
         times = (made.total, made.prompts, made.tail, made.host, made.longest, made.refilled)
         parts = (number(each) for each in times)
@@ -52,7 +52,7 @@ class Iteration:
 
 
 def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
-    """An iteration from its phases."""
+    """An iteration: its phases, and whether generation and training overlap."""
     workload, generated, sync = inputs.case.scenario.workload, NONE, None
     if inputs.engines is not None:
         with term("generation"):
@@ -69,7 +69,7 @@ def iteration(inputs: RlInputs, memory: RlMemory) -> Iteration:
 def composed(
     phases: Mapping[str, Number], generated: Generation, sync: WeightTransfer | None, *, beside: bool
 ) -> Iteration:
-    """Phases one after the other; beside each other the shorter of generation and training is hidden."""
+    """An iteration of sequential phases; if `beside`, the shorter of generation and training is hidden."""
     found, every = Iteration(phases, 0.0, 0.0, generated, sync), _sum(phases.values())
     if not beside:
         return replace(found, total=every)
@@ -83,7 +83,7 @@ def _sum(values: Iterable[Number]) -> Number:
 
 
 def _training(inputs: RlInputs) -> dict[str, Number]:
-    """Passes of the trainer: forward over all answers, and updates by mini-batches."""
+    """Seconds of the trainer's passes: forward over all answers, and updates by mini-batches."""
     models = inputs.models
     with np.errstate(all="ignore"):
         once, updates = first_of(_forward(inputs)), first_of(_updates(inputs))
@@ -99,7 +99,7 @@ def _training(inputs: RlInputs) -> dict[str, Number]:
 
 
 def _forward(inputs: RlInputs) -> Number:
-    """A forward pass over all answers of an iteration."""
+    """Seconds of a forward pass over all answers of an iteration."""
     found, packing = inputs.trainer, inputs.packing
     with term("forward over all answers"):
         time = forward_time(found.inputs, found.evaluation.block, packing.passes)
@@ -107,7 +107,7 @@ def _forward(inputs: RlInputs) -> Number:
 
 
 def _updates(inputs: RlInputs) -> Number:
-    """All optimizer steps of an iteration."""
+    """Seconds of all optimizer steps of an iteration."""
     step = inputs.trainer.evaluation.step
     with term("updates"):
         longer = _uneven(inputs, inputs.mini_batch)
@@ -116,7 +116,7 @@ def _updates(inputs: RlInputs) -> Number:
 
 
 def _uneven(inputs: RlInputs, answers: float) -> Number:
-    """How much longer the most loaded rank takes where answers are dealt to ranks at random."""
+    """Time of the most loaded rank over the mean, if answers are dealt to ranks at random."""
     every = inputs.case.scenario.workload.answers
     if inputs.packing.dp == 1 or (inputs.case.stack.sharing.balanced and answers == every):
         return 1.0
@@ -125,7 +125,7 @@ def _uneven(inputs: RlInputs, answers: float) -> Number:
 
 
 def _switch(inputs: RlInputs, memory: RlMemory) -> Number:
-    """Engines put to sleep and woken, and states of training to the host and back, once an iteration."""
+    """Seconds to put engines to sleep, wake them, and move training states to the host and back, once an iteration."""
     shared = inputs.split.colocated and inputs.engines is not None
     turn = inputs.case.stack.host.turn if shared else 0.0
     if not inputs.offload:

@@ -44,7 +44,7 @@ from costmodel.ground.record import record
 
 @record
 class RlAnswer:
-    """One plan, evaluated, with what was assumed and what speaks against it."""
+    """One evaluated plan, with its assumptions and the reasons against it."""
 
     inputs: RlInputs
     memory: RlMemory
@@ -58,7 +58,7 @@ class RlAnswer:
 
     @property
     def works(self) -> bool:
-        """Whether the plan is valid, fits and keeps its limits."""
+        """Whether the plan is valid, fits in memory and meets its limits."""
         return not (self.refused or self.broken)
 
 
@@ -106,7 +106,7 @@ def answer(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, ban
 def evaluate(
     inputs: RlInputs, memory: RlMemory, *, valid: bool, bands: bool = True
 ) -> tuple[Iteration, RunFigures | None, dict[str, Number]]:
-    """An iteration, the run of a valid plan, and every result by its name; in a trace each with its origin."""
+    """An iteration, the run of a valid plan, and all results by name, with bands on request."""
     found = iteration(inputs, memory)
     run = _run(inputs, number(found.total)) if valid else None
     results = _results(inputs, memory, found, run)
@@ -120,7 +120,7 @@ _SHARED_PROMPTS = "stack.prefix_cache"  # answers to one prompt share it, and th
 
 
 def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
-    """Keys without effect on the trainer and on engines, as the scenario calls them."""
+    """Keys of the trainer and of the engines without effect, by their paths in the scenario."""
     trainer = inputs.trainer
     for path, reason in unused_training_keys(trainer.inputs, trainer.evaluation.block):
         yield path.replace("stack.", "stack.trainer.", 1), reason.replace("stack.", "stack.trainer.")
@@ -139,7 +139,7 @@ def _unused(inputs: RlInputs) -> Iterator[tuple[str, str]]:
 
 
 def _refused(inputs: RlInputs) -> Iterator[str]:
-    """Codes of what the software does not offer, or the cluster has no room for."""
+    """Codes for options that the software does not offer, and for ranks that the cluster does not have."""
     workload, stack, rollout = inputs.case.scenario.workload, inputs.case.stack, inputs.plan.rollout
     if not inputs.split.possible:
         yield "R010"
@@ -160,7 +160,7 @@ def _refused(inputs: RlInputs) -> Iterator[str]:
 
 
 def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
-    """Codes of the limits that a plan does not keep, memory first."""
+    """Codes of the limits that a plan breaks, memory first."""
     if costs["memory_share"] > 1:
         yield "M001"
     if inputs.trainer.evaluation.costs.row()["host_share"] > 1:
@@ -173,7 +173,7 @@ def _broken(inputs: RlInputs, costs: dict[str, float]) -> Iterator[str]:
 
 
 def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigures | None) -> dict[str, Number]:
-    """Every result by its name."""
+    """All results by name."""
     workload, split, phases = inputs.case.scenario.workload, inputs.split, found.phases
     price, total = price_per_accelerator(inputs.case), known_as("iteration_time", found.total)
     with term("tokens"):
@@ -202,7 +202,7 @@ def _results(inputs: RlInputs, memory: RlMemory, found: Iteration, run: RunFigur
 
 
 def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dict[str, Number]:
-    """Both ends of every band."""
+    """P10 and P90 of the results that have a band."""
     ends = dict[str, Number]()
     early, late = (_spread(inputs, found, end) for end in ("low", "high"))
     for name in ("iteration_time", "run_time", "run_cost"):
@@ -212,7 +212,7 @@ def _ends(inputs: RlInputs, found: Iteration, results: dict[str, Number]) -> dic
 
 
 def _fit_chance(memory: RlMemory) -> Number:
-    """The chance that an update fits; what engines claim is a share of the memory, which fits or does not."""
+    """Chance that an update fits in memory; engines claim a fixed share, which fits or does not."""
     if memory.generating > memory.engine_usable:
         return 0.0
     with term("memory of an update"):
@@ -220,15 +220,16 @@ def _fit_chance(memory: RlMemory) -> Number:
 
 
 def _spread(inputs: RlInputs, found: Iteration, end: str) -> Number:
-    """Relative spread of an iteration towards one end: of training and generation by their share, and of the lengths of
-    both.
+    """Relative spread of an iteration towards one end.
+
+    It combines the errors of training and generation, by their shares of the time, and that of answer lengths.
     """
     both = combined_error(*phase_errors(inputs, found, end).values())
     return combined_error(both, inputs.case.stack.spread.lengths)
 
 
 def phase_errors(inputs: RlInputs, found: Iteration, end: str) -> dict[str, Number]:
-    """Errors of training and of generation as shares of both together."""
+    """Relative errors of training and of generation, each weighted by its share of their time."""
     spread, step = inputs.case.stack.spread, inputs.trainer.evaluation.costs.row()
     trained = combined_error(end_spread(step["step_time"], step[f"step_time_{end}"]), spread.update)
     generated: Number = 0.0
@@ -241,20 +242,20 @@ def phase_errors(inputs: RlInputs, found: Iteration, end: str) -> dict[str, Numb
 
 
 def own_errors(inputs: RlInputs, found: Iteration) -> dict[str, Number]:
-    """The part of these that plans on one machine and software do not have in common."""
+    """The part of the phase errors that differs between plans on the same machine and software."""
     generated = 0.0 if inputs.engines is None else spreads(inputs.engines.inputs).token
     return _of_both(found, inputs.trainer.inputs.stack.spread.step, generated)
 
 
 def _of_both(found: Iteration, trained: Number, generated: Number) -> dict[str, Number]:
-    """Spreads of training and of generation by their share of both."""
+    """Spreads of training and of generation, each weighted by its share of their time."""
     whole = found.training + found.phases["generation"]
     parts = {"training": trained * found.training, "generation": generated * found.phases["generation"]}
     return {name: share(part, whole) for name, part in parts.items()}
 
 
 def _run(inputs: RlInputs, total: float) -> RunFigures | None:
-    """The run of all iterations, with failures of every node of both parts."""
+    """The run of all iterations, in which any node of trainer or engines may fail."""
     trainer, run = inputs.trainer.inputs, inputs.trainer.inputs.run
     if run is None:
         return None
@@ -268,7 +269,7 @@ def _run(inputs: RlInputs, total: float) -> RunFigures | None:
 
 
 def _read(inputs: RlInputs) -> Number:
-    """Tokens that an iteration reads: its prompts; answers too where they are given."""
+    """Tokens that an iteration reads from storage: its prompts; given answers too."""
     workload, lengths = inputs.case.scenario.workload, inputs.lengths
     with term("tokens read"):
         if workload.generates:

@@ -14,7 +14,7 @@ from costmodel.ground.units import Figure
 
 @record
 class ClusterPart:
-    """So many accelerators as a cluster."""
+    """A cluster with so many accelerators."""
 
     ranks: float
     cluster: Cluster
@@ -23,7 +23,7 @@ class ClusterPart:
 
 @record
 class RankSplit:
-    """The part that trains and the part that generates; the same one where they take turns."""
+    """The accelerators that train and those that generate; identical if they are colocated."""
 
     trainer: ClusterPart
     rollout: ClusterPart
@@ -32,12 +32,12 @@ class RankSplit:
 
     @property
     def ranks(self) -> float:
-        """All accelerators."""
+        """All accelerators of trainer and engines."""
         return self.trainer.ranks if self.colocated else self.trainer.ranks + self.rollout.ranks
 
 
 def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit:
-    """Who takes what; where the parts are no whole nodes, all for both, and `possible` is no."""
+    """How trainer and engines share the accelerators; if the split is not possible, both get all of them."""
     if case.parts:
         trainer, engines = (_of_kind(nodes, each) for nodes, each in case.parts)
         beside = plan.colocated and "colocated" in plan.model_fields_set
@@ -55,13 +55,13 @@ def rank_split(case: RlCase, plan: RolloutPlan, *, generates: bool) -> RankSplit
 
 
 def _of_kind(nodes: float, case: RlCase) -> ClusterPart:
-    """All nodes of one kind."""
+    """All nodes of one kind as a cluster part."""
     cluster = case.cluster.model_copy(update={"nodes": Figure(nodes)})
     return ClusterPart(float(world_size(nodes, case.node.accelerators)), cluster, case.node)
 
 
 def part_of(case: RlCase, ranks: float) -> ClusterPart | None:
-    """Whole nodes, or some accelerators of one; nothing where the number makes no such part."""
+    """A cluster part of whole nodes, or of some accelerators of one node; None if the number allows neither."""
     each, cluster, node = float(case.node.accelerators), case.cluster, case.node
     nodes = ranks / each
     if ranks < 1 or (nodes > 1 and not nodes.is_integer()):

@@ -40,7 +40,7 @@ from costmodel.ground.units import Figure, show
 
 @dataclass(frozen=True, eq=False)
 class RlInputs:
-    """Everything an iteration is made of."""
+    """All inputs of an iteration."""
 
     case: RlCase
     plan: RlPlan
@@ -62,12 +62,12 @@ class RlInputs:
 
     @property
     def answers_of_rank(self) -> float:
-        """Answers of an optimizer step that the most loaded rank has."""
+        """Answers of an optimizer step on the most loaded rank."""
         return math.ceil(self.mini_batch / self.packing.dp)
 
     @property
     def drawn(self) -> float:
-        """Answers that are generated over those that are trained on."""
+        """Generated answers over trained answers."""
         if self.engines is None:
             return 1.0
         drawn, rounds = _draws(self.case)
@@ -81,7 +81,7 @@ class RlInputs:
 
     @property
     def models(self) -> dict[str, bool]:
-        """Which models there are beside the policy."""
+        """Whether critic, reference and reward model exist beside the policy."""
         workload = self.case.scenario.workload
         critic = workload.algorithm == "ppo"
         return {"critic": critic, "reference": workload.refers, "reward model": workload.judged_by_model}
@@ -97,7 +97,7 @@ DRAWN_AT_MOST = 3.0  # prompts over those that are kept: 1,536 for 512, as verl'
 
 
 def unknown_draws(case: RlCase) -> float:
-    """How many times as many prompts dapo may draw as are counted, where the share that it drops is not stated."""
+    """Factor by which DAPO may draw more prompts than predicted, if the share that it drops is not stated."""
     workload = case.scenario.workload
     if workload.algorithm != "dapo" or workload.filtered is not None:
         return 1.0
@@ -105,7 +105,7 @@ def unknown_draws(case: RlCase) -> float:
 
 
 def own_plan(case: RlCase) -> RlPlan:
-    """The scenario's plan, or a fault when it has none."""
+    """The scenario's plan; an error if it has none."""
     plan = case.scenario.plan
     if plan is None:
         hint = "add plan: {zero: 3, rollout: {tp: 2}}, or --set plan.rollout.tp=2; costmodel search finds one"
@@ -114,7 +114,7 @@ def own_plan(case: RlCase) -> RlPlan:
 
 
 def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, bands: bool = True) -> RlInputs:
-    """The numbers of an iteration under a plan; optimizer steps that are known are taken from `steps`."""
+    """The inputs of an iteration under a plan; optimizer steps already in `steps` are reused."""
     steps = steps or TrainerSteps()
     log, workload, rollout = AssumptionLog(), case.scenario.workload, plan.rollout
     lengths = answer_lengths(workload, log)
@@ -143,7 +143,7 @@ def rl_inputs(case: RlCase, plan: RlPlan, steps: TrainerSteps | None = None, *, 
 
 
 def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
-    """Whether the trainer runs all answers forward before it updates."""
+    """Whether the trainer computes log-probabilities of all answers before it updates."""
     workload = case.scenario.workload
     if not workload.generates:
         return False
@@ -155,14 +155,14 @@ def _scored_by_trainer(case: RlCase, log: AssumptionLog) -> bool:
 
 
 def _renamed(item: Assumption) -> Assumption:
-    """An assumption of a part by its path in the whole scenario."""
+    """An assumption about the trainer or the engines, with its path in the whole scenario."""
     if item.path in ("stack.budget", "stack.sequences"):
         return Assumption(item.path.replace("stack.", "stack.rollout."), item.value, item.origin)
     return item
 
 
 def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: AssumptionLog) -> bool:
-    """Whether states of training leave while answers are generated."""
+    """Whether training states are offloaded to the host during generation."""
     if not split.colocated or not case.scenario.workload.generates:
         return False
     if rollout.offload is not None:
@@ -173,7 +173,7 @@ def _offload(case: RlCase, rollout: RolloutPlan, split: RankSplit, log: Assumpti
 
 
 def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengths) -> Packing:
-    """Sequences of the length that a token lies in, so that tokens and attention are those of the answers."""
+    """Equal sequences in place of the answers, with the same tokens and the same attention work."""
     dp = plan.dp or max(1.0, float(data_parallel_degree(part.ranks, plan.tp, plan.cp, plan.pp)))
     each, usual = float(lengths.tokens), float(lengths.sequence)
     stated = plan.micro_batch
@@ -192,7 +192,7 @@ def _packing(case: RlCase, plan: RlPlan, part: ClusterPart, lengths: AnswerLengt
 def _fullest(
     case: RlCase, plan: RlPlan, split: RankSplit, lengths: AnswerLengths, trainer: Answer, steps: TrainerSteps
 ) -> HeldStep:
-    """The trainer's step in memory: a micro-batch that holds the longest sequence has at least its tokens."""
+    """The optimizer step for peak memory: its micro-batch has at least the tokens of the longest sequence."""
     longest, block = float(case.scenario.workload.prompt) + float(lengths.limit), trainer.evaluation.block
     plain = trainer.inputs
     if longest <= float(plain.sequence) * number(block.micro_batch):
@@ -205,7 +205,7 @@ def _fullest(
 def _engines(
     case: RlCase, rollout: RolloutPlan, split: RankSplit, lengths: AnswerLengths, log: AssumptionLog
 ) -> tuple[RolloutEngines, tuple[str, ...], tuple[Assumption, ...]]:
-    """The engines on their part, why their layout is not valid, and what was assumed of them."""
+    """The engines, the reasons why their layout is invalid, and the assumptions about them."""
     workload, engine = case.scenario.workload, case.rollout
     if split.colocated or rollout.memory is not None:
         memory, origin = case.stack.sharing.memory, f"stacks/{case.stack.name}"
@@ -249,7 +249,7 @@ def _engines(
 
 
 def _draws(case: RlCase) -> tuple[float, float]:
-    """Answers that are generated at a time, and how often; a stream draws as many as it needs."""
+    """Answers that are generated at a time, and how often; a stream draws exactly as many as it needs."""
     workload = case.scenario.workload
     with untraced():
         if workload.rollouts != "batch":

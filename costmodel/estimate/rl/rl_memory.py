@@ -23,7 +23,7 @@ LATE = ("gradients", "gathered", "buckets", "context", "activations", "recompute
 
 @record
 class MemoryPart:
-    """One line of the ledger: bytes while generating, and while updating."""
+    """One line of the memory breakdown: bytes during generation, and during the update."""
 
     name: str
     generating: float
@@ -32,7 +32,7 @@ class MemoryPart:
 
 @record
 class RlMemory:
-    """The lines, what each phase needs, and what an accelerator may use."""
+    """The memory breakdown by phase, and the usable memory of trainer and engine."""
 
     parts: tuple[MemoryPart, ...]
     trainer_usable: float
@@ -42,27 +42,27 @@ class RlMemory:
 
     @property
     def generating(self) -> float:
-        """Bytes while answers are generated."""
+        """Bytes during generation."""
         return sum(part.generating for part in self.parts)
 
     @property
     def updating(self) -> float:
-        """Bytes while the policy is updated."""
+        """Bytes during the update of the policy."""
         return sum(part.updating for part in self.parts)
 
     @property
     def generates_fuller(self) -> bool:
-        """Whether generating takes the larger share of its accelerators."""
+        """Whether generation uses a larger share of its accelerators' memory than the update."""
         return self.generating * self.trainer_usable > self.updating * self.engine_usable
 
     @property
     def peak(self) -> float:
-        """Of the phase that takes the larger share."""
+        """Bytes of the phase with the larger memory share."""
         return self.generating if self.generates_fuller else self.updating
 
     @property
     def usable(self) -> float:
-        """What an accelerator of that phase may use."""
+        """Usable bytes of an accelerator in the phase with the larger memory share."""
         return self.engine_usable if self.generates_fuller else self.trainer_usable
 
 
@@ -75,7 +75,7 @@ def rl_memory(
     sleeps: bool,
     colocated: bool,
 ) -> RlMemory:
-    """The ledger. `models`: which of critic, reference and reward model there are."""
+    """The memory breakdown. `models`: which of critic, reference and reward model exist."""
     stays = colocated and engines is not None  # states of training beside the engine
     parts = [*_trained(trainer, models, kept=stays and not offload, beside=stays)]
     if engines is not None:
@@ -96,7 +96,7 @@ def rl_memory(
 
 
 def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> float:
-    """Relative spread of the bytes of an update: that of the trainer's lines, with the states of further models."""
+    """Relative spread of an update's memory: the trainer's spread, with the states of further models."""
     stage = _fullest(trainer)
     lines = {name: number(trainer.ledger.line(name, stage)) for name in LINES}
     lines["weights"] += sum(part.updating for part in _trained(trainer, models, kept=False, beside=False)
@@ -107,19 +107,19 @@ def _spread(trainer: HeldStep, models: dict[str, bool], updating: float) -> floa
 
 
 def _fullest(trainer: HeldStep) -> int:
-    """The stage of the trainer that holds most."""
+    """Index of the trainer's pipeline stage with the highest memory."""
     return max(range(3), key=lambda position: number(trainer.ledger.peaks[position]))
 
 
 def _beside(slept: float, awake: object, colocated: bool, sleeps: bool) -> float:
-    """What the engine's context takes while training."""
+    """Bytes of the engine's context during training."""
     if not colocated:
         return 0.0
     return slept if sleeps else float(np.asarray(awake).flat[0])
 
 
 def _trained(trainer: HeldStep, models: dict[str, bool], *, kept: bool, beside: bool) -> list[MemoryPart]:
-    """Policy, critic and judges on the worst stage of the trainer."""
+    """Lines for policy, critic and frozen models on the trainer's fullest pipeline stage."""
     ledger, block = trainer.ledger, trainer.block
     stage = _fullest(trainer)
     line = {name: number(ledger.line(name, stage)) for name in (*STAY, *LATE, "runtime")}

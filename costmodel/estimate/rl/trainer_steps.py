@@ -25,7 +25,7 @@ _OF_ENGINES = ("serving",)  # parts of an efficiency that training does not read
 
 @record
 class Packing:
-    """Sequences of one length that stand for answers of all lengths: tokens in each, and how many a rank takes."""
+    """Equal sequences in place of answers of all lengths: tokens in each, and how many a rank processes."""
 
     sequence: float
     micro_batch: float
@@ -36,7 +36,7 @@ class Packing:
 
 @record
 class HeldStep:
-    """What an optimizer step holds in memory."""
+    """The memory of an optimizer step, with its inputs and plan."""
 
     inputs: TrainingInputs
     plan: Plan
@@ -45,7 +45,7 @@ class HeldStep:
 
 
 class TrainerSteps:
-    """Optimizer steps that are known, by everything that they depend on.
+    """Cache of evaluated optimizer steps, with all inputs that they depend on as key.
 
     Example: a search over engines, or an engine's fitted constant that is turned up and down, evaluates one step.
     Documents are compared by identity, since a changed document is another object; numbers by value.
@@ -55,11 +55,11 @@ class TrainerSteps:
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def __reduce__(self) -> tuple[type[TrainerSteps], tuple[()]]:
-        """Without those that are known: in another process their documents are other objects."""
+        """Pickles an empty cache, because another process has other document objects."""
         return TrainerSteps, ()
 
     def time(self, case: RlCase, plan: RlPlan, part: ClusterPart, packing: Packing, *, bands: bool = True) -> Answer:
-        """One optimizer step, checked and evaluated; bands: whether these are looked at, and remarks."""
+        """One optimizer step, checked and evaluated; `bands` adds error bands and remarks."""
         found: Answer = self._once(_timed if bands else _timed_alone, case, plan, part, packing)
         return found
 

@@ -21,7 +21,7 @@ TOKEN_BYTES = 8.0  # of experience: a token's number and its log-probability, fo
 
 @record
 class WeightTransfer:
-    """Bytes of all weights, the rate they move at, what sets it, and the time; bytes of the answers that go back."""
+    """Transfer of all weights: bytes, rate, the limiting link or software, time; and bytes of returned answers."""
 
     nbytes: Number
     rate: Number
@@ -32,7 +32,7 @@ class WeightTransfer:
 
 
 def weight_sync(inputs: RlInputs) -> WeightTransfer:
-    """From the trainer to every engine, whatever their number."""
+    """Transfer of the weights from the trainer to the engines; the time does not depend on their number."""
     plan, case = inputs.plan, inputs.case
     layout = "sharded" if max(plan.tp, plan.pp, plan.ep) > 1 else "whole"
     sync, away = case.stack.sync, not inputs.split.colocated and layout == "sharded"
@@ -48,7 +48,7 @@ def weight_sync(inputs: RlInputs) -> WeightTransfer:
 
 
 def _sent(inputs: RlInputs) -> Number:
-    """Bytes of all weights as they are sent: in the trainer's type, or in the engines' where that converts them."""
+    """Bytes of all weights as sent: in the trainer's type, or in the engines' type if the software converts first."""
     workload, engines = inputs.case.scenario.workload, inputs.engines
     narrower = workload.rollout_precision not in (None, workload.precision)
     if engines is None or not (inputs.case.stack.sync.converted and narrower):
@@ -60,7 +60,7 @@ def _sent(inputs: RlInputs) -> Number:
 
 
 def _link(inputs: RlInputs) -> tuple[Number, str]:
-    """What a node receives over its interfaces, or an accelerator inside the only node."""
+    """Rate at which a node receives weights, or an accelerator inside a single node; and the name of the link."""
     part, serving = inputs.split.rollout, inputs.engines
     alone = float(inputs.case.cluster.nodes) == 1
     if alone or serving is None:

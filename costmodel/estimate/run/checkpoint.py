@@ -24,7 +24,7 @@ COPIES = 4.0  # a node's own part and a peer's, of the last checkpoint and of th
 
 @record
 class Checkpoint:
-    """Bytes of the whole job, and seconds.
+    """Bytes of a job's checkpoint, and seconds to save and to load it.
 
     blocking: for which training stops; background: from then until it can be used; copy: of a rank's part to its host;
     on_host: memory of a node that copies take.
@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block, models: float = 1.0) -> Checkpoint:
-    """A checkpoint as the scenario saves it, of so many models of this size."""
+    """Size, times and host memory of a checkpoint of so many models, as the scenario saves it."""
     asked, nodes = run.checkpoint, inputs.case.scenario.cluster.nodes
     with term("checkpoint"):
         parameters = saved_parameters(inputs) if models == 1 else models * saved_parameters(inputs)
@@ -62,7 +62,7 @@ def checkpoint(inputs: TrainingInputs, run: RunInputs, block: Block, models: flo
 
 
 def _copy_time(inputs: TrainingInputs, nbytes: Number) -> Number:
-    """Time of a copy to the host; None where no document states the speed of its link."""
+    """Time of a copy to the host; 0 if no document states the speed of its link."""
     fabric, stated = inputs.case.host, inputs.case.scenario.assume.host_share
     if fabric is not None and fabric.copies is not None and stated is None:
         return link_time(nbytes, fabric.copies, 1.0)
@@ -72,7 +72,7 @@ def _copy_time(inputs: TrainingInputs, nbytes: Number) -> Number:
 
 
 def saved_parameters(inputs: TrainingInputs) -> Number:
-    """Parameters whose states are saved: all, or the adapters that are trained."""
+    """Parameters whose states are saved: all of the model, or only the trained adapters."""
     if inputs.tuning is None:
         return model_parameters(inputs.model)
     total: Number = 0.0

@@ -42,7 +42,7 @@ Ends = Literal["low", "", "high"]  # of the band of what interrupts and of what 
 
 @record
 class Cycle:
-    """What repeats between two checkpoints: seconds, and saves to memory for each one to storage."""
+    """Seconds between two checkpoints to storage and between two to memory, and memory saves per storage save."""
 
     interval: Number
     memory_interval: Number
@@ -64,12 +64,12 @@ def between_preemptions(inputs: TrainingInputs, spot: Spot) -> Number:
 
 
 def between_both(first: Number, other: Number) -> Number:
-    """Mean time between interruptions of two kinds together."""
+    """Mean time between interruptions of either kind."""
     return mean_time_between_interruptions(1.0, 1.0 / first, 1.0 / other)
 
 
 def mtbf(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
-    """Mean time between interruptions of the job, of whatever kind."""
+    """Mean time between interruptions of the job of any kind."""
     between = between_failures(inputs, run, ends)
     if run.spot is not None:
         between = between_both(between, between_preemptions(inputs, run.spot))
@@ -77,7 +77,7 @@ def mtbf(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
 
 
 def restart_time(run: RunInputs, loading: Number, ends: Ends = "") -> Number:
-    """From an interruption until training continues."""
+    """Time from an interruption until training continues."""
     parts = run.restart
     start = {"low": parts.start_low, "": parts.start, "high": parts.start_high}[ends]
     with term("restart"):
@@ -85,7 +85,7 @@ def restart_time(run: RunInputs, loading: Number, ends: Ends = "") -> Number:
 
 
 def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Number) -> Cycle:
-    """Intervals between checkpoints, in whole steps, as stated or best for the interruptions that lose work."""
+    """Intervals between checkpoints in whole steps: as stated, or optimal for the interruptions that lose work."""
     asked, soft = run.checkpoint, run.failures.soft
     between = between_failures(inputs, run)
     if run.spot is not None:
@@ -111,7 +111,7 @@ def cycle(inputs: TrainingInputs, run: RunInputs, saved: Checkpoint, time: Numbe
 
 
 def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
-    """Time from the end of a write until the next begins; negative where they overlap."""
+    """Time from the end of a checkpoint's write until the next one begins; negative if they overlap."""
     taken = run.checkpoint.interference * saved.background
     return interval + saved.blocking + taken - saved.background
 
@@ -119,7 +119,7 @@ def period_left(run: RunInputs, saved: Checkpoint, interval: Number) -> Number:
 def _with_failures(
     inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint, at: Cycle, between: Number, start: Ends
 ) -> Number:
-    """Useful share of the time with interruptions so far apart."""
+    """Useful share of the time, with this mean time between interruptions."""
     restart = restart_time(run, saved.load, start)
     if run.elastic is not None:
         replicas, lost = replicas_of_the_job(inputs, block), replicas_lost(inputs, block)
@@ -146,13 +146,13 @@ def replicas_left(run: RunInputs, block: Block) -> Number:
 
 
 def speed_of_fewer(inputs: TrainingInputs, run: RunInputs, block: Block) -> Number:
-    """Speed on the ranks that continue after an interruption, over that on all."""
+    """Speed on the ranks that continue after an interruption, over the speed on all ranks."""
     with term("on fewer ranks"):
         return fewer_replicas_speed(micro_batches(inputs, block), block.dp, replicas_left(run, block))
 
 
 def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpoint) -> Number:
-    """Time to cut the states over the ranks that continue; none where each replica holds them whole."""
+    """Time to reshard the states over the ranks that continue; 0 without sharded states."""
     if block.structure.zero == 0:
         return 0.0
     with term("resharding"):
@@ -164,7 +164,7 @@ def reshard(inputs: TrainingInputs, run: RunInputs, block: Block, saved: Checkpo
 
 
 def _noticed(spot: Spot, saved: Checkpoint) -> NDArray[np.bool_]:
-    """Whether a checkpoint can be saved between the notice of a preemption and the end."""
+    """Whether the notice of a preemption is long enough to save a checkpoint."""
     return np.asarray(saved.blocking + saved.background <= spot.notice)
 
 
@@ -177,7 +177,7 @@ def goodput(
     ends: Ends = "",
     start: Ends = "",
 ) -> Number:
-    """Useful share of the wall time of the whole run, at the ends of what interrupts it and of what a restart takes."""
+    """Useful share of the run's wall time, at an end of the band of interruption rates and of restart time."""
     between = between_failures(inputs, run, ends)
     useful = _with_failures(inputs, run, block, saved, at, between, start)
     if run.spot is not None:

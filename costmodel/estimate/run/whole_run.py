@@ -39,7 +39,7 @@ COVERED = 0.99  # of the time
 
 @record
 class RunFigures:
-    """A run, and what makes it up."""
+    """Figures of a whole run, with the checkpoint and the intervals that they depend on."""
 
     saved: Checkpoint
     at: Cycle
@@ -53,7 +53,7 @@ class RunFigures:
 
 
 def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
-    """Optimizer steps of the run; not a number where neither they nor tokens are stated."""
+    """Optimizer steps of the run; NaN if the scenario states neither steps nor tokens."""
     tokens = inputs.case.scenario.workload.tokens
     if run.steps is not None:
         return run.steps
@@ -64,7 +64,7 @@ def steps_of(inputs: TrainingInputs, run: RunInputs) -> Number:
 
 
 def fed(inputs: TrainingInputs, run: RunInputs, time: Number, read: Number | None = None) -> Number:
-    """Time of a step that waits for its data where the loader, or their store, is slower.
+    """Step time, longer if the data loader or the data store cannot keep up.
 
     read: tokens that it reads, if not all that it trains on
     """
@@ -90,7 +90,7 @@ def whole_run(
     models: float = 1.0,
     read: Number | None = None,
 ) -> RunFigures:
-    """The run around steps that take so long, of so many models that are saved together.
+    """Figures of the run with this step time, where so many models are saved together.
 
     read: tokens that a step reads, if not all that it trains on
     """
@@ -127,7 +127,7 @@ def whole_run(
 
 
 def _cost(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, price: Number) -> Number:
-    """Rent of the job's nodes, of those that wait for one of them to fail, and of servers that sum gradients."""
+    """Rent of the job's nodes, of spare nodes, and of parameter servers."""
     with term("rented"):
         ranks = inputs.all_ranks
         if run.spares:
@@ -141,7 +141,7 @@ def _cost(inputs: TrainingInputs, run: RunInputs, block: Block, wall: Number, pr
 
 
 def power(inputs: TrainingInputs, run: RunInputs) -> Number:
-    """Power of an accelerator with its share of the node in training; not a number where none is known."""
+    """Power of an accelerator with its share of the node in training; NaN if none is known."""
     if inputs.groups and run.power.draw is None:
         return mean_of_groups(inputs, lambda kind: power(kind, run))
     case, asked = inputs.case, run.power
@@ -151,7 +151,7 @@ def power(inputs: TrainingInputs, run: RunInputs) -> Number:
 
 
 def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Number) -> Number:
-    """Energy of the job and of its spare nodes, which idle."""
+    """Energy of the job, and of its idle spare nodes."""
     drawn, asked = power(inputs, run), run.power
     used = run_energy(wall, inputs.all_ranks, mean_power(drawn, 1.0 - idle_time, asked.idle), asked.pue)
     if run.spares:
@@ -162,12 +162,12 @@ def energy(inputs: TrainingInputs, run: RunInputs, wall: Number, idle_time: Numb
 
 
 def spares_of(inputs: TrainingInputs, run: RunInputs) -> Number:
-    """Spare nodes that are paid for: as stated, or as many as cover the stated share of the time."""
+    """Spare nodes that are paid for: as stated, or enough for the stated share of the time."""
     return spares_wanted(inputs, run) if 0 < run.spares < 1 else run.spares
 
 
 def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Number:
-    """Spare nodes that cover the nodes in repair, of the stated share of the time, else 99 %.
+    """Spare nodes that replace the nodes in repair for the stated share of the time, else for 99 %.
 
     Not a number where no repair time is known.
     """
@@ -179,7 +179,7 @@ def spares_wanted(inputs: TrainingInputs, run: RunInputs, ends: Ends = "") -> Nu
 
 
 def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[str, Number]:
-    """Shares of the wall time in which nothing trains: evaluation takes the machine, the rest leaves it idle."""
+    """Shares of the wall time without training: restarts, evaluation and planned stops; evaluation uses the machine."""
     planned: Number = 0.0 if run.planned is None else run.planned.stop / run.planned.every
     evaluation = run.evaluation * (1.0 - planned)
     alone = (1.0 - planned - evaluation) * restart_share(found_restart, between)
@@ -187,7 +187,7 @@ def idle_shares(run: RunInputs, found_restart: Number, between: Number) -> dict[
 
 
 def shares(run: RunInputs, found: RunFigures) -> dict[str, Number]:
-    """Where the wall time goes beside steps, of a run that restarts from storage; of others all that is lost."""
+    """Shares of the wall time lost, by cause; one share for failures and checkpoints if they cannot be separated."""
     lost = 1.0 - found.goodput
     parts = idle_shares(run, found.restart, found.mtbf)
     if run.elastic or run.spot or run.restart.ranks or run.checkpoint.mode == "memory":
@@ -208,7 +208,7 @@ PROPORTIONAL = ("run_time", "run_cost", "energy", "emissions")  # to the wall ti
 def run_band(
     inputs: TrainingInputs, run: RunInputs, block: Block, found: RunFigures, spreads: tuple[Number, Number]
 ) -> dict[str, Number]:
-    """Both ends of goodput and of all that follows from it, from the bands of failures, restarts and of the step.
+    """P10 and P90 of goodput and of dependent results, from the bands of failures, restarts and step time.
 
     spreads: of the step, towards faster and towards slower
 

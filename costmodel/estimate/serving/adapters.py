@@ -16,7 +16,7 @@ FUSED = {"qkv": 3.0, "mlp up": 2.0}  # maps in one matrix, each with an adapter 
 
 
 def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
-    """Bytes of all slots beside one matrix; engines set aside as many as there may be, of the largest rank."""
+    """Bytes of all adapter slots for one matrix; engines reserve every slot at the largest rank."""
     adapters = inputs.case.scenario.workload.adapters
     if adapters is None or matrix.name in _ALONE:
         return 0.0
@@ -26,7 +26,7 @@ def adapter_memory(inputs: ServingInputs, matrix: Matmul) -> Number:
 
 
 def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
-    """Time of the two products beside one matrix, of rows whose requests name adapters at random."""
+    """Time of an adapter's two products for one matrix, if requests name adapters at random."""
     adapters, types = inputs.case.scenario.workload.adapters, inputs.types
     if adapters is None or matrix.name in _ALONE:
         return 0.0
@@ -50,7 +50,7 @@ def adapter_time(inputs: ServingInputs, rows: Number, matrix: Matmul) -> Number:
 
 
 def _parameters(inputs: ServingInputs, rank: float, matrix: Matmul) -> Number:
-    """Parameters of one adapter beside a matrix, whose maps have thin inner halves of their own."""
+    """Parameters of one adapter for a matrix; each of several fused maps has an inner matrix."""
     gated = any(kind.dense is not None and kind.dense.gated for kind in inputs.model.layers)
     maps = FUSED.get(matrix.name, 1.0) if matrix.name != "mlp up" or gated else 1.0
     return adapter_parameters(rank, matrix.split * matrix.n, maps * matrix.k)

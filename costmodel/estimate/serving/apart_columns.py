@@ -25,7 +25,7 @@ from costmodel.ground.record import record
 
 @record
 class SeenApart:
-    """What users see at a rate, and how busy prefill is."""
+    """Latencies that users get at a rate, and the utilisation of prefill instances."""
 
     ttft: Number
     ttft_p99: Number
@@ -38,7 +38,7 @@ class SeenApart:
 
 @record
 class ApartRates:
-    """Requests a second: at the load, at most, within the limits, and of each kind; and how many the load needs."""
+    """Requests per second: served, at most, within limits, and of each kind of instance; and instances needed."""
 
     load: Number
     most: Number
@@ -58,7 +58,7 @@ def apart_columns(
     seen: SeenApart,
     rates: ApartRates,
 ) -> dict[str, Number]:
-    """Every result; those of memory and of the requests in flight are of a decode instance."""
+    """All results with separate prefill and decode; memory and requests in flight are of a decode instance."""
     load, (prefill, decode) = inputs.load, halves
     with term("accelerators"):
         prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
@@ -93,7 +93,7 @@ def apart_columns(
 
 
 def _residency(inputs: ServingInputs, decode: PlanColumns, memory: EngineMemoryUse, rates: ApartRates) -> Number:
-    """Time that an unused beginning stays in the cache of a decode instance."""
+    """Time that an unused prefix stays in the cache of a decode instance."""
     with term("new tokens"):
         each, added = rates.load / decode.replicas, inputs.load.computed + inputs.load.generated
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,7 +127,7 @@ def _times(inputs: ServingInputs, step: StepTime, seen: SeenApart) -> dict[str, 
 
 
 def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
-    """Prefill instances for each decode instance, so that neither waits."""
+    """Prefill instances per decode instance at which neither kind waits."""
     load, (prefill, decode) = inputs.load, halves
     with term("an instance"):
         prompts = load.computed * rates.prefill / prefill.replicas
@@ -136,7 +136,7 @@ def _ratio(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates
 
 
 def _money(inputs: ServingInputs, prompts: Number, answers: Number, rates: ApartRates) -> dict[str, Number]:
-    """Rent of each kind of instance over its own tokens, idle time in both."""
+    """Rent of prefill over input tokens, and of decode over output tokens; both include idle time."""
     first, price, load = _price_of_prompts(inputs), price_per_accelerator(inputs.case), inputs.load
     with term("tokens"):
         read, written = load.prompt * rates.load, load.generated * rates.load
@@ -177,7 +177,7 @@ def _rents(inputs: ServingInputs, prompts: Number, answers: Number) -> dict[str,
 def _within(
     inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], gpus: Number, rates: ApartRates
 ) -> dict[str, Number]:
-    """What a plan is worth at the rate up to which it keeps the limits, and the instances that the load needs."""
+    """Tokens and cost at the rate within limits, and the instances that the load needs."""
     prefill, decode = halves
     with term("accelerators"):
         prompts, answers = prefill.replicas * prefill.ranks, decode.replicas * decode.ranks
@@ -200,7 +200,7 @@ def _within(
 
 
 def _rent_needed(inputs: ServingInputs, halves: tuple[PlanColumns, PlanColumns], rates: ApartRates) -> Number:
-    """Rent for a month of the instances that the load needs."""
+    """Rent per month of the instances that the load needs."""
     with term("instances needed"):
         prompts, answers = rates.prefill_needed * halves[0].ranks, rates.decode_needed * halves[1].ranks
     if inputs.prompts is None:

@@ -25,7 +25,7 @@ _CONTEXT = 8192.0  # tokens of the cache at which two widths are compared: both 
 
 
 def narrow_cache_without_gain(inputs: ServingInputs, layout: PlanColumns) -> bool:
-    """Whether attention to a narrower cache takes as long as to one of 16 bits, by products of absorbed attention."""
+    """Whether an 8-bit KV cache does not speed up decode attention, because absorbed attention is compute-bound."""
     types = inputs.types
     if types.cache >= types.wide or not all(kind.latent is not None for kind in inputs.model.layers):
         return False
@@ -39,7 +39,7 @@ def narrow_cache_without_gain(inputs: ServingInputs, layout: PlanColumns) -> boo
 def decode_attention(
     inputs: ServingInputs, layout: PlanColumns, part: Shard, decodes: Number, context: Number
 ) -> Number:
-    """Time of one layer's attention for one new token of each sequence of a group, at the mean context."""
+    """Decode attention time of one layer, for one new token of each sequence in an attention group."""
     kind, fit = part.kind, inputs.kernels.decode
     width = cache_width(inputs)
     nbytes = decodes * cache_read(kind, layout.tp, own_tokens(layout, context), width)
@@ -59,14 +59,14 @@ def decode_attention(
 
 
 def _calls(layout: PlanColumns, part: Shard) -> Number:
-    """Calls of attention: with dcp, grouped attention attends to new tokens apart from what ranks divide."""
+    """Attention calls per layer; with dcp, grouped attention handles new tokens in a call of their own."""
     if not layout.shares_context or part.kind.latent is not None:
         return 1.0
     return np.where(layout.dcp > 1, 2.0, 1.0)
 
 
 def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, tokens: Number) -> Number:
-    """Time of one layer's attention for tokens of prompts of one group: their share of that of whole prompts."""
+    """Prefill attention time of one layer, for prompt tokens of one attention group."""
     mixer, fit, load = part.mixer, inputs.kernels.prompt, inputs.load
     assert mixer is not None
     if part.kind.selective_scan is not None:
@@ -85,7 +85,7 @@ def prompt_attention(inputs: ServingInputs, layout: PlanColumns, part: Shard, to
 
 
 def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
-    """Work of attention of a prompt; behind a beginning that is in the cache, of what follows it."""
+    """Attention FLOP of a prompt; after a cached prefix only of the tokens that are computed."""
     load, kind = inputs.load, part.kind
     if kind.compressed is not None:
         return compressed_attention.appended_flop(kind.compressed, mixer, load.computed, load.hit)
@@ -101,6 +101,6 @@ def _prompt_flop(inputs: ServingInputs, part: Shard, mixer: Mixer) -> Number:
 
 
 def _heads(mixer: Mixer) -> Number:
-    """Heads of queries and keys; results and values have as many."""
+    """Mean of query heads and key heads, by which cache traffic is counted."""
     with term("heads"):
         return (mixer.heads + mixer.kv_heads) / 2.0

@@ -14,17 +14,15 @@ from costmodel.estimate.serving.serving_inputs import ServingInputs
 
 
 def first_token(inputs: ServingInputs) -> list[CacheKind]:
-    """Bytes that a token adds to each kind of layers while it is within their window, with all heads once."""
+    """Bytes that a token inside the window adds to each kind of layers, with all heads."""
     width = cache_width(inputs)
     return cache_kinds(inputs.model, (lambda kind: mixer_cache(kind, 1.0, 1.0, width) - state_bytes(kind, 1.0, width),))
 
 
 def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, float] | None:
-    """Tokens of the pool as the engine's release logs them where some layers have windows; None for models with other
-    layers, and for engines whose log is not described.
+    """Tokens of the KV-cache pool, as the engine's release logs them for models with windows in some layers.
 
-    Blocks as if every layer kept every token; or those of as many requests of the longest length as it holds, the
-    second number, which is the model's where no context is stated.
+    None for models with other layers, and for engines whose log is not described.
     """
     logged = inputs.engine.memory.logged
     if logged is None or not all(kind.attention is not None and not kind.scan_heads for kind in inputs.model.layers):
@@ -40,7 +38,7 @@ def logged_tokens(inputs: ServingInputs, layout: PlanColumns) -> tuple[float, fl
 
 
 def cache_by_kind(inputs: ServingInputs, layout: PlanColumns) -> list[CacheKind]:
-    """Bytes of each kind of layers on one plan; of a rank, but of all heads a token's.
+    """KV-cache bytes of each kind of layers under one plan, on a rank; bytes per token are over all heads.
 
     Their columns: a token, the longest request that the engine admits, the mean request.
     """

@@ -17,7 +17,7 @@ from costmodel.ground.equation import Number, term
 
 
 def cached_cost(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
-    """Rent of a million cached tokens of prompts: by what a prompt takes longer than without its cached beginning."""
+    """Rent of a million cached prompt tokens: the extra time of a prompt over one without the cached prefix."""
     load = inputs.load
     if not np.any(load.hit):
         return np.nan
@@ -33,7 +33,7 @@ def cached_cost(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
 
 
 def cached_cost_apart(inputs: ServingInputs, prefill: PlanColumns, prompt_token_time: Number) -> Number:
-    """The same on instances that compute prompts alone, where each computed token takes so long."""
+    """Rent of a million cached prompt tokens on prefill instances, from the time of each computed token."""
     load = inputs.load
     if not np.any(load.hit):
         return np.nan
@@ -45,11 +45,11 @@ def cached_cost_apart(inputs: ServingInputs, prefill: PlanColumns, prompt_token_
 
 
 def _without_hits(inputs: ServingInputs) -> ServingInputs:
-    """Prompts of the computed tokens alone."""
+    """Inputs whose prompts have only the computed tokens, without a cached prefix."""
     load = inputs.load
     return replace(inputs, load=replace(load, prompt=load.computed, hit=0.0))
 
 
 def _some(tokens: Number) -> Number:
-    """The tokens, not a number where there are none."""
+    """The tokens, or NaN where there are none."""
     return np.where(np.asarray(tokens) > 0, tokens, np.nan)

@@ -13,12 +13,12 @@ from costmodel.estimate.shared.assumptions import AssumptionLog
 
 
 def with_checkpoint_types(case: ServingCase, log: AssumptionLog) -> ServingCase:
-    """The same case with products and a cache as the checkpoint has them, where the workload does not state them."""
+    """The case with matmul and cache types of the checkpoint, unless the workload states them."""
     return _with_cache(_with_precision(case, log), log)
 
 
 def _with_cache(case: ServingCase, log: AssumptionLog) -> ServingCase:
-    """The same case, whose cache is as an engine takes it by itself: of the checkpoint's scales, else in 16 bits."""
+    """The case with the engine's default cache type: of the checkpoint's scales, else 16 bits."""
     workload, engine, kept = case.scenario.workload, case.stack, case.model.stored_cache
     if "cache" in workload.model_fields_set:
         return case
@@ -36,7 +36,7 @@ def _with_cache(case: ServingCase, log: AssumptionLog) -> ServingCase:
 
 
 def _with_precision(case: ServingCase, log: AssumptionLog) -> ServingCase:
-    """The same case, whose products read what the checkpoint is in if engine and accelerator multiply in that."""
+    """The case with the checkpoint's type for matrix products, if engine and accelerator support it."""
     workload, (kept, experts) = case.scenario.workload, stored_types(case)
     recipe = next((each for name, each in RECIPES.items() if name == kept), None)
     if "precision" in workload.model_fields_set or recipe is None or recipe.name == workload.precision:
@@ -57,7 +57,7 @@ _TYPES = {"precision", "weights", "expert_precision", "expert_weights"}
 
 
 def needs_other_checkpoint(case: ServingCase) -> bool:
-    """Whether the workload states types that the narrow checkpoint of the model does not give."""
+    """Whether the workload states types that the model's narrow checkpoint cannot provide."""
     workload, model = case.scenario.workload, case.model
     if not _TYPES & workload.model_fields_set:
         return False
@@ -73,7 +73,7 @@ def needs_other_checkpoint(case: ServingCase) -> bool:
 
 
 def multiplies(case: ServingCase, recipe: Recipe) -> bool:
-    """Whether the engine offers products of a recipe, and the accelerator has a rate and a fit for them."""
+    """Whether the engine supports matrix products of a recipe, and the accelerator has a peak and a fit for them."""
     chip, fits = case.accelerator, case.efficiency
     if recipe.name not in case.stack.precisions or (recipe.families and chip.family not in recipe.families):
         return False

@@ -49,7 +49,7 @@ def closed_loop(
     *,
     burst: bool,
 ) -> SteadyState:
-    """So many requests on one replica, of which so many are admitted; the others wait until one of these ends."""
+    """Steady state of one replica with so many users, of whom so many are admitted; the others wait for a place."""
     load = inputs.load
     with term("admitted"):
         many = np.minimum(users, admitted)
@@ -82,7 +82,7 @@ def closed_loop(
 
 
 def _p99_behind_blocking(inputs: ServingInputs, point: OperatingPoint, rate: Number, line: Number) -> Number:
-    """What one first token in a hundred exceeds behind prompts that wait until answers end, for so long on average."""
+    """P99 time to first token behind blocking prompts, which wait until enough answers end."""
     _, busy = full_steps(inputs, point, rate)
     with term("behind prompts that wait for answers"):
         alone = mixed_step_time(point.alpha, point.beta, point.concurrency, point.gamma, inputs.load.computed)
@@ -90,7 +90,7 @@ def _p99_behind_blocking(inputs: ServingInputs, point: OperatingPoint, rate: Num
 
 
 def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyState:
-    """Users who think in between, where more ask than are held: who neither thinks nor is answered waits.
+    """Steady state of users with think time: if the replica is full, users who neither think nor get answers wait.
 
     Their load was looked for with steps out of a table, whose error a line near its end magnifies; Little's law is
     exact. No one of them waits for longer than it takes to answer all once.
@@ -104,7 +104,7 @@ def in_line(inputs: ServingInputs, state: SteadyState, users: Number) -> SteadyS
 
 
 def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: Number) -> tuple[Number, Number, Number]:
-    """Delays of first tokens by loads from the host, mean and p99, and the rate of answers that take so long with them.
+    """Delays of the first token by loading cache from the host, mean and P99, and the request rate with them.
 
     The delay grows with the rate, which it slows down, so that a few rounds settle both.
     """
@@ -120,13 +120,13 @@ def _rate(inputs: ServingInputs, point: OperatingPoint, users: Number, answer: N
 
 
 def _front_times(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
-    """Time of the host before a benchmark's first step, and for each request in flight."""
+    """Host time before the first step of a benchmark, and for each request in flight."""
     engine = inputs.engine
     return layout.longer(engine.burst.front), layout.longer(engine.host.sequence)
 
 
 def _with_front(first: Number, users: Number, fronts: tuple[Number, Number]) -> Number:
-    """A first token with the host's time for each request in flight."""
+    """Time to first token, with host time for each request in flight."""
     with term("host"):
         return first + fronts[1] * users
 
@@ -134,7 +134,7 @@ def _with_front(first: Number, users: Number, fronts: tuple[Number, Number]) -> 
 def first_token_time(
     inputs: ServingInputs, point: OperatingPoint, first: Number, fronts: tuple[Number, Number]
 ) -> Number:
-    """First token of a benchmark without a line, where so large a share of the requests waits for the start."""
+    """Time to first token in a benchmark that starts all requests at once; `first` is the share that waits."""
     load, (front, sequence) = inputs.load, fronts
     steps = steps_with_prompt(load, point.own_room, 0.0)
     with term("own prompt"):
@@ -153,7 +153,7 @@ Column = NDArray[np.float64]
 
 @record
 class LoopTimes:
-    """Times of a request: to the first token, mean and p99, and of a step for each later one."""
+    """Times of a request: to the first token (mean and P99), and of a step for each later token."""
 
     first: Number
     first_p99: Number
@@ -162,7 +162,7 @@ class LoopTimes:
 
 @record
 class _Passed:
-    """What a request passes where steps answer so many of the others: its steps, and the room of each for prompts."""
+    """Steps of a request when each step answers so many others, and the room of a step for prompts."""
 
     room: Number
     line: Number
@@ -172,7 +172,7 @@ class _Passed:
 
 
 def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) -> LoopTimes:
-    """So many users on one replica, all of whom the engine admits; the budget is that of all attention groups."""
+    """Times of a request with so many users on one replica, all admitted; the budget is for all attention groups."""
     passed = _passed(load, layout, users, _answered(load, layout, users))
     answered = _most(load, layout, users, passed)
     others = of_others(answered, users)
@@ -206,19 +206,19 @@ def loop(load: Load, layout: PlanColumns, point: OperatingPoint, users: Number) 
 
 
 def _missed(users: Number) -> Number:
-    """Steps that begin before a request is there; none does where it is the only one."""
+    """Steps that start before a request arrives; 0 if it is the only request."""
     with term("missed"):
         return MISSED * np.clip(users - 1.0, 0.0, 1.0)
 
 
 def _later(load: Load) -> Number:
-    """Steps that generate an answer but for its first token."""
+    """Steps that generate an answer after its first token."""
     with term("later tokens"):
         return (load.output - 1.0) / load.accepted
 
 
 def _answered(load: Load, layout: PlanColumns, users: Number) -> Column:
-    """Requests of a step at which what users pass takes as many of them as there are."""
+    """Requests answered per step at which the number of users in the loop is consistent."""
 
     def excess(answered: Column) -> Column:
         over: Column = np.log(answered * np.asarray(_passed(load, layout, users, answered).steps) / users)
@@ -243,7 +243,7 @@ def _passed(load: Load, layout: PlanColumns, users: Number, answered: Number) ->
 
 
 def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None) -> Number:
-    """Requests of a step, where users pass so many steps, or none but those of their tokens."""
+    """Upper bound on requests answered per step, by steps of a request or only by its tokens."""
     with term("answered"):
         steps = 1.0 + _later(load) if passed is None else passed.steps
         tokens = load.computed + load.queries * load.steps
@@ -251,7 +251,7 @@ def _most(load: Load, layout: PlanColumns, users: Number, passed: _Passed | None
 
 
 def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
-    """Tokens of the steps of all micro-batches where users send as much as these hold."""
+    """Tokens of a step over all micro-batches if the users fill it."""
     if not load.whole:
         return layout.pp * layout.budget
     decoded = whole_prompts_decoded(load, layout.budget / layout.dp_attention, layout.pp * layout.dp_attention)
@@ -260,7 +260,7 @@ def _whole_steps(load: Load, layout: PlanColumns, tokens: Number) -> Number:
 
 
 def _step(load: Load, point: OperatingPoint, answered: Number, *, prompts: bool = True) -> Number:
-    """Mean time of a step that answers so many requests, or of one without prompts beside as many sequences."""
+    """Mean time of a step that answers so many requests; without prompts, of one that only decodes them."""
     with term("mean step" if prompts else "without prompts"):
         tokens = answered * load.computed if prompts else 0.0
         return mixed_step_time(point.alpha, point.beta, answered * load.steps, point.gamma, tokens)

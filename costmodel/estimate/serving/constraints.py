@@ -24,7 +24,7 @@ Mask = NDArray[np.bool_]
 
 
 def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Iterator[tuple[str, Mask]]:
-    """Rows of instances for prompts and for tokens that make no sense, by the reason."""
+    """Masks of invalid pairs of prefill and decode layouts, by reason code."""
     if inputs.prompts is not None:
         yield from invalid(inputs.prompts, prefill)
         yield from invalid(inputs, decode)
@@ -37,7 +37,7 @@ def invalid_halves(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
 
 
 def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Mask]]:
-    """Rows that make no sense, by the reason."""
+    """Masks of invalid rows, by reason code."""
     model, tp = inputs.model, layout.tp
     yield "L050", np.asarray(layout.replicas * layout.ranks > inputs.ranks)
     layers = [*model.cut_kinds, *(inputs.draft.model.layers if inputs.draft is not None else ())]
@@ -62,7 +62,7 @@ def invalid(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, M
 
 
 def _past_host_memory(inputs: ServingInputs, layout: PlanColumns) -> Mask:
-    """Rows whose ranks keep more cache and experts on a host than it has memory, or more cache than its drives hold."""
+    """Rows whose ranks need more host memory for cache and experts, or more drive capacity for cache, than there is."""
     host, pool = inputs.case.node, inputs.host_pool
     memory = np.inf if host.memory is None else host.memory.capacity
     with term("on a host"):
@@ -103,7 +103,7 @@ def _any(layout: PlanColumns, masks: Iterator[Mask]) -> Mask:
 def undivided(
     inputs: ServingInputs, layout: PlanColumns, layers: Sequence[Layers]
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Rows with dcp that make no sense, by the reason; layers are those of the model and of its draft."""
+    """Masks of rows with invalid dcp, by reason code; `layers` are those of the model and of its draft."""
     if not layout.shares_context:
         return
     shared = np.asarray(layout.dcp > 1)
@@ -122,7 +122,7 @@ def undivided(
 
 
 def divisible(engine: Engine, kind: Layers) -> bool:
-    """Whether an engine divides the cache of a layer by tokens, and this project knows how.
+    """Whether an engine divides a layer's cache by tokens under dcp, and costmodel can predict it.
 
     A window, states, the keys of an indexer, and keys of another layer are not divided.
     """

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) -> ServingInputs:
-    """The same where requests of a conversation go to so many replicas as the scenario routes them.
+    """Inputs where each turn of a conversation finds its cache as the scenario routes it over so many replicas.
 
     hosted: whether a conversation comes back from the host's memory.
     """
@@ -36,18 +36,18 @@ def conversing(inputs: ServingInputs, replicas: float, *, hosted: bool = False) 
 
 
 def found_of(inputs: ServingInputs, replicas: Number) -> Number:
-    """Tokens of a prompt that its replica has, of so many."""
+    """Prompt tokens cached on the replica that a request goes to, with so many replicas."""
     load = inputs.load
     return hit_tokens(load.shared + _kept(inputs, replicas) * load.history, load.prompt, inputs.engine.block)
 
 
 def _kept(inputs: ServingInputs, replicas: Number) -> Number:
-    """The share of conversations that are on the replica of their next turn."""
+    """Share of conversations whose next turn reaches the replica with their cache."""
     return 1.0 if inputs.case.scenario.assume.routing == "cache-aware" else scattered_hit(1.0, replicas)
 
 
 def forgetting(inputs: ServingInputs) -> ServingInputs:
-    """The same where newer tokens push a conversation out before its next turn."""
+    """Inputs where a conversation's cache is evicted before its next turn."""
     return replace(inputs, load=replace(inputs.load, history=0.0))
 
 
@@ -57,7 +57,7 @@ def by_replicas(
     evaluate: Callable[[ServingInputs, PlanColumns], T],
     lost: Callable[[T, str], NDArray[np.bool_]],
 ) -> T:
-    """Evaluations of plans whose replicas decide what a turn finds: on the device, or too late for that on the host.
+    """Evaluations of plans where a turn finds its cache on the device, on the host, or not at all.
 
     lost: whether the next turn comes later than what it looks for stays, by the column of the time that it stays
     """
@@ -70,7 +70,7 @@ def by_replicas(
 
 
 def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T]) -> T:
-    """Evaluations of plans whose prompts find those of several beginnings that the pool of their replica keeps."""
+    """Evaluations of plans whose prompts share several prefixes, of which the KV-cache pool keeps some."""
     with untraced(), np.errstate(all="ignore"):
         hits = np.round(np.broadcast_to(np.asarray(_remembered(inputs, layout)), (len(layout),)))
     found: T | None = None
@@ -87,7 +87,7 @@ def remembering(inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[
 
 
 def shared_tokens(inputs: ServingInputs) -> Number:
-    """Tokens of a prompt that others of its kind share."""
+    """Prompt tokens shared with other prompts of the same kind."""
     tokens: Number = 0.0
     for kind in inputs.beginnings:
         tokens = tokens + kind.share * kind.tokens
@@ -95,7 +95,7 @@ def shared_tokens(inputs: ServingInputs) -> Number:
 
 
 def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Tokens of a prompt that its replica has, of kinds of beginnings that come back after others."""
+    """Prompt tokens found in the replica's cache, for several kinds of shared prefixes."""
     kinds, load = inputs.beginnings, inputs.load
     pool = np.maximum(np.asarray(memory_use(inputs, layout).tokens), 1.0)
     owned = layout.replicas if inputs.case.scenario.assume.routing == "cache-aware" else 1.0
@@ -124,7 +124,7 @@ def _remembered(inputs: ServingInputs, layout: PlanColumns) -> Number:
 def _of_counts(
     inputs: ServingInputs, layout: PlanColumns, evaluate: Callable[[ServingInputs, PlanColumns], T], *, hosted: bool
 ) -> T:
-    """Evaluations in which every turn finds what its replica has."""
+    """Evaluations where every turn finds the cache that its replica has."""
     found: T | None = None
     for count in np.unique(np.asarray(layout.replicas, dtype=np.float64)):
         held = evaluate(conversing(inputs, float(count), hosted=hosted), layout)

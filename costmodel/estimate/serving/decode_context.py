@@ -39,19 +39,19 @@ _STATISTIC = 4.0  # bytes of the logarithm of a sum of softmax, in fp32
 
 @record
 class ContextTime:
-    """Seconds of what ranks exchange, and of the passes over it; nothing where no ranks divide a cache."""
+    """Seconds of dcp exchanges, and of memory passes for them; 0 without dcp."""
 
     exchange: Number = 0.0
     passes: Number = 0.0
 
 
 def divides(layout: PlanColumns, value: Number) -> Number:
-    """The value in plans whose ranks divide the cache of a sequence; 0 in others."""
+    """The value in plans with dcp; 0 in others."""
     return np.where(layout.dcp > 1, value, 0.0)
 
 
 def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> Iterator[Transfer]:
-    """What one layer of attention exchanges for so many queries of one attention group."""
+    """Collectives of one attention layer with dcp, for so many queries of one attention group."""
     ranks = _ranks(inputs, layout)
     heads, query, result = _widths(layout, part)
     merged = inputs.engine.decode_context and inputs.engine.decode_context.merged
@@ -67,7 +67,7 @@ def row_transfers(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows:
 
 
 def row_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Number) -> ContextTime:
-    """Time of the same, with the passes over queries and results."""
+    """Time of one layer's dcp collectives, with memory passes over queries and results."""
     exchange: Number = 0.0
     for transfer in row_transfers(inputs, layout, part, rows):
         exchange = exchange + divides(layout, transfer.time)
@@ -81,7 +81,7 @@ def row_time(inputs: ServingInputs, layout: PlanColumns, part: Shard, rows: Numb
 
 
 def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, tokens: Number) -> Transfer:
-    """What one layer of latent attention gathers of earlier tokens for so many tokens of prompts."""
+    """All-gather of earlier tokens in one latent attention layer with dcp, for so many prompt tokens."""
     ranks, load = _ranks(inputs, layout), inputs.load
     with term("gather earlier tokens"):
         prompts, budget = tokens / load.computed, layout.budget
@@ -93,7 +93,7 @@ def prompt_transfer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, to
 
 
 def latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> ContextTime:
-    """What all layers of latent attention exchange for queries of sequences that decode."""
+    """Time of dcp in all latent attention layers for decode queries."""
     found = ContextTime()
     if not layout.shares_context:
         return found
@@ -107,7 +107,7 @@ def latent_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> 
 
 
 def prompt_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Time in which all layers of latent attention gather earlier tokens for tokens of prompts."""
+    """Time in which all latent attention layers gather earlier tokens for prompt tokens."""
     total: Number = 0.0
     if not layout.shares_context:
         return total
@@ -119,12 +119,12 @@ def prompt_exchange(inputs: ServingInputs, layout: PlanColumns, tokens: Number) 
 
 
 def _ranks(inputs: ServingInputs, layout: PlanColumns) -> Group:
-    """Neighbours inside tp, which hold the same heads of keys and values."""
+    """The dcp group: neighbours inside tp with the same KV heads."""
     return engine_group(inputs, layout, "dcp", layout.dcp)
 
 
 def _widths(layout: PlanColumns, part: Shard) -> tuple[Number, Number, Number]:
-    """Heads that a rank attends with, and the widths of their queries and results."""
+    """Heads that a rank attends with under dcp, and the widths of their queries and results."""
     assert part.mixer is not None
     heads, latent = gathered_heads(part.mixer.heads, layout.dcp), part.kind.latent
     if latent is None:

@@ -34,18 +34,18 @@ class Fleet:
 
     @property
     def paid(self) -> float:
-        """Accelerators that the rent pays for."""
+        """Accelerators that are paid for."""
         return self.whole if self.by_node else self.gpus
 
 
 def by_whole_nodes(inputs: ServingInputs) -> bool:
-    """Whether what is paid for are nodes: their list price is of a node, and no other price is stated."""
+    """Whether whole nodes are rented: the list price is per node, and the scenario states no price."""
     listed = inputs.case.node.list_price
     return inputs.case.stated_price is None and not inputs.case.groups and listed is not None and listed.per == "node"
 
 
 def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
-    """Rent for a month of the accelerators that a load needs, counted as `fleet_of` counts them."""
+    """Rent per month of the accelerators that a load needs, counted as in `fleet_of`."""
     listed = inputs.case.node.list_price
     if not by_whole_nodes(inputs) or listed is None:
         return run_cost(MONTH, gpus, price_per_accelerator(inputs.case))
@@ -58,7 +58,7 @@ def rent_needed(inputs: ServingInputs, gpus: Number) -> Number:
 
 
 def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[str, Number]:
-    """Nodes that so many accelerators fill, and their rent for a month and for an offline batch."""
+    """Nodes for so many accelerators, and their rent for a month and for an offline batch."""
     each = inputs.case.node.accelerators
     with term("whole nodes"):
         whole = accelerators_rented(gpus, each)
@@ -71,7 +71,7 @@ def rent_columns(inputs: ServingInputs, gpus: Number, makespan: Number) -> dict[
 
 
 def fleet_of(inputs: ServingInputs, gpus: float) -> Fleet:
-    """So many accelerators with the nodes that hold them, and their rent.
+    """The nodes for so many accelerators, and their rent.
 
     Where --gpus asked for a part of a node and more are needed, every node is filled with replicas.
     """

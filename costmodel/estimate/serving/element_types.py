@@ -45,7 +45,7 @@ _WEIGHTS_OF: dict[str, str] = {"fp8-cs": "fp8", "fp8-row": "fp8", "mxfp8": "fp8"
 
 @record
 class Types:
-    """Bytes of elements, and the rate of the layers' matrix products."""
+    """Bytes per element of weights, activations and KV cache, and rates and fits of matrix products."""
 
     recipe: Recipe
     weight: Number  # of the layers' linear maps, as they are kept and read
@@ -65,7 +65,7 @@ class Types:
 
 
 def element_types(case: ServingCase, log: AssumptionLog) -> Types:
-    """The types of a workload; a fault for one that the accelerator or the engine lacks."""
+    """The element types of a workload; an error for a type that the accelerator or the engine lacks."""
     workload = case.scenario.workload
     _offered(case)
     recipe = _recipe(case, workload.precision)
@@ -115,19 +115,19 @@ def element_types(case: ServingCase, log: AssumptionLog) -> Types:
 
 
 def _recipe(case: ServingCase, name: Precision) -> Recipe:
-    """The recipe of a precision; engines multiply in int8 with a scale a row on every accelerator that can."""
+    """The recipe of a precision; engines multiply in int8 with one scale per row on every accelerator with int8."""
     recipe = RECIPES[name]
     return replace(recipe, families=()) if name == "int8" and case.accelerator.peak.int8 is not None else recipe
 
 
 def _fit_of(case: ServingCase, recipe: Recipe) -> str | None:
-    """The fit of products in a type; of int8 where none was measured, that of the other 8 bits, else of 16."""
+    """Name of the matmul fit for a recipe; for int8 without a fit, the fp8 fit, else the bf16 fit."""
     able = (recipe.fit, "fp8", "bf16") if recipe.name == "int8" else (recipe.fit,)
     return next((name for name in able if name in case.efficiency.matmul), None)
 
 
 def stored_types(case: ServingCase) -> tuple[WeightType | None, WeightType | None]:
-    """Types of the model's own checkpoint, of all layers and of experts alone, where the workload states no others.
+    """Weight types of the model's checkpoint, for layers and for experts, if the workload states no others.
 
     Stating the type that the checkpoint has anyway changes nothing; products in it read weights in it.
     """
@@ -148,7 +148,7 @@ def _origin(stated: WeightType | None) -> str:
 
 
 def _offered(case: ServingCase) -> None:
-    """A fault for a type that the engine lacks, or one of experts where there are none."""
+    """Raises an error for a type that the engine lacks, or for expert types in a model without experts."""
     workload, engine = case.scenario.workload, case.stack
     both = [*engine.weights, *engine.precisions]
     for key, value, offered in (
@@ -169,7 +169,7 @@ def _offered(case: ServingCase) -> None:
 
 
 def _peaks(case: ServingCase, recipe: Recipe, key: str) -> tuple[float, float]:
-    """Datasheet rates of the products and of all that is not narrow."""
+    """Datasheet peaks for the recipe's type and for its wide type."""
     chip = case.accelerator
     peak, wide = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
     if peak is None or wide is None or (recipe.families and chip.family not in recipe.families):
@@ -185,7 +185,7 @@ def _without(case: ServingCase, recipe: Recipe, key: str) -> CostModelError:
 
 
 def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
-    """Whether an accelerator has a rate of products in a type, with a fit."""
+    """Whether the accelerator has peaks and fits for both types of a recipe."""
     chip, fits = case.accelerator, case.efficiency.matmul
     rates = getattr(chip.peak, recipe.type), getattr(chip.peak, recipe.wide)
     of_family = not recipe.families or chip.family in recipe.families
@@ -193,12 +193,12 @@ def _multiplies(case: ServingCase, recipe: Recipe) -> bool:
 
 
 def _kept_as(precision: str) -> str:
-    """The type of weights that products of a precision read."""
+    """The weight type that products of a precision read."""
     return _WEIGHTS_OF.get(precision, precision)
 
 
 def _width(kept: str) -> Number:
-    """Bytes of a weight's element with its share of the scales."""
+    """Bytes per weight, with its share of the scales."""
     if kept in _WHOLE:
         return Figure(_WHOLE[kept], Place(kept, path="bytes of an element"))
     if kept in _MIXES:
@@ -210,14 +210,14 @@ def _width(kept: str) -> Number:
 
 
 def _ends(kept: str) -> tuple[Number, Number]:
-    """Bytes of an element of the embedding and of the head: GGUF has its own type for them, all others 16 bits."""
+    """Bytes per element of embedding and head: a type of their own in GGUF, else 16 bits."""
     if not kept.startswith("q"):
         return _width("bf16"), _width("bf16")
     return _width(_MIXES[kept][0] if kept in _MIXES else kept), _width(kept if kept == "q8_0" else "q6_k")
 
 
 def narrow_parameters(model: Model, part: Shard) -> Number:
-    """Parameters of a layer on one rank that quantisation makes narrow, without routed experts."""
+    """Parameters of a layer on one rank that quantisation stores narrow, without routed experts."""
     with term("narrow weights"):
         narrow: Number = 0.0
         for matrix in matmuls(model, part):
@@ -227,7 +227,7 @@ def narrow_parameters(model: Model, part: Shard) -> Number:
 
 
 def _partly_wide(model: Model, narrow: Number, wide: Number) -> Number:
-    """Bytes of an element of the layers' linear maps, on average, where so many of them stay in 16 bits."""
+    """Mean bytes per element of the linear maps, if `wide` of their parameters stay in 16 bits."""
     with term("linear maps of the layers"):
         maps: Number = 0.0
         for kind in model.layers:

@@ -11,7 +11,7 @@ from costmodel.ground.errors import fail
 
 
 def check_hardware(case: ServingCase, engine: Engine) -> None:
-    """A fault for accelerators of a maker whose cards the engine does not run on."""
+    """An error for an accelerator whose maker the engine does not support."""
     chip = case.accelerator
     if not engine.runs_on or chip.vendor in engine.runs_on:
         return

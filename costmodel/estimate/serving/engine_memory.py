@@ -39,7 +39,7 @@ from costmodel.ground.record import record
 
 @record
 class EngineMemoryUse:
-    """Bytes of the most loaded accelerator of a replica, and what the pools of all its accelerators hold."""
+    """Memory of the most loaded accelerator of a replica, and capacities of the replica's KV-cache pools."""
 
     total: Number  # of the device, as CUDA reports it
     fraction: Number  # that the engine claims of it
@@ -56,27 +56,27 @@ class EngineMemoryUse:
 
     @property
     def beside(self) -> Number:
-        """All but the pool."""
+        """Bytes of all but the KV-cache pool."""
         return self.weights + self.activations + self.runtime
 
     @property
     def asked(self) -> Number:
-        """All of it."""
+        """Bytes of everything, with the KV-cache pool."""
         return self.beside + np.maximum(self.pool, 0.0)
 
     @property
     def allowed(self) -> Number:
-        """What the engine may take, a byte at least; less than what is beside the pool where it leaves no pool."""
+        """Bytes that the engine may use, at least 1; a negative pool lowers them below the other lines."""
         return np.maximum(self.beside + self.pool, 1.0)
 
     @property
     def least(self) -> Number:
-        """What it takes before it answers a request: everything beside the pool, and one request of the longest."""
+        """Bytes needed for one request of the greatest length: everything but the pool, and its cache."""
         return self.beside + self.one_request
 
 
 def stage_share(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Share of the layers that the most loaded stage has."""
+    """Share of the layers on the most loaded pipeline stage."""
     layers = layer_count(inputs.model)
     with term("layers of the most loaded stage"):
         return np.ceil(layers / layout.pp) / layers
@@ -88,7 +88,7 @@ def vocab_rows(inputs: ServingInputs, tp: Number) -> Number:
 
 
 def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> tuple[Number, Number]:
-    """Weights of one layer on one rank: those every step reads, and the routed experts."""
+    """Weight bytes of one layer on one rank: those that every step reads, and the routed experts."""
     part = shard_of(inputs.model, layout, kind)
     maps = map_weights(inputs, part)
     if inputs.case.scenario.workload.adapters is not None:
@@ -101,7 +101,7 @@ def layer_weights(inputs: ServingInputs, layout: PlanColumns, kind: Layers) -> t
 
 
 def host_expert_memory(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Experts of one rank that lie in the memory of its host."""
+    """Expert weights of one rank in host memory."""
     total: Number = 0.0
     if inputs.host_experts is not None:
         for kind in inputs.model.layers:
@@ -112,13 +112,13 @@ def host_expert_memory(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def map_weights(inputs: ServingInputs, part: Shard) -> Number:
-    """Weights of one layer on one rank without adapters and routed experts."""
+    """Weight bytes of one layer on one rank, without adapters and routed experts."""
     narrow = narrow_parameters(inputs.model, part)
     return mixed_weight_bytes(part.parameters, narrow, inputs.types.weight, inputs.types.wide)
 
 
 def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, Number]:
-    """Weights of the most loaded accelerator: of its layers, and of the end beside them."""
+    """Weight bytes of the most loaded accelerator: of its layers, and of its embedding and head."""
     model, types = inputs.model, inputs.types
     layers: Number = 0.0
     for kind in model.layers:
@@ -143,7 +143,7 @@ def weight_memory(inputs: ServingInputs, layout: PlanColumns) -> tuple[Number, N
 
 
 def _draft_weights(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Weights of a draft: of its layers, and of its own ends where it is a model of its own."""
+    """Weight bytes of a draft: its layers, and its embedding and head if it is a separate model."""
     assert inputs.draft is not None
     with term("draft"):
         layers, ends = weight_memory(inputs.draft, layout)
@@ -151,7 +151,7 @@ def _draft_weights(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
-    """Where the memory of the most loaded accelerator goes."""
+    """Memory of the most loaded accelerator by line, with the capacities of the KV-cache pool."""
     engine, model = inputs.engine, inputs.model
     layers, ends = weight_memory(inputs, layout)
     weights = layers + ends
@@ -168,7 +168,7 @@ def memory_use(inputs: ServingInputs, layout: PlanColumns) -> EngineMemoryUse:
 
 
 def graph_memory(inputs: ServingInputs) -> Number:
-    """Captured graphs as far as the engine counts them to its share; nothing where it captures none."""
+    """Bytes of captured graphs that the engine counts in its memory share; 0 if it captures none."""
     engine, each = inputs.engine, inputs.engine.memory.graph
     if not engine.graphs:
         return 0.0
@@ -183,12 +183,12 @@ def graph_memory(inputs: ServingInputs) -> Number:
 
 
 def captured_graphs(inputs: ServingInputs) -> Number:
-    """Batch sizes that a graph is captured for."""
+    """Number of batch sizes for which a graph is captured."""
     return captured_sizes(inputs.sequences, _captured(inputs))
 
 
 def _captured(inputs: ServingInputs) -> float:
-    """The largest batch that a graph is captured for."""
+    """The largest batch for which a graph is captured."""
     part = inputs.case.accelerator
     return inputs.engine.picked(part.memory.capacity, part.family).captured
 
@@ -196,7 +196,7 @@ def _captured(inputs: ServingInputs) -> float:
 def _pool(
     inputs: ServingInputs, layout: PlanColumns, total: Number, weights: Number, activations: Number, runtime: Number
 ) -> tuple[Number, Number, Number]:
-    """The share an engine claims, what that leaves to the cache, and to a step, by its own definition."""
+    """The memory share that the engine claims, and the pool and activations that its definition leaves."""
     memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
     if memory.definition == "share-of-total":
         share = memory.share if memory.share is not None else 1.0
@@ -218,7 +218,7 @@ def _pool(
 
 
 def _held(inputs: ServingInputs, layout: PlanColumns, use: EngineMemoryUse) -> EngineMemoryUse:
-    """What the pools of one replica hold; groups of attention hold apart, ranks of one group alike."""
+    """Adds to the memory use how many requests and tokens the KV-cache pools of a replica can store."""
     load, block, stages = inputs.load, cache_block(inputs, layout), stage_share(inputs, layout)
     pool = np.maximum(use.pool, 0.0)
     shared: Number = 0.0

@@ -16,19 +16,19 @@ from costmodel.ground.equation import Number, term, untraced
 
 @once_for_sizes
 def engine_group(inputs: ServingInputs, layout: PlanColumns, name: str, ranks: Number, stride: Number = 1.0) -> Group:
-    """A group of ranks of an engine, which lies with its replica, its pipeline stage or its ranks of tp in a domain."""
+    """A process group of an engine; its replica, stage or tp group lies in one domain if the domain has room."""
     return group(inputs, name, ranks, stride, _lying_together(inputs, layout))
 
 
 def _lying_together(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Ranks of an engine that a scheduler places in one domain: all that it has room for."""
+    """Ranks of an engine that a scheduler places in one domain: the largest unit that fits."""
     if layout.straddles is not None and np.any(layout.straddles):
         return np.where(layout.straddles, 1.0, _whole_ranks(layout, inputs.domain))
     return _whole_ranks(layout, inputs.domain)
 
 
 def _whole_ranks(layout: PlanColumns, domain: Number) -> Number:
-    """Of a replica, one of its stages or its groups of tp the largest that a domain holds; 1 where none."""
+    """Ranks of the largest unit that fits in a domain: replica, pipeline stage or tp group; 1 if none fits."""
     found: Number = np.where(layout.tp <= domain, layout.tp, 1.0)
     if layout.grouped:
         found = np.where(layout.stage_ranks <= domain, layout.stage_ranks, found)
@@ -38,12 +38,12 @@ def _whole_ranks(layout: PlanColumns, domain: Number) -> Number:
 
 
 def crosses_domains(inputs: ServingInputs, layout: PlanColumns) -> bool:
-    """Whether tensor parallelism of any of these plans lies on several domains."""
+    """Whether any of these plans has a tensor-parallel group over several domains."""
     return bool(np.any(np.asarray(engine_group(inputs, layout, "tp", layout.tp).domains) > 1))
 
 
 def filled_with(inputs: ServingInputs, layout: PlanColumns, most: float | None = None) -> PlanColumns:
-    """The same with as many replicas as the accelerators hold, which lie whole in their domains; one at least.
+    """The layout with as many replicas as fit on the accelerators without crossing domains; at least one.
 
     most: accelerators that they may have, where those are fewer than all
     """
@@ -57,7 +57,7 @@ def filled_with(inputs: ServingInputs, layout: PlanColumns, most: float | None =
 
 
 def prefill_beside(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> PlanColumns:
-    """Instances for prompts, no more than have room whole in a domain beside those that generate; one at least."""
+    """Prefill instances, at most as many as fit in domains beside the decode instances; at least one."""
     domain = float(inputs.domain)
     if float(inputs.ranks) <= domain:
         return prefill
@@ -70,7 +70,7 @@ def prefill_beside(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
 
 
 def with_straddling(inputs: ServingInputs, *layouts: PlanColumns) -> tuple[PlanColumns, ...]:
-    """Plans, or both halves of them, with a mark where the domains have no room for every engine whole."""
+    """Layouts marked where the domains cannot place every engine in one domain."""
     layouts = tuple(layout if layout.straddles is None else replace(layout, straddles=None) for layout in layouts)
     if float(inputs.ranks) <= float(inputs.domain):
         return layouts
@@ -81,7 +81,7 @@ def with_straddling(inputs: ServingInputs, *layouts: PlanColumns) -> tuple[PlanC
 
 
 def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_]:
-    """Whether all engines of a plan lie whole in the domains that the accelerators fill, by first fit."""
+    """Whether first fit places all engines of a plan in the domains without splitting any."""
     domain = float(inputs.domain)
     with untraced(), term("room of domains"):
         domains = float(domains_filled(inputs.ranks, domain))
@@ -95,6 +95,6 @@ def _have_room(inputs: ServingInputs, *layouts: PlanColumns) -> NDArray[np.bool_
 
 
 def _parts(layout: PlanColumns, domain: float) -> tuple[Rows, Rows]:
-    """Ranks of all engines of a kind that lie together, and how many such parts there are."""
+    """Ranks of each part that must lie in one domain, and the number of such parts over all engines."""
     each = np.asarray(_whole_ranks(layout, domain), dtype=np.float64)
     return each, np.asarray(layout.replicas * layout.ranks, dtype=np.float64) / each

@@ -46,7 +46,7 @@ from costmodel.ground.record import record
 
 @record
 class StepTime:
-    """Seconds of a step by what they are spent on."""
+    """Seconds of an engine step, by category."""
 
     matmul: Number = 0.0
     attention: Number = 0.0
@@ -62,17 +62,17 @@ class StepTime:
         return StepTime(*map(operator.add, _terms(self), _terms(other)))
 
     def times(self, count: Number) -> StepTime:
-        """So many of them."""
+        """The times multiplied by a count."""
         return StepTime(*(count * time for time in _terms(self)))
 
     @property
     def compute(self) -> Number:
-        """What the device itself works on."""
+        """Seconds of compute on the device: matrix products, attention and memory-bound work."""
         return self.matmul + self.attention + self.memory_bound
 
     @property
     def total(self) -> Number:
-        """All of it."""
+        """Seconds of the whole step."""
         total: Number = 0.0
         for name in STEP_TERMS:
             spent = getattr(self, name)
@@ -87,7 +87,7 @@ _terms = operator.attrgetter(*STEP_TERMS)
 
 
 def step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
-    """Time of a step through all layers, the head, the sends between stages, and the host.
+    """Time of a step: all layers, head, sends between pipeline stages, and host.
 
     Attention groups wait for the busiest of them.
     """
@@ -113,7 +113,7 @@ def _step_time(inputs: ServingInputs, layout: PlanColumns, batch: Batch) -> Step
 
 
 def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> StepTime:
-    """The same with what one half of a batch hides behind the compute of the other."""
+    """A step where each half of a batch hides its all-to-all behind the compute of the other half."""
     both = halved(inputs, layout)
     if both is None:
         return step
@@ -125,7 +125,7 @@ def overlapped(inputs: ServingInputs, layout: PlanColumns, step: StepTime) -> St
 def with_host(
     inputs: ServingInputs, layout: PlanColumns, device: StepTime, host: StepTime, *, prompts: bool
 ) -> StepTime:
-    """A step with what the host adds, and with the wait for launches where no graph is replayed."""
+    """A step with the host's time, and with the wait for kernel launches if no graph is replayed."""
     every = launches_of(inputs, layout)
     launches = every.prompts if prompts else every.decode
     if launches is not None:
@@ -134,7 +134,7 @@ def with_host(
 
 
 def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTime:
-    """Passes of a draft: one for each token of a chain or level of a tree, the first with the prompts too."""
+    """Draft time of a step: one pass for each token of a chain or level of a tree; the first also prefills."""
     own = replace(batch, verified=draft.load.verified)
     with term("draft"):
         first = _step_time(draft, layout, own).total
@@ -143,12 +143,12 @@ def _drafted(draft: ServingInputs, layout: PlanColumns, batch: Batch) -> StepTim
 
 
 def prompt_step(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Time of a step that carries tokens of prompts alone."""
+    """Time of a step with prefill only, for so many prompt tokens."""
     return layout.longer(prompts_alone(inputs, layout, tokens).total)
 
 
 def prompts_alone(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
-    """The same by what it is spent on."""
+    """A step with prefill only, by category."""
     batch = Batch(0.0, 0.0, tokens, tokens / inputs.load.computed)
     own = busiest_group(inputs, layout, batch)
     beside = rows_time(inputs, layout, tokens, own.tokens, prompts=True) + prompt_time(inputs, layout, own.tokens)
@@ -163,7 +163,7 @@ def prompts_alone(inputs: ServingInputs, layout: PlanColumns, tokens: Number) ->
 
 
 def rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool) -> StepTime:
-    """What takes its time by the rows of a step: everything but attention and the head.
+    """Time of all parts of a step that depend on its rows: everything but attention and the head.
 
     own: those of the busiest attention group. Whether prompts are among them decides how tokens reach experts on many
     domains.
@@ -189,7 +189,7 @@ def _rows_time(inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Nu
 def _layer(
     inputs: ServingInputs, layout: PlanColumns, kind: Layers, tp: Group, both: tuple[Number, Number], *, prompts: bool
 ) -> StepTime:
-    """One layer; both: rows of all attention groups, and of the busiest."""
+    """Time of one layer without its attention; `both`: rows of all attention groups, and of the busiest group."""
     part, (rows, own) = shard_of(inputs.model, layout, kind), both
     maps: Number = 0.0
     adapted = inputs.case.scenario.workload.adapters is not None
@@ -215,21 +215,21 @@ def _layer(
 
 
 def decode_time(inputs: ServingInputs, layout: PlanColumns, decodes: Number, context: Number) -> StepTime:
-    """Attention over the cache of the sequences of one attention group."""
+    """Decode attention over the KV cache, for the sequences of one attention group."""
     return StepTime(
         attention=_attention(inputs, layout, lambda part: decode_attention(inputs, layout, part, decodes, context))
     )
 
 
 def host_time(inputs: ServingInputs, decodes: Number) -> StepTime:
-    """What the host adds to a step of so many sequences."""
+    """Host time of a step with so many sequences."""
     engine = inputs.engine
     with term("host"):
         return StepTime(host=engine.step_host + engine.host.sequence * decodes)
 
 
 def prompt_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> StepTime:
-    """Attention of the tokens of prompts of one attention group, beside what their rows take."""
+    """Prefill attention and vision tower, for the prompt tokens of one attention group."""
     with term("prompts"):
         attention = _attention(inputs, layout, lambda part: prompt_attention(inputs, layout, part, tokens))
     gathered = prompt_exchange(inputs, layout, tokens)
@@ -250,13 +250,13 @@ def _attention(inputs: ServingInputs, layout: PlanColumns, of_layer: Callable[[S
 
 
 def context_time(inputs: ServingInputs, layout: PlanColumns, queries: Number) -> StepTime:
-    """What latent attention exchanges for queries of one group; grouped attention does so for all of its rows."""
+    """Time of dcp exchanges in latent attention, for the queries of one attention group."""
     found = latent_time(inputs, layout, queries)
     return StepTime(memory_bound=found.passes, dcp=found.exchange)
 
 
 def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """The head for the rows of one attention group that a token is drawn from: of each sequence and each prompt."""
+    """Time of the head for the rows of one attention group that sample a token: each sequence and each prompt."""
     with term("head"):
         table = Matmul("head", vocab_rows(inputs, layout.tp), inputs.model.hidden)
         times = product(inputs, rows, table, narrow=False, kept=inputs.types.head)
@@ -266,8 +266,9 @@ def head_time(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepT
 
 
 def reductions(layout: PlanColumns, kind: Layers) -> Number:
-    """All-reduces of a layer: behind attention, and behind the MLP; experts over groups of attention exchange tokens
-    instead.
+    """All-reduces of a layer: after attention, and after the MLP.
+
+    Experts that serve several attention groups exchange tokens instead.
     """
     halves = (kind.heads is not None) + (kind.mlp is not None or kind.experts is not None)
     count = 1.0 if kind.parallel else float(halves)
@@ -277,7 +278,7 @@ def reductions(layout: PlanColumns, kind: Layers) -> Number:
 
 
 def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
-    """The engine's own for small messages inside a domain, else NCCL's; nothing for one rank."""
+    """All-reduce time: the engine's custom all-reduce for small messages inside a domain, else NCCL's."""
     alone = tp.ranks <= 1
     if np.all(alone):
         return 0.0
@@ -292,7 +293,7 @@ def all_reduce(inputs: ServingInputs, tp: Group, message: Number) -> Number:
 
 
 def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | None:
-    """Rows of a step whose activations the engine's own all-reduce takes at most; None where it takes none.
+    """Rows of a step up to which the custom all-reduce is used; None if the engine has none.
 
     Of a step in two halves those of both.
     """
@@ -304,7 +305,7 @@ def own_all_reduce_rows(inputs: ServingInputs, layout: PlanColumns) -> Number | 
 
 
 def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
-    """Norms, residual additions, activation function and rotation, with what each call takes at least."""
+    """Time of norms, residual additions, activation function and rotary embedding, with a fixed time per call."""
     kind, model, element = part.kind, inputs.model, inputs.types.wide
     calls = kind.norms + (1.0 if part.mixer is not None else 0.0) + (1.0 if kind.dense is not None else 0.0)
     with term("memory-bound"):
@@ -326,7 +327,7 @@ def _passes(inputs: ServingInputs, part: Shard, rows: Number) -> Number:
 
 
 def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
-    """Lookup, and sends between stages, of the rows of one attention group."""
+    """Time of the embedding lookup and of sends between pipeline stages, for the rows of one attention group."""
     with term("embedding"):
         nbytes = embedding_traffic(rows, inputs.model.hidden, inputs.types.wide)
         lookup = stream_time(nbytes, inputs.memory_bandwidth, inputs.memory_share)
@@ -341,7 +342,7 @@ def _ends(inputs: ServingInputs, layout: PlanColumns, rows: Number) -> StepTime:
 
 @record
 class VisionTime:
-    """Seconds of products, of attention, and of what is bound by memory."""
+    """Seconds of the vision tower: matrix products, attention and memory-bound work."""
 
     matmul: Number = 0.0
     attention: Number = 0.0
@@ -349,7 +350,7 @@ class VisionTime:
 
 
 def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> VisionTime:
-    """Time of the tower for the images of so many tokens of prompts of one group; it is in 16 bits, and not cached."""
+    """Time of the vision tower for the images in so many prompt tokens; it runs in 16 bits, without a cache."""
     tower, images = inputs.model.vision, inputs.case.scenario.workload.images
     if tower is None or images is None:
         return VisionTime()
@@ -383,7 +384,7 @@ def vision_time(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> V
 
 
 def product(inputs: ServingInputs, rows: Number, matrix: Matmul, *, narrow: bool, kept: Number | None = None) -> Number:
-    """Time of so many rows times one weight matrix, which may be kept in another type than it is multiplied in."""
+    """Time of so many rows times one weight matrix; `kept`: bytes per weight, if stored in another type."""
     types = inputs.types
     fit, peak = (types.fit, types.peak) if narrow else (types.fit_wide, types.peak_wide)
     weight = kept if kept is not None else types.weight if narrow else types.wide

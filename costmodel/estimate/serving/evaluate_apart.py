@@ -41,7 +41,7 @@ SMALL_BUDGETS = (512.0, 2048.0)  # of replicas that do both, beside their own
 
 @record
 class ApartEvaluation:
-    """Results of plans whose prefill and decode are apart, with what they came from."""
+    """Results of plans with separate prefill and decode, with their layouts, memory and rates."""
 
     prefill: PlanColumns
     decode: PlanColumns
@@ -55,20 +55,20 @@ class ApartEvaluation:
 
     @property
     def layout(self) -> PlanColumns:
-        """The instances that generate."""
+        """The layout of the decode instances."""
         return self.decode
 
     @property
     def memory(self) -> EngineMemoryUse:
-        """Of an instance that generates."""
+        """The memory of a decode instance."""
         return self.decode_memory
 
     def binding(self, row: int = 0) -> str:
-        """What binds at saturation: prefill, the cache or sequences of decode, or the links between."""
+        """The bottleneck at saturation: prefill, the KV cache, the sequence limit of decode, or the links between."""
         return BINDING[int(np.argmin(self.most[:, row]))]
 
     def overloads(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Rows on which more arrives than they can answer, by the reason."""
+        """Masks of the rows that get more requests than they can answer, by reason code."""
         full = np.argmin(self.most, axis=0) == BINDING.index("cache")
         yield "S003", self.overloaded & full
         yield "S005", self.overloaded & ~full
@@ -77,7 +77,7 @@ class ApartEvaluation:
 def evaluate_apart(
     inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, *, compared: bool = True
 ) -> ApartEvaluation:
-    """Memory, times, rates and cost of every pair of layouts under the scenario's load.
+    """Memory, times, rates and cost of every pair of prefill and decode layouts under the scenario's load.
 
     compared: with replicas that do both, which takes longer than all else
     """
@@ -132,20 +132,21 @@ def evaluate_apart(
 
 
 def _quick(exact: InstancePairs) -> InstancePairs:
-    """The same with steps out of a table, which no trace follows."""
+    """The pairs with step times from a table and without trace, for fast searches."""
     with untraced():
         return exact.quick()
 
 
 def _gain(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, within: Number) -> Number:
-    """The rate within limits over that of replicas that do both; without end where these keep no limits."""
+    """Rate within limits over that of colocated replicas; infinite if those meet no limits."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return share(within, together(inputs, prefill, decode))
 
 
 def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Rows:
-    """Requests a second within the limits of the best replicas that do both on as many GPUs: in either's layout, with
-    its budget or a smaller one, which shortens gaps.
+    """Requests per second within limits of the best colocated replicas on as many GPUs.
+
+    The layout is that of prefill or of decode, with its token budget or a smaller one, which shortens gaps.
     """
     with untraced(), np.errstate(all="ignore"):
         gpus = np.asarray(prefill.replicas * prefill.ranks + decode.replicas * decode.ranks, dtype=np.float64)
@@ -154,7 +155,7 @@ def together(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -
 
 
 def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
-    """Requests a second within the limits of one replica that does both."""
+    """Requests per second within limits of one replica with both prefill and decode, at its best token budget."""
     sizes = [np.asarray(getattr(layout, name)).view(np.ndarray) for name in (*cuts_of(layout), "budget")]
     first, which = distinct([*sizes, *numbered_factors(layout)])
     one, best = np.ones(len(first)), np.zeros(len(first))
@@ -167,7 +168,7 @@ def _of_one(inputs: ServingInputs, layout: PlanColumns) -> Rows:
 
 
 def _rate(pair: InstancePairs, top: Number) -> Number:
-    """Requests a second of the whole plan under the scenario's load, as many as it answers."""
+    """Requests per second of the whole plan under the scenario's load, at most its saturation."""
     workload = pair.inputs.case.scenario.workload
     if workload.rate is not None:
         return np.minimum(workload.rate, top)
@@ -181,7 +182,7 @@ def _rate(pair: InstancePairs, top: Number) -> Number:
 
 
 def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenApart:
-    """With the wait of users for whom instances have no room, by Little's law; none where the load is a rate.
+    """Latencies with the wait of users for a place, by Little's law; unchanged if the load is a rate.
 
     No one of them waits for longer than it takes to answer all once.
     """
@@ -200,7 +201,7 @@ def _in_line(inputs: ServingInputs, seen: SeenApart, rates: ApartRates) -> SeenA
 
 
 def _chance(pair: InstancePairs, top: Number, columns: Mapping[str, Number]) -> Number:
-    """The chance that plans keep every limit, where it is asked for."""
+    """Chance that a plan meets every limit; NaN if the scenario does not ask for it."""
     scenario = pair.inputs.case.scenario
     if not is_asked(pair.inputs):
         return np.nan
@@ -225,7 +226,7 @@ _SAME = 1e-9  # by which a rate may differ that is divided and multiplied again
 
 
 def instances_needed(pairs: InstancePairs) -> tuple[Number, Number]:
-    """Instances for prompts and for tokens, the fewest accelerators of both that keep the limits at the rate.
+    """Prefill and decode instances that meet the limits at the wanted rate with the fewest accelerators.
 
     Without end where no number keeps them; not a number where the load is no rate. The pairs are looked at often, so
     they should be quick ones.
@@ -245,7 +246,7 @@ def instances_needed(pairs: InstancePairs) -> tuple[Number, Number]:
 
 
 def _kinds(pairs: InstancePairs) -> tuple[InstancePairs, NDArray[np.intp]]:
-    """The pairs without those that differ only in how many instances they have, and which of them each row is."""
+    """The distinct pairs, ignoring instance counts, and the index of each row's pair among them."""
     halves = (pairs.prefill, pairs.decode)
     bursts = pairs.inputs.gaps != 1  # which many instances share
     near = np.asarray(_accelerators(*halves) <= pairs.inputs.domain, dtype=np.float64)
@@ -263,7 +264,7 @@ def _accelerators(prefill: PlanColumns, decode: PlanColumns) -> Rows:
 
 
 def _rates(pairs: InstancePairs) -> list[Rows]:
-    """Requests a second of an instance of each kind, where together they take the fewest accelerators."""
+    """Requests per second of a prefill and a decode instance, where both together need the fewest accelerators."""
     wanted = float(wanted_rate(pairs.inputs))
     links = pairs.transfer
     passed = np.minimum(1 / np.asarray(pairs.prompt.full), np.asarray(links.sent))
@@ -298,7 +299,7 @@ def _rates(pairs: InstancePairs) -> list[Rows]:
 
 
 def _on_other_links(pairs: InstancePairs, first: Number, second: Number) -> tuple[Rows, InstancePairs] | None:
-    """Rows that so many instances move to other links, and the pairs there: a network, or those of one domain."""
+    """Rows whose instance counts change the links used, with pairs on those links: the network, or one domain."""
     prefill, decode = (_with(layout, count) for layout, count in ((pairs.prefill, first), (pairs.decode, second)))
     now, then = _accelerators(pairs.prefill, pairs.decode), _accelerators(prefill, decode)
     domain = np.asarray(pairs.inputs.domain)

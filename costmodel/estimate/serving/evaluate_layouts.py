@@ -80,7 +80,7 @@ OF_HALVES = (  # results of plans whose prefill and decode are apart
 
 @record
 class ServingEvaluation:
-    """Results of some plans, with the memory, the operating point and the steady state they came from."""
+    """Results of plans, with the memory, the operating point and the steady state behind them."""
 
     layout: PlanColumns
     results: Costs
@@ -93,22 +93,22 @@ class ServingEvaluation:
 
     @property
     def in_flight(self) -> Number:
-        """Sequences of a replica."""
+        """Sequences in flight on a replica."""
         return self.point.concurrency
 
     @property
     def blocked(self) -> bool:
-        """Whether long prompts wait for over a hundredth of the time until enough answers end."""
+        """Whether blocking prompts wait over a hundredth of the time for enough answers to end."""
         return self.point.blocking.occur and bool(np.any(self.point.blocking.busy_share(self.state.rate) > BLOCKED))
 
     def binding(self, row: int = 0) -> str:
-        """What binds at saturation: the token budget, the cache, sequences, or time itself."""
+        """The bottleneck at saturation: the token budget, the KV cache, the sequence limit, or compute."""
         busy = float(np.broadcast_to(np.asarray(self.most.utilisation), (len(self.layout),))[row])
         named = BINDING[int(self.bounds.binding(slice(row, row + 1))[0])]
         return "compute" if named == "budget" and busy >= COMPUTE_BOUND else named
 
     def overloads(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Rows on which more arrives than they can answer, by the reason."""
+        """Masks of the rows that get more requests than they can answer, by reason code."""
         if not np.any(self.overloaded):
             return
         which, busy = self.bounds.binding(), np.asarray(self.most.utilisation)
@@ -143,7 +143,7 @@ def evaluate(
 def _by_replicas(
     inputs: ServingInputs, layout: PlanColumns, capacity: ReplicaCapacity | None = None
 ) -> ServingEvaluation:
-    """The evaluation in which turns find what is left of their conversations on so many replicas."""
+    """The evaluation where turns find the cached conversations or prefixes that so many replicas still have."""
     if inputs.beginnings:
         found = remembering(inputs, layout, _evaluated)
         return replace(found, results=Costs(found.results.columns, len(layout)))
@@ -153,7 +153,7 @@ def _by_replicas(
 
 
 def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, Number]:
-    """As many replicas as the load needs by what turns find on so many; without end where a replica does not fit."""
+    """Replicas needed if cache hits depend on their number; infinite if a replica does not fit in memory."""
     layout, within = evaluation.layout, np.zeros(len(evaluation.layout))
     fits = evaluation.results.column("memory_share") <= 1
 
@@ -182,13 +182,13 @@ def _needed(inputs: ServingInputs, evaluation: ServingEvaluation) -> dict[str, N
 
 
 def _counted(inputs: ServingInputs, replicas: Number, layout: PlanColumns) -> dict[str, Number]:
-    """The replicas that a load needs, with their accelerators and the rent of these."""
+    """Result columns for the replicas that a load needs, with their accelerators and rent."""
     gpus = replicas * layout.ranks
     return {"replicas_needed": replicas, "gpus_needed": gpus, "rent_needed": rent_needed(inputs, gpus)}
 
 
 def _late(inputs: ServingInputs, found: ServingEvaluation, stays: str) -> NDArray[np.bool_]:
-    """Plans on which the next turn of a conversation comes when newer tokens have pushed the last one out.
+    """Plans on which a conversation's cache is evicted before its next turn.
 
     stays: the column of the time for which it is kept
     """
@@ -242,7 +242,7 @@ def _evaluated(
 
 
 def _of_tokens(exact: ExactSteps, many: Number, decode: StepTime) -> StepTime:
-    """The step that tokens come out of: of a single sequence where no more are in flight."""
+    """The step that generates tokens; for a single sequence if no more are in flight."""
     own = np.maximum(many / exact.layout.pp, 1.0)
     return decode if np.all(np.asarray(own) >= FEWEST) else exact.breakdown(own)
 
@@ -258,7 +258,7 @@ def _state(
     most: tuple[Number, Bounds],
     batch: OfflineBatch,
 ) -> SteadyState:
-    """What users see under the scenario's kind of load; most: requests a second, and bounds of those in flight."""
+    """The steady state under the scenario's kind of load; `most`: saturation rate, and bounds in flight."""
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
         with term("of a replica"):
@@ -275,7 +275,7 @@ def _state(
 
 
 def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -> NDArray[np.bool_]:
-    """Plans on which more arrives than they can answer; a closed loop waits instead."""
+    """Plans that get more requests than they can answer; never in a closed loop, whose users wait."""
     arriving = inputs.case.scenario.workload.rate
     if arriving is None:
         return np.zeros(len(layout), dtype=bool)
@@ -283,7 +283,7 @@ def _overloaded(inputs: ServingInputs, layout: PlanColumns, most: SteadyState) -
 
 
 def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: SteadyState) -> dict[str, Number]:
-    """Times of a request, what a token's time goes into, and what all replicas get done."""
+    """Latencies of a request, time per token by category, and throughput of all replicas."""
     load = inputs.load
     rate = layout.replicas * state.rate
     with term("latency"):
@@ -320,7 +320,7 @@ def _times(inputs: ServingInputs, layout: PlanColumns, decode: StepTime, state: 
 
 
 def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[str, Number]:
-    """What plans are worth at the rate up to which they keep the limits, and how many replicas the load needs."""
+    """Tokens and cost at the rate within limits, and the replicas that the load needs."""
     load, price = inputs.load, price_per_accelerator(inputs.case)
     with term("within limits"):
         tokens = load.generated * within
@@ -334,7 +334,7 @@ def _within(inputs: ServingInputs, layout: PlanColumns, within: Number) -> dict[
 
 
 def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Number:
-    """Time that an unused beginning stays in the cache."""
+    """Time that an unused prefix stays in the KV cache."""
     with term("new tokens"):
         added = inputs.load.computed + inputs.load.generated
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -344,7 +344,7 @@ def _residency(inputs: ServingInputs, tokens: Number, state: SteadyState) -> Num
 def _money(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, state: SteadyState, batch: OfflineBatch
 ) -> dict[str, Number]:
-    """Rent at this load, which pays for idle time too; each token of a batch pays its part of the batch's tail."""
+    """Rent per million tokens at this load, with idle time; in a batch, with its tail."""
     load, price, ranks = inputs.load, price_per_accelerator(inputs.case), layout.ranks
     output = load.generated * state.rate
     every = token_cost(1e6, ranks, price, output)
@@ -365,7 +365,7 @@ def speculation_columns(
     tpot: Number,
     tpot_of: Callable[[ServingInputs, PlanColumns], Number],
 ) -> dict[str, Number]:
-    """Tokens a step, the time per token without drafts over that with them, and the break-even; unknown without."""
+    """Accepted tokens per step, speedup by speculation, and its break-even; NaN without speculation."""
     if inputs.draft is None and inputs.load.verified == 1:
         return {"accepted_tokens": 1.0, "speculation_gain": np.nan, "speculation_break_even": np.nan}
     plain = without_speculation(inputs)
@@ -380,9 +380,7 @@ def speculation_columns(
 
 
 def _break_even(inputs: ServingInputs, layout: PlanColumns, steps: Steps, bounds: Bounds) -> Column:
-    """Sequences in flight from which a token takes longer than without drafts; 0 where it always does, without end
-    where it never does within the bounds.
-    """
+    """Sequences in flight above which speculation slows down tokens; 0 if it always does, infinite if it never does."""
     without = step_table(without_speculation(inputs), layout)
 
     def added_time(many: Column) -> Column:
@@ -410,7 +408,7 @@ _HOPELESS = 3  # replicas that are added where none seem to be enough
 
 
 def enough_replicas(least: Values, needed: Callable[[Places, Values], tuple[Values, NDArray[np.bool_]]]) -> Values:
-    """The fewest replicas that are as many as the fleet of them needs; without end where none are.
+    """The fewest replicas that suffice, if the number needed depends on the number there is; infinite if none do.
 
     Args:
         least: replicas that the rate needs where every turn finds its conversation

@@ -15,7 +15,7 @@ from costmodel.ground.equation import Number, term
 
 
 def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Number:
-    """Experts of a layer that stand on the ranks of ep, copies counted; without ep there are none."""
+    """Experts of a layer on the ep ranks, with redundant copies; without ep there are no copies."""
     if not np.any(np.asarray(layout.redundant_experts)):
         return experts.count
     with term("copies"):
@@ -23,7 +23,7 @@ def placed(inputs: ServingInputs, layout: PlanColumns, experts: Experts) -> Numb
 
 
 def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, weights: Number) -> Number:
-    """Bytes of a rank's routed experts, with its copies."""
+    """Bytes of a rank's routed experts, with redundant copies."""
     if not np.any(np.asarray(layout.redundant_experts)):
         return weights
     with term("copies"):
@@ -31,7 +31,7 @@ def with_copies(inputs: ServingInputs, layout: PlanColumns, experts: Experts, we
 
 
 def unplaced(inputs: ServingInputs, *layouts: PlanColumns) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Rows whose copies of experts have no rank to stand on, by the reason."""
+    """Masks of the rows with redundant experts but without ep, by reason code."""
     if inputs.model.has_experts:
         copied = np.any([np.asarray(layout.redundant_experts > 0) for layout in layouts], axis=0)
         yield "L060", copied & np.all([np.asarray(layout.ep == 1) for layout in layouts], axis=0)

@@ -61,7 +61,7 @@ def expert_layer(inputs: ServingInputs, layout: PlanColumns, experts: Experts, t
 
 
 def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number) -> Number:
-    """Time of the experts in host memory, meanwhile: bytes and work of all experts of a layer on so many ranks."""
+    """Time of the experts in host memory; `nbytes` and `flop` are of all experts of a layer on `ranks` ranks."""
     host = inputs.host_experts
     assert host is not None
     with term("on the host"):
@@ -70,7 +70,7 @@ def _on_host(inputs: ServingInputs, ranks: Number, nbytes: Number, flop: Number)
 
 
 def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
-    """Whether tokens go to the ranks of their experts alone: they lie on many nodes, each on one rank."""
+    """Whether tokens go by all-to-all only to ranks with their experts, because these lie on many nodes."""
     dispatch = inputs.engine.dispatch
     if dispatch is None:
         return np.zeros(len(layout), dtype=bool)
@@ -82,7 +82,7 @@ def dispatches(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_]:
 
 
 def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | None:
-    """Whether a step is two halves, of which one computes while the other's tokens travel; None for no row."""
+    """Whether a step runs as two half batches, one in compute while the other is in transfer; None if no row does."""
     if inputs.engine.dispatch is None or not inputs.engine.dispatch.two_batches:
         return None
     found = dispatches(inputs, layout)
@@ -92,7 +92,7 @@ def halved(inputs: ServingInputs, layout: PlanColumns) -> NDArray[np.bool_] | No
 def expert_transfers(
     inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
-    """There and back for one layer: dispatch and combine where experts lie on many domains, else gather and scatter."""
+    """Transfers of one layer's tokens: dispatch and combine over many nodes, else all-gather and reduce-scatter."""
     if np.all(layout.dp_attention == 1):
         return
     ranks = engine_group(inputs, layout, "ep", layout.stage_ranks)
@@ -121,7 +121,7 @@ def _dispatched(
     *,
     prompts: bool,
 ) -> Iterator[Transfer]:
-    """Low latency sends a copy for each expert; with prompts, a copy for each domain, passed on inside it."""
+    """Dispatch and combine: decode sends one copy per expert, prefill one per domain, which is forwarded inside."""
     dispatch, hidden, top_k = inputs.engine.dispatch, expert_hidden(inputs.model.hidden, experts), experts.top_k
     assert dispatch is not None
     with term("tokens of a rank"):
@@ -140,7 +140,7 @@ def _dispatched(
 def expert_exchange(
     inputs: ServingInputs, layout: PlanColumns, experts: Experts, tokens: Number, *, prompts: bool
 ) -> Number:
-    """Time of one layer's tokens on their way to experts and back; nothing where there is one group of attention."""
+    """Time to send one layer's tokens to their experts and back; 0 with one attention group."""
     total: Number = 0.0
     for transfer in expert_transfers(inputs, layout, experts, tokens, prompts=prompts):
         total = total + np.where(transfer.count > 0, transfer.time, 0.0)

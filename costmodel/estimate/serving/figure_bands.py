@@ -49,20 +49,20 @@ _RARELY = 10.0  # times the time of an answer, from which on users come back at 
 
 
 def with_ends(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
-    """Plans thrice: as they are, and with all times at the tenth and at the ninetieth percentile of their error."""
+    """Each plan three times: as it is, and with all times at P10 and at P90 of their error."""
     count, sizes = len(layout), layout.at(np.tile(np.arange(len(layout)), 3))
     ends = [float(np.asarray(each)) for each in end_factors(inputs)]
     return replace(sizes, time_factor=np.repeat([1.0, *ends], count))
 
 
 def end_factors(inputs: ServingInputs) -> tuple[Number, Number]:
-    """Factors on all times at the tenth and at the ninetieth percentile of their error."""
+    """Factors on all times at P10 and at P90 of their error."""
     spread = spreads(inputs)
     return tenth_percentile(1.0, spread.token), ninetieth_percentile(1.0, spread.later)
 
 
 def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Evaluation) -> Costs:
-    """The results with the ends of their bands; fast, slow: the same plans with the factors of both ends."""
+    """Results with P10 and P90; `fast` and `slow` are evaluations of the plans with the factors of both ends."""
     loads = loads_of(inputs)
     if loads is not None:
         rated, looped = (banded(each, found, fast, slow) for each in loads)
@@ -90,7 +90,7 @@ def banded(inputs: ServingInputs, found: Evaluation, fast: Evaluation, slow: Eva
 
 
 def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
-    """Both ends of the time of an answer in a closed loop: by Little's law, at its fastest and its slowest rate.
+    """P10 and P90 of latency in a closed loop: by Little's law, at the highest and the lowest rate.
 
     Users who think for far longer than they wait come at the same rate at both ends, which determines no time.
     """
@@ -108,18 +108,18 @@ def _answers_in_loop(inputs: ServingInputs, columns: Mapping[str, Number]) -> di
 
 
 def _within_batch(columns: Mapping[str, Number]) -> dict[str, Number]:
-    """Both ends of the times to first tokens of a batch: none comes after the end of the batch."""
+    """P10 and P90 of time to first token in a batch, at most the makespan."""
     ends = [(f"{name}_{end}", f"makespan_{end}") for name in ("ttft", "ttft_p99") for end in ("low", "high")]
     return {name: np.minimum(columns[name], columns[last]) for name, last in ends}
 
 
 def is_of_bands(result: str) -> bool:
-    """Whether only answers with bands have a result: an end of one, the chance to keep limits, requests in time."""
+    """Whether a result needs an answer with bands: a P10 or P90, the chance to meet limits, or requests in time."""
     return result in (OWN, *IN_TIME) or result.endswith(("_low", "_high"))
 
 
 def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
-    """Saturation, at its upper end, over the rate of a closed loop: no first token moves that rate beyond it."""
+    """Upper end of saturation over the rate of a closed loop, which limits how far a first token can raise the rate."""
     with term("saturation at most"), np.errstate(all="ignore"):
         return np.maximum(share(fast["saturation_per_s"], columns["requests_per_s"]), 1.0)
 
@@ -127,7 +127,7 @@ def _room(columns: Mapping[str, Number], fast: Mapping[str, Number]) -> Number:
 def _ends(
     middle: Number, ends: tuple[Number, Number], beside: Number, most: Number | None = None
 ) -> tuple[Number, Number]:
-    """Both ends of a figure, which has a further error beside that of the steps.
+    """P10 and P90 of a result with an error besides that of step times.
 
     most: factor on the figure, up or down, that this further error does not move it beyond
     """
@@ -151,7 +151,7 @@ def _ends(
 def _end(
     inputs: ServingInputs, found: Evaluation, other: Evaluation, spread: ServingSpreads, sign: float
 ) -> Mapping[str, Number]:
-    """Results at one end; without end where more arrives than the plan then answers."""
+    """Results at one end of the band; infinite latencies where the plan is then overloaded."""
     columns: Mapping[str, Number] = other.results.columns
     if IN_TIME[0] in columns and not np.all(np.isnan(np.asarray(found.results.columns[IN_TIME[0]]))):
         columns = {**columns, **_in_time(inputs, columns, spread, sign)}
@@ -164,7 +164,7 @@ def _end(
 def _in_time(
     inputs: ServingInputs, columns: Mapping[str, Number], spread: ServingSpreads, sign: float
 ) -> dict[str, Number]:
-    """Requests in time at one end; first tokens, whose error is larger than that of steps, move by more."""
+    """Requests in time at one end of the band; time to first token moves more than step time."""
     steps = spread.steps(sign > 0)
     beyond = float(np.asarray(combined_error(steps, spread.first_beside_steps) - steps))
     limits = request_limits(stated_limits(inputs.case.scenario.limits))

@@ -20,7 +20,7 @@ from costmodel.ground.record import record
 
 @record
 class HostCache:
-    """What the hosts of a replica could keep, and the cache of a mean prompt on its way back.
+    """Capacity of a KV cache in host memory, and the time to load a mean prompt's cache or recompute it.
 
     memory: bytes of a node's host. each: what of them each rank keeps, all of it where none is stated. tokens: what a
     replica keeps there. prompt: tokens that are loaded or
@@ -37,7 +37,7 @@ class HostCache:
 
 
 def host_cache(answer: ServingAnswer) -> HostCache | None:
-    """Loading against computing; nothing where the documents state no link to the host or not how much it holds."""
+    """Loading a prompt's cache from the host against recomputing it; None if the host's link or memory is unknown."""
     inputs = answer.inputs
     pool, node = inputs.host_pool, inputs.case.node
     rate = host_rate(inputs.case) if pool is None else pool.rate
@@ -58,7 +58,7 @@ def host_cache(answer: ServingAnswer) -> HostCache | None:
 
 
 def _prefilling(answer: ServingAnswer) -> tuple[PlanColumns, Number]:
-    """The ranks that compute prompts, and what each token of a prompt adds to their steps, in all stages."""
+    """The layout that prefills prompts, and the time that each prompt token adds over all pipeline stages."""
     evaluation, inputs = answer.evaluation, answer.inputs
     if isinstance(evaluation, ServingEvaluation):
         return evaluation.layout, evaluation.point.whole

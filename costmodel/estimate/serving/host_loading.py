@@ -30,7 +30,7 @@ BUSIEST = 0.999  # share of the link's time, for a wait that divides by the rest
 
 @record
 class HostLoading:
-    """Loads of one request, on the mean over those that load and those that do not.
+    """Cache loads from the host for one request, averaged over requests with and without loads.
 
     time: over the link. busy: the same, or what the other way carries if that is more. loads: share of requests that
     load. exposed: of one that loads, behind which its prompt starts or ends. last: the same of a conversation's last
@@ -49,12 +49,12 @@ NOTHING = HostLoading()
 
 
 def cached_bytes(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """Cache of so many tokens of one sequence on a rank of the most loaded stage."""
+    """Cache bytes of so many tokens of one sequence, on a rank of the most loaded stage."""
     return stage_share(inputs, layout) * rank_cache(inputs, layout, tokens)
 
 
 def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> HostLoading:
-    """What requests load; a token of a prompt that is computed takes so long."""
+    """The cache loads of requests; `each_token` is the time of a computed prompt token."""
     load, pool = inputs.load, inputs.host_pool
     if pool is None or not np.any(load.loaded):
         return NOTHING
@@ -74,7 +74,7 @@ def loading(inputs: ServingInputs, layout: PlanColumns, each_token: Number) -> H
 
 
 def loading_time(found: HostLoading, rate: Number) -> tuple[Number, Number]:
-    """By how much loads delay first tokens at a rate: on the mean, and of one request in a hundred."""
+    """Delay of the first token by cache loads at a rate: the mean, and for one request in a hundred."""
     with term("link to the host"):
         busy = np.minimum(rate * found.time, BUSIEST)
         wait = queue_wait(found.time, busy, found.variation)
@@ -83,7 +83,7 @@ def loading_time(found: HostLoading, rate: Number) -> tuple[Number, Number]:
 
 
 def host_tokens(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
-    """Tokens of a replica that its hosts keep."""
+    """Tokens of a replica that fit in its hosts' cache."""
     load, pool = inputs.load, inputs.host_pool
     if pool is None:
         return 0.0
@@ -93,7 +93,7 @@ def host_tokens(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemory
 
 
 def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:
-    """Memory of the host for the cache of one rank."""
+    """Host memory for the cache of one rank."""
     pool = inputs.host_pool
     if pool is None:
         return 0.0
@@ -103,7 +103,7 @@ def host_bytes(inputs: ServingInputs, memory: EngineMemoryUse) -> Number:
 
 
 def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
-    """Tokens of a replica that its devices or hosts hold."""
+    """Tokens of a replica that its devices and hosts cache together."""
     pool = inputs.host_pool
     if pool is None:
         return memory.tokens
@@ -113,7 +113,7 @@ def in_reach(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse
 def host_columns(
     inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse, found: HostLoading, whole: Number, rate: Number
 ) -> dict[str, Number]:
-    """What a cache on the host brings; NaN without one, and where no turn comes back."""
+    """Results of a cache on the host; NaN for an engine without one."""
     load, pool = inputs.load, inputs.host_pool
     if pool is None:
         return dict.fromkeys(HOST_COLUMNS, np.nan)

@@ -21,7 +21,7 @@ from costmodel.ground.units import show
 
 @record
 class HostPool:
-    """What the engine's document states, the rates of each accelerator, and how much a node has there."""
+    """The KV cache on the host: the engine's settings, the rates of each accelerator, and capacity per node."""
 
     stated: EngineHostCache
     rate: Number  # of loading
@@ -31,7 +31,7 @@ class HostPool:
 
 
 def host_rate(case: LoadedScenario) -> Number | None:
-    """Rate at which an accelerator loads from its host; nothing where no document states it."""
+    """Rate at which an accelerator loads from its host; None if no document states it."""
     link, node, common = case.host, case.node, case.common.host
     if link is None or (link.copies is None and common is None):
         return None
@@ -44,7 +44,7 @@ def host_rate(case: LoadedScenario) -> Number | None:
 
 
 def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
-    """The cache on the host, where the engine keeps any."""
+    """The KV cache on the host; None if the engine has none."""
     stated = case.stack.host_cache
     if stated is None or not stated.kept:
         return None
@@ -67,7 +67,7 @@ def host_pool(case: ServingCase, log: AssumptionLog) -> HostPool | None:
 
 
 def _way(case: ServingCase, stated: EngineHostCache) -> tuple[Number, Number, float]:
-    """Rates of an accelerator that loads and that stores, and how much a node has there."""
+    """Load and store rate of an accelerator, and capacity per node, for a cache in memory, on drives or in a store."""
     node, place = case.node, case.place("stack.host_cache.on", "stack.host_cache")
     if stated.on == "store":
         network = case.network.network
@@ -96,12 +96,12 @@ class HostExperts:
 
     @property
     def kept(self) -> float:
-        """Share that the devices have, never quite none, so that their time is a number."""
+        """Share of experts on the devices, never exactly 0, so that their time stays a number."""
         return max(1.0 - self.share, 1e-9)
 
 
 def host_experts(case: ServingCase, log: AssumptionLog) -> HostExperts | None:
-    """The experts that a plan has in host memory; nothing where it has none there."""
+    """The experts that a plan computes on the host; None if it has none there."""
     plan, engine, memory = case.scenario.plan, case.stack, case.node.memory
     if plan is None or not plan.host_experts:
         return None

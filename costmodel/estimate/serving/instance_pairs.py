@@ -30,7 +30,7 @@ FEWEST_PER_S = 1e-9  # requests a second of the emptiest plan that is looked at
 
 @dataclass(frozen=True, eq=False)
 class InstancePairs:
-    """Prefill and decode instances with what their rates and times need.
+    """Pairs of prefill and decode instances, with the inputs of their rates and times.
 
     held: results at saturation that do not depend on the load
     """
@@ -45,15 +45,15 @@ class InstancePairs:
     held: Mapping[str, Number]
 
     def step(self, many: Number) -> Number:
-        """A step of a decode instance with so many sequences in flight."""
+        """Step time of a decode instance with so many sequences in flight."""
         return self.steps.decode(micro_batch(self.decode, many))
 
     def in_flight(self, rate: Number) -> Rows:
-        """Sequences of a decode instance that keep a rate of the whole plan, as many as the bounds allow."""
+        """Sequences in flight on a decode instance at a rate of the whole plan, within the bounds."""
         return self.in_flight_of_one(np.asarray(rate / self.decode.replicas, dtype=np.float64))
 
     def in_flight_of_one(self, each: Rows) -> Rows:
-        """Sequences of a decode instance that keep its rate, as many as the bounds allow."""
+        """Sequences in flight on a decode instance at its rate, within the bounds."""
         with untraced(), np.errstate(all="ignore"):
             found = last_within(
                 lambda log: np.log(self.decoded(np.exp(log)) / each),
@@ -63,11 +63,11 @@ class InstancePairs:
         return np.exp(found)
 
     def decoded(self, many: Number) -> Number:
-        """Requests a second that one decode instance answers with so many in flight."""
+        """Requests per second that one decode instance answers with so many in flight."""
         return rate_of(many, self.inputs.load.steps * self.step(many))
 
     def seen(self, rate: Number, many: Number) -> SeenApart:
-        """What users see at a rate of the whole plan."""
+        """Latencies at a rate of the whole plan."""
         with term("of an instance"):
             arriving = rate / self.prefill.replicas
         return self.seen_at(arriving, many)
@@ -78,7 +78,7 @@ class InstancePairs:
         return gaps_of_line(self.inputs, self.prefill.replicas)
 
     def seen_at(self, arriving: Number, many: Number) -> SeenApart:
-        """What users see at a rate of one prefill instance, with so many sequences in one that generates."""
+        """Latencies at a rate of one prefill instance, with so many sequences in flight on a decode instance."""
         step, load = self.step(many), self.inputs.load
         tpot = load.per_token(step)
         with term("links"):
@@ -92,7 +92,7 @@ class InstancePairs:
     def over(
         self, seen: SeenApart, rate: Rows, held: Mapping[str, Number], seen_at_load: Callable[[Rows], SeenApart]
     ) -> Rows:
-        """The result that is nearest to its service-level limit, or beyond it, over that limit.
+        """The largest ratio of a result to its service-level limit; above 1 if a limit is broken.
 
         seen_at_load: what users see at so many times the load, by the clock of steps that take so many times as long
         """
@@ -117,7 +117,7 @@ class InstancePairs:
         room: Number | None,
         loads: tuple[Number, Callable[[Rows], tuple[Number, SeenApart]]] | None,
     ) -> Number:
-        """The chance to keep limits; loads: up to a highest one, its factor over that of the plans, what users see."""
+        """Chance to meet the limits; `loads`: the highest load, and load factor and latencies as a function of load."""
 
         def reached(column: str, bound: float) -> Reached | None:
             if column not in LOADED or loads is None:
@@ -140,7 +140,7 @@ class InstancePairs:
         return limits_chance(self.inputs, limits, result, room, lambda bounds: [reached(*each) for each in bounds])
 
     def greatest(self, top: Number, over: Callable[[Rows], Number], near: float = NEAR) -> Rows:
-        """Greatest rate up to a highest one at which something is not over 1."""
+        """Highest rate up to `top` at which `over` is at most 1."""
         with untraced(), np.errstate(all="ignore"):
             rows = len(self.decode)
             highest = np.log(np.maximum(np.broadcast_to(np.asarray(top, dtype=np.float64), rows), FEWEST_PER_S))
@@ -148,14 +148,14 @@ class InstancePairs:
             return np.exp(last_within(lambda log: np.log(over(np.exp(log))), least, highest, near=near))
 
     def kept(self, top: Number, over: Callable[[Rows], Number]) -> Rows:
-        """The same; 0 where something is over 1 at every rate."""
+        """Highest rate up to `top` at which `over` is at most 1; 0 if it exceeds 1 at every rate."""
         with untraced(), np.errstate(all="ignore"):
             ever = np.asarray(over(np.full(len(self.decode), FEWEST_PER_S)) <= 1)
             near = NEAR_ENOUGH if any(limit.column == OWN for limit in service_limits(self.inputs)) else NEAR
             return np.where(ever, self.greatest(top, over, near), 0.0)
 
     def within(self, top: Number) -> Number:
-        """Requests a second of the whole plan up to which the service-level limits hold; 0 where none does."""
+        """Requests per second of the whole plan within the service-level limits; 0 if none meets them."""
         if not service_limits(self.inputs):
             return top
         held = {**self.held, "saturation_per_s": top}
@@ -166,7 +166,7 @@ class InstancePairs:
         return self.kept(top, lambda rate: self.over(at(rate), rate, held, lambda factor: at(factor * rate)))
 
     def quick(self) -> InstancePairs:
-        """The same with steps out of a table, and columns that no trace follows."""
+        """The pairs with step times from a table, and with columns that are not traced."""
         prefill, decode = self.prefill.bare(), self.decode.bare()
         prompt = PromptTime(*(_bare(getattr(self.prompt, name)) for name in self.prompt.__dataclass_fields__))
         return replace(
@@ -180,7 +180,7 @@ class InstancePairs:
 
 
 def _of_users(seen: SeenApart, factor: Number, requests: Number) -> Callable[[str], Number]:
-    """What users see where all times are so many times as long, at a rate that stays."""
+    """Results where all times are longer by a factor, at an unchanged rate of requests."""
     return lambda name: requests if name == "requests_per_s" else _result(seen, name) * factor
 
 
@@ -192,7 +192,7 @@ def _result(seen: SeenApart, name: str) -> Number:
 
 
 def bare_transfer(transfer: CacheTransfer) -> CacheTransfer:
-    """The same with columns that no trace follows."""
+    """The transfer with columns that are not traced."""
     return CacheTransfer(*(_bare(getattr(transfer, name)) for name in transfer.__dataclass_fields__))
 
 

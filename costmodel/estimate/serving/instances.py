@@ -36,7 +36,7 @@ SHORTEST = 1e-12  # seconds of a wait that is divided by
 
 @record
 class PromptTime:
-    """Steps of an instance that computes prompts alone: a fixed part, and what each token adds."""
+    """Prefill times of an instance: a fixed time per step, and the time of each token."""
 
     alpha: Number
     gamma: Number
@@ -47,7 +47,7 @@ class PromptTime:
 
 @record
 class CacheTransfer:
-    """The cache of a mean prompt on its way from prefill to decode."""
+    """Transfer of a mean prompt's KV cache from prefill to decode."""
 
     nbytes: Number
     time: Number
@@ -57,7 +57,7 @@ class CacheTransfer:
     received: Number  # of one decode instance
 
     def line(self, links: tuple[Number, Number], spread: Number) -> tuple[Number, Number]:
-        """Wait in line for the slower of two lines, and its variance: of the sending link, and of the receiving one."""
+        """Wait and its variance for the slower of two queues: at the sending and at the receiving link."""
         times = rate_of(1.0, self.sent), rate_of(1.0, self.received)
         sent, received = (queue_wait(*each, spread) for each in zip(times, links, strict=True))
         one, other = (queue_wait_variance(*each, spread) for each in zip(times, links, strict=True))
@@ -66,7 +66,7 @@ class CacheTransfer:
 
 @record
 class FirstToken:
-    """Time to the first token: its mean, and what one request in a hundred exceeds."""
+    """Time to the first token: its mean and P99; and the utilisation of prefill."""
 
     mean: Number
     p99: Number
@@ -74,7 +74,7 @@ class FirstToken:
 
 
 def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
-    """Time of a mean prompt on a prefill instance: alone, and among others in full steps."""
+    """Time of a mean prompt on a prefill instance: alone, and in full steps among others."""
     plain, prompt = without_speculation(inputs), inputs.load.computed
     with term("one token"):
         alpha = prompt_step(plain, layout, np.ones(len(layout)))
@@ -93,7 +93,7 @@ def prompt_time(inputs: ServingInputs, layout: PlanColumns) -> PromptTime:
 
 
 def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns, own: Number) -> CacheTransfer:
-    """The cache of a mean prompt, over the links of both instances."""
+    """Transfer of a mean prompt's KV cache, over the links of both instances."""
     with term("cache of a prompt"):
         nbytes = sequence_cache(inputs, 1.0, inputs.load.computed)
     rates = [_link(inputs, prefill, decode)] * 2
@@ -113,7 +113,7 @@ def cache_transfer(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColu
 
 
 def _link(inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns) -> Number:
-    """Rate of an accelerator towards another instance: the network's, but where all stand in one domain."""
+    """Rate of an accelerator to another instance: the domain's if the whole plan fits in one, else the network's."""
     with term("whole plan"):
         everything = prefill.replicas * prefill.ranks + decode.replicas * decode.ranks
     network = interface_rate(inputs.case, inputs.network.pair_share)
@@ -131,7 +131,7 @@ def first_token(
     links: tuple[Number, Number] = (0.0, 0.0),
     gaps: Number = 1.0,
 ) -> FirstToken:
-    """Line of prompts, the prompt, the way of its cache, and the first step of decode, at a rate of one instance.
+    """Time to first token at a rate of one instance: queue, prefill, transfer of the cache, and first decode step.
 
     gaps: between the arrivals at a prefill instance, standard deviation over mean
     links: shares of time in which the sending and the receiving instance's links carry caches, which wait in line

@@ -33,17 +33,17 @@ INDEX_SCALES = 4.0  # bytes beside an index key: a scale in fp32
 
 
 def layer_cache(inputs: ServingInputs, kind: Layers, tp: Number, tokens: Number) -> Number:
-    """What one layer keeps of a sequence of so many tokens, on a rank of tp."""
+    """KV-cache bytes of one layer for a sequence with so many tokens, on a rank of tp."""
     return mixer_cache(kind, tp, tokens, cache_width(inputs))
 
 
 def cache_width(inputs: ServingInputs) -> CacheWidth:
-    """Bytes of the elements that an engine keeps of a sequence."""
+    """Bytes per element of the KV cache, of states, and of 16-bit values."""
     return CacheWidth(inputs.types.cache, STATE_ELEMENT, inputs.types.wide)
 
 
 def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
-    """What all layers keep of a sequence of so many tokens, on a rank of tp without a pipeline."""
+    """KV-cache bytes of all layers for a sequence with so many tokens, on a rank of tp without a pipeline."""
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is not None:
@@ -52,12 +52,12 @@ def sequence_cache(inputs: ServingInputs, tp: Number, tokens: Number) -> Number:
 
 
 def own_tokens(layout: PlanColumns, tokens: Number) -> Number:
-    """Of the tokens of a sequence those that a rank keeps: all, but where ranks of dcp divide them."""
+    """Tokens of a sequence in the KV cache of one rank: all of them, or its part under dcp."""
     return shared_cache_tokens(tokens, layout.dcp) if layout.shares_context else tokens
 
 
 def cache_block(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Tokens of a sequence that come and go together: a block of each rank of dcp."""
+    """Tokens of a sequence that are allocated together: a block on each rank of dcp."""
     if not layout.shares_context:
         return inputs.engine.block
     with term("blocks of all ranks of dcp"):
@@ -65,12 +65,12 @@ def cache_block(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def rank_cache(inputs: ServingInputs, layout: PlanColumns, tokens: Number) -> Number:
-    """What all layers keep of a sequence of so many tokens on a rank, without a pipeline."""
+    """KV-cache bytes of all layers on a rank for a sequence with so many tokens, without a pipeline."""
     return sequence_cache(inputs, layout.tp, own_tokens(layout, tokens))
 
 
 def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
-    """What an engine sets aside for a request of so many tokens on a rank without a pipeline."""
+    """KV-cache bytes that an engine reserves on a rank for a request with so many tokens, without a pipeline."""
     total: Number = 0.0
     for kind in inputs.model.layers:
         if kind.heads is not None:
@@ -81,12 +81,12 @@ def admitted_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) 
 
 
 def compresses(kind: Layers) -> bool:
-    """Whether layers keep compressed entries of many tokens beside a window."""
+    """Whether a layer caches compressed entries of several tokens beside its window."""
     return kind.compressed is not None and kind.compressed.entries is not None
 
 
 def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -> Number:
-    """The same of layers with compressed entries, whose windows and runs of tokens take blocks as large as entries."""
+    """Bytes reserved for a request with compressed entries, where windows and uncompressed tokens fill equal blocks."""
     kinds = [kind for kind in inputs.model.layers if kind.compressed is not None]
     runs = {kind.compressed.entries.rate: kind for kind in kinds if kind.compressed and kind.compressed.entries}
     most = max(sum(kind.count for kind in kinds if _rate(kind) == rate) for rate in runs)
@@ -106,7 +106,7 @@ def _packed_cache(inputs: ServingInputs, layout: PlanColumns, request: Number) -
 
 
 def _in_flight(request: Number, window: Number, budget: Number, block: float) -> Number:
-    """Blocks that are set aside for a window and a step's tokens."""
+    """Blocks that an engine reserves for a window and a step's tokens."""
     return admitted_window_tokens(request, window, budget, block) / block
 
 
@@ -115,7 +115,7 @@ def _rate(kind: Layers) -> float:
 
 
 def _page(inputs: ServingInputs, kind: Layers) -> Number:
-    """Bytes of a block of entries of one layer, in whole units; those of index keys lie apart."""
+    """Bytes of a block of compressed entries in one layer, aligned; index keys are stored separately."""
     own = kind.compressed
     if own is None or own.entries is None:
         return 0.0
@@ -129,7 +129,7 @@ def _page(inputs: ServingInputs, kind: Layers) -> Number:
 
 
 def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, request: Number) -> Number:
-    """Of one layer: whole blocks, and of a window as much as may be in flight."""
+    """KV-cache bytes reserved in one layer: whole blocks; of a window, the tokens that may be in flight."""
     tp, budget = layout.tp, layout.budget
     block = inputs.engine.block
     whole = own_tokens(layout, block_tokens(request, cache_block(inputs, layout)))
@@ -146,7 +146,7 @@ def admitted_layer(inputs: ServingInputs, layout: PlanColumns, kind: Layers, req
 
 
 def token_cache(inputs: ServingInputs) -> Number:
-    """What one token adds over all layers that see every token, with all heads once."""
+    """Bytes that one token adds to the KV cache of all layers without a window, with all heads."""
     total: Number = 0.0
     with term("cache of a token"):
         for kind in inputs.model.layers:

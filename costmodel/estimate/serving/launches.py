@@ -16,14 +16,14 @@ from costmodel.ground.record import record
 
 @record
 class Launches:
-    """Host time to launch the kernels of a step; None where it replays a captured graph."""
+    """Host time to launch the kernels of a step; None if it replays a captured graph."""
 
     decode: Number | None = None  # of a step without prompts
     prompts: Number | None = None  # of one with
 
 
 def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
-    """What the host launches; two halves of a batch one after the other."""
+    """Host time of launches in steps without and with prompts; twice for a batch in two halves."""
     engine, launch, kinds = inputs.engine, inputs.engine.launch, inputs.model.layers
     if launch is None or (engine.graphs and launch.prompts is None):
         return Launches()
@@ -41,6 +41,6 @@ def launches_of(inputs: ServingInputs, layout: PlanColumns) -> Launches:
 
 
 def launch_wait(device: Number, launches: Number) -> Number:
-    """What launches add to a step whose operations take so long on the device."""
+    """Time that launches add to a step with this device time."""
     with term("launches"):
         return host_bound_time(device, launches) - device

@@ -42,20 +42,20 @@ Result = Callable[[str], Number]
 
 @record
 class Reached:
-    """The factor on all step times at which a result reaches a bound, or no more is answered; the result there."""
+    """Factor on all step times at which a result reaches a bound or the load is not answered; and the result there."""
 
     factor: Number
     value: Number
 
 
 def asking_chance(inputs: ServingInputs) -> ServingInputs:
-    """The same, whose evaluations have this chance; of many plans it takes as long as all else."""
+    """Inputs whose evaluations include the chance to meet the limits; it doubles the time of large searches."""
     case = inputs.case
     return replace(inputs, case=replace(case, scenario=case.scenario.model_copy(update={"objective": OWN})))
 
 
 def demanding_chance(inputs: ServingInputs, share: float) -> ServingInputs:
-    """The same with a limit on this chance beside those that are stated."""
+    """Inputs with a lower limit on the chance to meet all other limits."""
     scenario = inputs.case.scenario
     chance = type(scenario.limits.limits_chance)(at_least=share)
     limits = scenario.limits.model_copy(update={OWN: chance})
@@ -65,7 +65,7 @@ def demanding_chance(inputs: ServingInputs, share: float) -> ServingInputs:
 
 
 def without_chance(inputs: ServingInputs) -> ServingInputs:
-    """The same without a limit on this chance."""
+    """Inputs without a limit on the chance to meet the limits."""
     scenario = inputs.case.scenario
     limits = scenario.limits.model_copy(update={OWN: type(scenario.limits.limits_chance).model_construct()})
     limits.model_fields_set.discard(OWN)
@@ -74,7 +74,7 @@ def without_chance(inputs: ServingInputs) -> ServingInputs:
 
 
 def is_asked(inputs: ServingInputs, *columns: str) -> bool:
-    """Whether plans are compared by this chance, or bounded by it; or compared by other columns, or bounded by them."""
+    """Whether the objective or a limit is on the chance to meet limits; or on one of `columns`."""
     scenario = inputs.case.scenario
     bounding = columns or (OWN,)
     return scenario.objective in (OWN, *columns) or any(
@@ -83,7 +83,7 @@ def is_asked(inputs: ServingInputs, *columns: str) -> bool:
 
 
 def breaks_exact_limit(inputs: ServingInputs, costs: Mapping[str, float]) -> bool:
-    """Whether a plan breaks a limit on a result without error, such as a rent: it has no chance, for sure."""
+    """Whether a plan breaks a limit on a result without error, such as rent, so that its chance is 0."""
     found = spreads(inputs)
     exact = (
         limit
@@ -100,7 +100,7 @@ Reach = Callable[[Sequence[tuple[str, float]]], Sequence[Reached | None]]
 
 @record
 class _Side:
-    """One bound: how far its figure may still grow, in standard deviations, of which a part is the error of the steps.
+    """A bound in standard deviations from the prediction, with its correlation to the error of step times.
 
     A lower bound has the growth under which the figure is too small.
     """
@@ -114,7 +114,7 @@ class _Side:
 def limits_chance(
     inputs: ServingInputs, limits: Iterable[Limit], result: Result, room: Number | None, reach: Reach
 ) -> Number:
-    """Chance that a request fits, that what arrives is answered, and that every limit is kept.
+    """Chance that a request fits, that the load is answered, and that every limit is met.
 
     Results of one kind are off together, so that the nearest bounds of each kind count; the kinds are independent, but
     first tokens, and power where it depends on answers, share the error of the steps.
@@ -141,7 +141,7 @@ def limits_chance(
 
 
 def _bounds(limits: Iterable[Limit]) -> Iterator[tuple[Limit, float, float]]:
-    """Every bound, with 1 where results under it keep it, else -1."""
+    """Each bound of the limits, with sign 1 for an upper bound and -1 for a lower one."""
     for limit in limits:
         if limit.column == OWN:
             continue
@@ -158,7 +158,7 @@ def _side(
     there: Reached | None,
     asked: tuple[str, float, float],
 ) -> _Side:
-    """How far a bound is, and what kind of error moves its result."""
+    """A bound's distance in standard deviations, and the kind of error that moves its result."""
     column, sign, bound = asked
     value, beside = result(column), further_spread(found, column)
     own = "pool" if column in OF_POOL else "power" if np.any(np.asarray(beside)) else "first"
@@ -193,7 +193,7 @@ def _in_time(
     there: Reached | None,
     asked: tuple[str, float, float],
 ) -> Iterator[_Side]:
-    """A bound on requests in time: how much longer all times may be; first tokens have an error of their own.
+    """A bound on requests in time, as a bound on all times; time to first token has a further error.
 
     It is one on the steps alone for plans on which first tokens do not matter there.
     """
@@ -212,13 +212,13 @@ def _in_time(
 
 
 def _exact(value: Number, bound: float, sign: float) -> _Side:
-    """A bound on a figure that is not off: kept for sure, or never."""
+    """A bound on a result without error: always or never met."""
     kept = np.asarray(value) * sign <= bound * sign
     return _Side("exact", True, np.where(kept, np.inf, -np.inf), 0.0)
 
 
 def _away(amount: Number, bound: Number, spread: Number) -> Number:
-    """Standard deviations to a bound, also where a figure is nothing, without end, or not off; NaN where not known."""
+    """Standard deviations from an amount to a bound; infinite without spread, NaN if either is unknown."""
     with np.errstate(all="ignore"):
         away = spreads_away(np.maximum(amount, SMALLEST), np.maximum(bound, SMALLEST), spread)
         apart = np.where(np.asarray(amount) <= bound, np.inf, -np.inf)
@@ -228,7 +228,7 @@ def _away(amount: Number, bound: Number, spread: Number) -> Number:
 
 
 def _joined(sides: list[_Side]) -> Number:
-    """The chance that figures of all kinds lie between their nearest bounds."""
+    """Chance that the results of all error kinds lie within their nearest bounds."""
     steps = [side for side in sides if side.kind == "steps"]
     chance = alone_kept = _kept(steps, [])
     for kind in dict.fromkeys(side.kind for side in sides if side.kind != "steps"):
@@ -237,7 +237,7 @@ def _joined(sides: list[_Side]) -> Number:
 
 
 def _kept(steps: list[_Side], further: list[_Side]) -> Number:
-    """The chance to keep the bounds on the error of the steps and on that of one further kind."""
+    """Chance to meet the bounds on step times and those of one further kind of error."""
     upper, lower = _nearest(further, upper=True), _nearest(further, upper=False)
     step, least_step = (_nearest(steps, upper=each).away for each in (True, False))
     under, least_under = (chance_between(_below(end, upper), _below(end, lower)) for end in (step, least_step))
@@ -245,7 +245,7 @@ def _kept(steps: list[_Side], further: list[_Side]) -> Number:
 
 
 def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
-    """The bound that is met first from above, or from below; without one, no end. A figure not known keeps none."""
+    """The nearest upper or lower bound; infinitely far without one. An unknown result counts as a broken bound."""
     end = np.inf if upper else -np.inf
     away: Number = end
     shared: Number = 0.0
@@ -258,7 +258,7 @@ def _nearest(sides: list[_Side], *, upper: bool) -> _Side:
 
 
 def _below(step: Number, side: _Side) -> Number:
-    """The chance that the error of the steps and that of a figure both lie below."""
+    """Chance that the error of step times and a further error are both below their bounds."""
     if np.all(np.isneginf(side.away)) or np.all(np.isneginf(step)):
         return 0.0
     if not np.any(np.asarray(side.with_steps)):

@@ -37,7 +37,7 @@ BINDING = ("budget", "cache", "sequences", "host link")
 
 @record
 class Bounds:
-    """Sequences in flight at most: where steps are full, the pool, the engine's own limit, loads from the host.
+    """Upper bounds on sequences in flight: full steps, the KV-cache pool, the sequence limit, loads from the host.
 
     A step that holds no further prompt counts to full steps.
     """
@@ -51,21 +51,21 @@ class Bounds:
 
     @property
     def admitted(self) -> Column:
-        """Of requests that wait only for room in steps."""
+        """Requests that a replica admits, so that they only wait for room in steps."""
         return np.maximum(_capped(np.minimum(self.slots, self.link), self.unlike_prompts), LEAST)
 
     @property
     def slots(self) -> Column:
-        """Requests that a replica holds at most; others wait outside."""
+        """Requests that a replica can store at a time; others wait outside."""
         return np.maximum(_capped(np.minimum(self.cache, self.sequences), self.equal_prompts), LEAST)
 
     @property
     def least(self) -> Column:
-        """The one that binds."""
+        """The smallest bound."""
         return np.maximum(np.minimum(self.budget, self.admitted), LEAST)
 
     def binding(self, rows: slice = slice(None)) -> NDArray[np.intp]:
-        """Which of them, by its place in BINDING."""
+        """Index in BINDING of the smallest bound."""
         budget = _capped(_capped(self.budget, self.equal_prompts), self.unlike_prompts)
         bounds = [each[rows] for each in (budget, self.cache, self.sequences, self.link)]
         return np.asarray(np.argmin(np.stack(bounds), axis=0))
@@ -76,7 +76,7 @@ def _capped(many: Column, most: Column | None) -> Column:
 
 
 def most_requests(inputs: ServingInputs) -> Number:
-    """Requests of an attention group at most, by its sequences."""
+    """Requests that an attention group can run at a time, by the engine's sequence limit."""
     if inputs.load.samples == 1:
         return inputs.sequences
     with term("answers of a request"):
@@ -84,7 +84,7 @@ def most_requests(inputs: ServingInputs) -> Number:
 
 
 def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Bounds:
-    """What bounds the sequences in flight on each plan."""
+    """Upper bounds on the sequences in flight of each plan."""
     load, rows = inputs.load, (len(layout),)
     with term("of each query"):
         room = layout.pp * step_budget(layout) / load.queries
@@ -105,7 +105,7 @@ def bounds_of(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUs
 
 @dataclass(frozen=True, eq=False)
 class Engines:
-    """Plans with what their operating points need."""
+    """Plans, with what the computation of their operating points needs."""
 
     inputs: ServingInputs
     layout: PlanColumns
@@ -114,32 +114,32 @@ class Engines:
     held: Mapping[str, Number] = field(default_factory=dict)  # results that do not depend on the load
 
     def point(self, concurrency: Number) -> OperatingPoint:
-        """Steps at so many sequences in flight of each replica."""
+        """Operating point with so many sequences in flight on each replica."""
         return operating_point(self.inputs, self.layout, concurrency, self.steps)
 
     def rate(self, concurrency: Number) -> Number:
-        """Requests a second of each replica that keep so many in flight."""
+        """Requests per second of each replica at so many sequences in flight."""
         point = operating_point(self.inputs, self.layout, concurrency, self.steps, line=False)
         return replica_rate(self.inputs, point)
 
     def state(self, concurrency: Number) -> SteadyState:
-        """What users see with so many in flight, where others wait for a slot."""
+        """Steady state with so many sequences in flight, where others wait for a slot."""
         point = self.point(concurrency)
         return steady_state(self.inputs, point, replica_rate(self.inputs, point), self.bounds.slots)
 
     def worst_gap(self, concurrency: Number) -> Number:
-        """Longest step with so many in flight."""
+        """Longest step with so many sequences in flight."""
         return worst_gap(self.inputs, self.layout, self.point(concurrency), self.steps, self.bounds.slots)
 
     def rows(self, places: Places) -> Engines:
-        """Some of the plans."""
+        """The engines of some of the plans."""
         parts = (self.steps, self.bounds, self.held)
         return Engines(self.inputs, self.layout.at(places), *rows_of(parts, places, len(self.layout)))
 
     def greatest(
         self, over: Callable[[Engines, Column], Number], near: float = NEAR, within: tuple[Column, Column] | None = None
     ) -> Column:
-        """Most sequences in flight, up to the bounds, at which a load is not over what it may be, 1.
+        """Most sequences in flight, within the bounds, at which `over` is at most 1.
 
         Both are looked for by their logarithms. within: ends between which that number is known to lie
         """
@@ -156,7 +156,7 @@ class Engines:
 
 
 def of_each(inputs: ServingInputs, layout: PlanColumns, amount: float) -> Column:
-    """Of a load of the whole fleet what one replica gets."""
+    """A load of the whole fleet, divided by its replicas."""
     return np.asarray(amount / layout.replicas, dtype=np.float64)
 
 
@@ -167,7 +167,7 @@ _OF_RATE = ("replicas_needed", "gpus_needed", "rent_needed", "rate_within_slo_pe
 
 
 def loads_of(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | None:
-    """Of a rate with so many requests in flight at most: that rate, and a loop of so many; None of another load."""
+    """The two loads of a rate with a concurrency cap: the rate alone, and a closed loop; None for other loads."""
     scenario = inputs.case.scenario
     if scenario.workload.rate is None or scenario.workload.concurrency is None:
         return None
@@ -178,12 +178,12 @@ def loads_of(inputs: ServingInputs) -> tuple[ServingInputs, ServingInputs] | Non
 
 
 def cap_binds(inputs: ServingInputs, looped: Costs) -> NDArray[np.bool_]:
-    """Plans on which a loop of so many requests answers no more than arrives: the others wait at the client."""
+    """Plans on which the concurrency cap limits the rate, so that requests wait at the client."""
     return np.asarray(looped.column("requests_per_s") <= float(inputs.case.scenario.workload.rate or 0.0))
 
 
 def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
-    """Results of both loads as one: what arrives, but no more than the loop answers.
+    """Results of a rate with a concurrency cap, combined from the rate alone and the closed loop.
 
     Times lie between those of the rate and, where these are shorter, of the loop, by how often as many as may be are in
     flight. How many replicas a rate needs does not depend on the cap.
@@ -206,14 +206,14 @@ def under_cap(inputs: ServingInputs, rated: Costs, looped: Costs) -> Costs:
 
 
 def most_requests_held(inputs: ServingInputs, layout: PlanColumns, slots: Number) -> Number:
-    """Requests of a replica: as many as it has slots for, or all of a closed loop where these are fewer."""
+    """Requests on a replica: as many as it has slots, or all of a closed loop if these are fewer."""
     workload = inputs.case.scenario.workload
     there = workload.at_once if workload.users is None else workload.users
     return slots if there is None else np.minimum(slots, np.ceil(of_each(inputs, layout, there)))
 
 
 def in_flight(engines: Engines) -> Column:
-    """Sequences in flight of one replica under the scenario's load, as many as the bounds allow."""
+    """Sequences in flight on one replica under the scenario's load, within the bounds."""
     inputs = engines.inputs
     workload = inputs.case.scenario.workload
     if workload.rate is not None:
@@ -233,7 +233,7 @@ def in_flight(engines: Engines) -> Column:
 
 
 def _of_loop(engines: Engines, there: float) -> Column:
-    """Sequences in flight where so many requests are there at once: all but those behind prompts that wait for answers.
+    """Sequences in flight of a closed loop: all requests except those that wait behind blocking prompts.
 
     By Little's law as many wait as come in the time for which each of them does. Offline batches do not count them.
     """
@@ -252,12 +252,12 @@ def _of_loop(engines: Engines, there: float) -> Column:
 
 
 def _blocks(load: Load) -> bool:
-    """Whether a prompt may fit into a step but not beside the sequences in flight."""
+    """Whether a prompt may fit into a step alone but not with the sequences in flight."""
     return load.whole and load.prompt_spread > 0
 
 
 def with_link(engines: Engines) -> Bounds:
-    """The bounds with that of the link to the host, over which conversations come back."""
+    """The bounds, with the one by the host link over which conversations' caches are loaded."""
     if not np.any(engines.inputs.load.loaded):
         return engines.bounds
 
@@ -269,7 +269,7 @@ def with_link(engines: Engines) -> Bounds:
 
 
 def with_blocking(engines: Engines) -> Bounds:
-    """The bounds where prompts that wait until answers end take the time that steps would have for others."""
+    """The bounds, with the one by blocking prompts, which use time in which steps could run."""
     if not _blocks(engines.inputs.load):
         return engines.bounds
 
@@ -282,7 +282,7 @@ def with_blocking(engines: Engines) -> Bounds:
 
 
 def _until_full(engines: Engines, busy: Callable[[Engines, Column], Number]) -> Column:
-    """Sequences in flight up to which something is busy for all of the time at most; without end where it never is."""
+    """Sequences in flight at which `busy` reaches 1; infinite if it never does."""
     with untraced(), np.errstate(all="ignore"):
         over = np.asarray(busy(engines, engines.bounds.least)) > 1
         return np.where(over, engines.greatest(busy), np.inf)

@@ -22,7 +22,7 @@ from costmodel.ground.equation import Number, term
 
 
 def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> dict[str, Number]:
-    """What the memory holds, and how fast the weights in it can be read for one user."""
+    """Result columns for memory, capacity, bandwidth bound and start time."""
     with term("least"):
         least = memory.least
     with term("allowed"):
@@ -41,7 +41,7 @@ def memory_columns(inputs: ServingInputs, layout: PlanColumns, memory: EngineMem
 
 
 def start_rate(inputs: ServingInputs) -> Number:
-    """Rate at which a rank reads its weights: the engine's, or its share of the drives of its node."""
+    """Rate at which a rank loads its weights at start: the engine's, or its share of the node's drives."""
     start, node = inputs.engine.start, inputs.case.node
     assert start is not None
     if node.drives is None:
@@ -51,7 +51,7 @@ def start_rate(inputs: ServingInputs) -> Number:
 
 
 def start_time(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryUse) -> Number:
-    """Cold start of a replica; not a number for an engine whose start is not described."""
+    """Cold start time of a replica; NaN for an engine without start times."""
     start = inputs.engine.start
     if start is None:
         return np.nan
@@ -62,7 +62,7 @@ def start_time(inputs: ServingInputs, layout: PlanColumns, memory: EngineMemoryU
 
 
 def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Bytes of weights that each rank reads for one token: all layers, of routed experts the chosen ones, the head."""
+    """Weight bytes that each rank reads per token: all layers, the selected routed experts, and the head."""
     types = inputs.types
     read: Number = 0.0
     for kind in inputs.model.layers:
@@ -78,7 +78,7 @@ def read_per_rank(inputs: ServingInputs, layout: PlanColumns) -> Number:
 
 
 def bandwidth_bound(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Tokens a second of one user at most; of drafts, the accepted ones come with each read."""
+    """Upper bound on one user's tokens per second by memory bandwidth; each read yields all accepted draft tokens."""
     with term("weights that a token reads"):
         read = layout.tp * read_per_rank(inputs, layout)
     rate = fastest_user_rate(read, layout.tp, inputs.memory_bandwidth)

@@ -40,7 +40,7 @@ from costmodel.ground.record import record
 
 @record
 class OfflineBatch:
-    """Time until the last answer, and the share of it that is lost as the longest answers run out; else unknown.
+    """Time until the last answer, and its share lost while only the longest answers run; NaN without a batch.
 
     full: the time, were the engine full to the end
     """
@@ -51,7 +51,7 @@ class OfflineBatch:
 
 
 def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> OfflineBatch:
-    """The scenario's batch on each plan, whose replicas get as many requests each."""
+    """The scenario's batch on each plan; every replica gets the same number of requests."""
     requests, load = _of_replica(inputs, layout), inputs.load
     if requests is None:
         return OfflineBatch()
@@ -81,7 +81,7 @@ def offline_batch(inputs: ServingInputs, layout: PlanColumns, point: OperatingPo
 def offline_state(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, batch: OfflineBatch
 ) -> SteadyState:
-    """What requests of a batch see: all wait for the prompts of the first wave, and the others for places besides.
+    """Steady state of a batch: all requests wait for the first wave's prompts, later ones also for a slot.
 
     While any wait, the engine is full; a request that gets a place takes over how late the last one there began.
     """
@@ -114,7 +114,7 @@ def offline_state(
 
 @record
 class _FirstWave:
-    """First tokens of the requests of a batch that run at once, and the prompts that one of them meets, its own too."""
+    """Time to first token of a batch's first requests (mean and P99), and prompts that one of them meets."""
 
     mean: Number
     p99: Number
@@ -122,7 +122,7 @@ class _FirstWave:
 
 
 def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> _FirstWave:
-    """Prompts that all are there when the batch begins, and whose first tokens come at the ends of steps."""
+    """The first wave of a batch: all prompts wait at once, and first tokens come at the ends of steps."""
     load, many = inputs.load, np.maximum(point.concurrency, 1.0)
     with term("of the first wave"):
         tokens, begin = many * load.computed, _room_beside(inputs, layout, 0.0)
@@ -142,7 +142,7 @@ def _first_wave(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoin
 
 
 def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
-    """Time of the steps of one prompt, without others."""
+    """Time of one prompt's steps, without other prompts."""
     load = inputs.load
     with term("a prompt alone"):
         steps = steps_with_prompt(load, point.own_room, 0.0)
@@ -150,7 +150,7 @@ def _alone(inputs: ServingInputs, point: OperatingPoint) -> Number:
 
 
 def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -> Number:
-    """Tokens of prompts in the steps of all micro-batches, beside so many requests that are being decoded."""
+    """Prompt tokens in the steps of all micro-batches, beside so many decoding requests."""
     each = prompt_room(step_budget(layout), inputs.load.queries * decoding / layout.pp)
     return layout.pp * filled_room(inputs.load, each, layout.dp_attention)
 
@@ -158,7 +158,7 @@ def _room_beside(inputs: ServingInputs, layout: PlanColumns, decoding: Number) -
 def _in_waves(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, requests: Number
 ) -> tuple[Number, Number]:
-    """First tokens where equal answers take over one another's places in whole waves, mean and p99."""
+    """Time to first token, mean and P99, if equal answers end together and requests run in waves."""
     load, many = inputs.load, point.concurrency
     with term("waves"):
         first_step = mixed_step_time(point.alpha, point.beta, many / 2.0, 0.0, 0.0)  # half of them decode on the mean

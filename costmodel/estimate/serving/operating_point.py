@@ -36,22 +36,22 @@ FEWEST = 2.0  # sequences of a micro-batch that the slope is taken at, where few
 
 
 class Steps(Protocol):
-    """Times of a step of one micro-batch, as exact or as quick as wanted."""
+    """Step times of one micro-batch, either exact or from a table."""
 
     @property
     def one(self) -> Number:
-        """Of a single sequence."""
+        """Step time of a single sequence."""
 
     def decode(self, decodes: Number) -> Number:
-        """Of so many sequences."""
+        """Step time of so many sequences."""
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
-        """The same with so many tokens of prompts beside them."""
+        """Step time of so many sequences with so many prompt tokens."""
 
 
 @record
 class OperatingPoint:
-    """Steps of a replica with so many sequences in flight."""
+    """Step times of a replica with so many sequences in flight."""
 
     concurrency: Number
     decode: Number  # time at these sequences, two of a micro-batch at least
@@ -75,12 +75,12 @@ class OperatingPoint:
 
     @property
     def own_room(self) -> Number:
-        """Tokens of one prompt that a step has room for: that of one attention group."""
+        """Prompt tokens of one request that fit in a step: those of one attention group."""
         return self.room if isinstance(self.groups, float) else self.room / self.groups
 
     @property
     def filled(self) -> Number:
-        """Time that a prompt token adds to steps that prompts fill."""
+        """Time that a prompt token adds to steps full of prompts."""
         return self.gamma if self.filling is None else self.filling
 
     @property
@@ -90,7 +90,7 @@ class OperatingPoint:
 
     @property
     def together(self) -> Number:
-        """Time that a prompt token adds where all requests come at once, which attention groups share evenly."""
+        """Time that a prompt token adds if all requests arrive at once and attention groups share them evenly."""
         return self.gamma if self.filling is None else np.where(self.groups > 1, self.filling, self.gamma)
 
     @property
@@ -100,17 +100,17 @@ class OperatingPoint:
 
     @property
     def step(self) -> Number:
-        """A step without prompts, of a linear engine: α + β b."""
+        """Time of a step without prompts, in a linear model: α + β b."""
         return self.alpha + self.beta * self.concurrency
 
     @property
     def fastest(self) -> Number:
-        """A step of one sequence, which nothing is faster than."""
+        """Step time of one sequence, the lower bound of all steps."""
         with term("one sequence"):
             return self.alpha + self.beta
 
     def gathered(self, ttft: Number, p99: Number) -> tuple[Number, Number]:
-        """Times to the first token, mean and p99, with the wait for prompts of other groups."""
+        """Time to first token, mean and P99, with the wait for prompts of other attention groups."""
         if not np.any(self.gathering):
             return ttft, p99
         return ttft + self.gathering, p99 + 2.0 * self.gathering
@@ -118,7 +118,7 @@ class OperatingPoint:
 
 @record
 class ExactSteps:
-    """Steps out of the equations themselves."""
+    """Step times computed from the equations."""
 
     inputs: ServingInputs
     layout: PlanColumns
@@ -127,23 +127,23 @@ class ExactSteps:
 
     @functools.cached_property
     def one(self) -> Number:
-        """Time of a step of a single sequence."""
+        """Step time of a single sequence."""
         if self.of_one is not None:
             return self.of_one
         with term("one sequence"):
             return self.breakdown(np.ones(len(self.layout))).total
 
     def breakdown(self, decodes: Number) -> StepTime:
-        """A step of so many sequences by what it is spent on."""
+        """A step of so many sequences, by category."""
         return self._time(self._batch(decodes))
 
     def decode(self, decodes: Number) -> Number:
-        """Time of a step of so many sequences."""
+        """Step time of so many sequences."""
         with term("decode"):
             return self.breakdown(decodes).total
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
-        """The same with so many tokens of prompts beside them."""
+        """Step time of so many sequences with so many prompt tokens."""
         with term("with prompts"):
             prompts = share(tokens, self.inputs.load.computed)
             batch = replace(self._batch(decodes), tokens=tokens, prompts=prompts)
@@ -165,18 +165,18 @@ class ExactSteps:
 
 
 def context_of(inputs: ServingInputs) -> Number:
-    """Tokens that a sequence in flight holds, on average."""
+    """Mean context length of a sequence in flight."""
     load = inputs.load
     return mean_context(load.prompt, load.output, load.output_spread)
 
 
 def micro_batch(layout: PlanColumns, concurrency: Number) -> Number:
-    """Sequences of a micro-batch at which steps are looked at."""
+    """Sequences of a micro-batch, at least as many as the slope of step times needs."""
     return np.maximum(concurrency / layout.pp, FEWEST)
 
 
 def step_of(layout: PlanColumns, point: OperatingPoint, steps: Steps, many: Number) -> Number:
-    """A step without prompts of so many sequences; of fewer than the slope is taken at, by the line of the point."""
+    """Step time of so many sequences without prompts; for very few, on the operating point's line."""
     fewer = point.beta * np.minimum(many - FEWEST * layout.pp, 0.0)
     return steps.decode(micro_batch(layout, many)) + fewer
 
@@ -190,7 +190,7 @@ def operating_point(
     *,
     line: bool = True,
 ) -> OperatingPoint:
-    """Steps at so many sequences in flight.
+    """The operating point at so many sequences in flight.
 
     decode: a step of them without prompts, where it is known
     line: whether the line of prompts is asked for, which takes another time a token where it fills steps
@@ -240,12 +240,12 @@ def operating_point(
 
 
 def gaps_of_line(inputs: ServingInputs, lines: Number) -> Number:
-    """Variation of the gaps between arrivals at one of so many lines, which get the scenario's requests at random."""
+    """Variation of the gaps between arrivals in one of several queues among which requests are split at random."""
     return 1.0 if inputs.gaps == 1 else split_gap_variation(inputs.gaps, lines)
 
 
 def _lone(inputs: ServingInputs, layout: PlanColumns, steps: Steps, point: OperatingPoint, piece: Number) -> Number:
-    """Time that a prompt token adds to a step with no other prompt, of which it carries so many tokens."""
+    """Time that a prompt token adds to a step with no other prompt, in a piece of so many tokens."""
     with term("alone"):
         whole = (steps.mixed(micro_batch(layout, point.concurrency), piece) - point.decode) / piece
         return of_a_token(inputs, layout, point.concurrency, piece, whole)
@@ -259,7 +259,7 @@ def _of_groups(
     point: OperatingPoint,
     carried: Number,
 ) -> OperatingPoint:
-    """The same of plans with several attention groups, whose steps with prompts carry so many tokens of them."""
+    """An operating point with the effects of several attention groups on prompts."""
     piece = np.minimum(groups.piece, carried)
     lone = _lone(inputs, layout, steps, point, piece)
     with term("beside those of other groups"):
@@ -270,7 +270,7 @@ def _of_groups(
 
 
 def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups | None, concurrency: Number) -> Number:
-    """Tokens of prompts of a step that has any; several attention groups compute several prompts at once.
+    """Prompt tokens of a step that has any; several attention groups compute several prompts at once.
 
     Each micro-batch of a pipeline has those that came since the last one began.
     """
@@ -291,7 +291,7 @@ def _carried(inputs: ServingInputs, layout: PlanColumns, groups: AttentionGroups
 
 
 def _pieces(inputs: ServingInputs, groups: AttentionGroups, concurrency: Number) -> Number:
-    """Pieces of prompts that a step computes on average."""
+    """Mean number of prompt chunks that a step computes."""
     with term("pieces of a step"):
         return share(concurrency, inputs.load.steps) * share(inputs.load.computed, groups.piece)
 
@@ -299,7 +299,7 @@ def _pieces(inputs: ServingInputs, groups: AttentionGroups, concurrency: Number)
 def of_a_token(
     inputs: ServingInputs, layout: PlanColumns, concurrency: Number, carried: Number, whole: Number
 ) -> Number:
-    """Time by which a prompt token delays each user: all of it, but where prompts fill a pipeline's stages."""
+    """Time that a prompt token adds for each user; less where prompts fill the stages of a pipeline."""
     if not layout.staged:
         return whole
     with term("micro-batches with prompts"):

@@ -25,7 +25,7 @@ RARE = {"redundant_experts": 0.0, "dcp": 1.0}  # sizes that a plan names only wh
 
 @record
 class PlanColumns:
-    """Equal-length float columns.
+    """A batch of layouts as float columns of equal length.
 
     time_factor: on all times of the hardware and the engine, for the ends of bands; left out, 1
     straddles: 1 where domains have no room for every engine whole, so that ranks follow one another; left out, 0
@@ -54,12 +54,12 @@ class PlanColumns:
 
     @functools.cached_property
     def results_by_call(self) -> dict[tuple[object, ...], tuple[object, ...]]:
-        """Results of functions decorated with `once_for_sizes`, each with the arguments that its key holds by id."""
+        """Cache for functions decorated with `once_for_sizes`: results, and the arguments whose ids are in the key."""
         return {}
 
     @functools.cached_property
     def stage_ranks(self) -> Number:
-        """Accelerators of one pipeline stage of a replica, which share its experts."""
+        """Accelerators of one pipeline stage of a replica; they share its experts."""
         return self.tp * self.dp_attention
 
     @functools.cached_property
@@ -69,7 +69,7 @@ class PlanColumns:
 
     @functools.cached_property
     def shares_context(self) -> bool:
-        """Whether ranks of any of the plans divide the cache of a sequence by tokens."""
+        """Whether any plan divides the KV cache of a sequence over ranks (dcp)."""
         return bool(np.any(np.asarray(self.dcp) > 1))
 
     @functools.cached_property
@@ -83,17 +83,17 @@ class PlanColumns:
         return bool(np.any(np.asarray(self.pp) > 1))
 
     def at(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> PlanColumns:
-        """Some of the rows."""
+        """The layouts in these rows."""
         return self._each(lambda column: column[rows])
 
     def beside(self, others: PlanColumns) -> PlanColumns:
-        """These rows and others; none of them has a factor on its times."""
+        """These rows followed by others; neither may have time factors."""
         assert self.time_factor is None
         assert others.time_factor is None
         return PlanColumns(*(np.concatenate([getattr(each, name) for each in (self, others)]) for name in SIZES))
 
     def bare(self) -> PlanColumns:
-        """The same with columns that no trace follows."""
+        """The layouts with columns that are not traced."""
         with untraced():
             return self._each(lambda column: np.asarray(column).view(np.ndarray))
 
@@ -101,7 +101,7 @@ class PlanColumns:
         return PlanColumns(**{name: of(column) for name in _PARTS if (column := getattr(self, name)) is not None})
 
     def longer(self, time: Number) -> Number:
-        """A time of the hardware or the engine, as long as it is in these rows."""
+        """A time of the hardware or engine, multiplied by each row's time factor."""
         return longer(time, self.time_factor)
 
 
@@ -132,16 +132,16 @@ def once_for_sizes(work: Callable[Concatenate[S, PlanColumns, P], R]) -> Callabl
 
 @once_for_sizes
 def shard_of(model: Model, layout: PlanColumns, kind: Layers) -> Shard:
-    """A layer kind as a rank of each plan holds it."""
+    """A layer kind as one rank of each plan stores it."""
     return shard(model, kind, layout.tp, layout.stage_ranks)
 
 
 def longer(time: Number, factor: Number | None) -> Number:
-    """So many times as long a time."""
+    """A time multiplied by a factor, if there is one."""
     return time if factor is None else factor * time
 
 
 def sizes_of(layout: PlanColumns, row: int = 0) -> dict[str, float]:
-    """A plan's sizes; those that are rare where it has them."""
+    """A plan's sizes; without rare ones at their default."""
     found = {name: float(getattr(layout, name)[row]) for name in SIZES}
     return {name: size for name, size in found.items() if size != RARE.get(name)}

@@ -55,7 +55,7 @@ WITHOUT_ROOM = {  # results of a plan that does not fit
 
 @record
 class ServingAnswer:
-    """One plan, evaluated, with what was assumed and what speaks against it."""
+    """One evaluated plan, with its assumptions and the reasons against it."""
 
     inputs: ServingInputs
     plan: ServingPlan
@@ -79,12 +79,12 @@ class ServingAnswer:
 
     @property
     def overload(self) -> tuple[str, ...]:
-        """Why the plan cannot answer all that arrives: its figures are of the most that it answers."""
+        """Codes why the plan is overloaded; its results are then those at saturation."""
         return () if self.refused or "M001" in self.broken else tuple(code for code in self.broken if code in OVERLOAD)
 
 
 def own_plan(inputs: ServingInputs) -> ServingPlan:
-    """The scenario's plan, or a fault when it has none."""
+    """The scenario's plan; an error if it has none."""
     plan = inputs.case.scenario.plan
     if plan is None:
         hint = "add plan: {tp: 8}, or --set plan.tp=8; costmodel search finds one"
@@ -93,7 +93,7 @@ def own_plan(inputs: ServingInputs) -> ServingPlan:
 
 
 def replica_ranks(plan: ServingPlan) -> Number:
-    """Accelerators of one replica; apart, of all instances."""
+    """Accelerators of one replica; with separate prefill and decode, of all instances."""
     if plan.prefill is not None and plan.decode is not None:
         halves = (plan.prefill, plan.decode)
         return sum(half.replicas * (half.tp * half.dp_attention) for half in halves)
@@ -101,7 +101,7 @@ def replica_ranks(plan: ServingPlan) -> Number:
 
 
 def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple[Assumption, ...]]:
-    """A plan whose instances without a number are as many of each kind as the accelerators hold."""
+    """A plan with default instance counts: as many of each kind as fit on the accelerators."""
     if plan.prefill is None or plan.decode is None:
         return plan, ()
     halves = {"prefill": plan.prefill, "decode": plan.decode}
@@ -125,7 +125,7 @@ def filled(inputs: ServingInputs, plan: ServingPlan) -> tuple[ServingPlan, tuple
 def _filled_kinds(
     inputs: ServingInputs, plan: ServingPlan, free: Mapping[str, Instances]
 ) -> tuple[ServingPlan, tuple[Assumption, ...]]:
-    """The same where each kind of instances has nodes of its own."""
+    """A plan with default instance counts, if each kind of instance has its own nodes."""
     counts, assumed = dict[str, float](), []
     for name, half in free.items():
         every = float((inputs if name == "decode" else inputs.prompts or inputs).ranks)
@@ -138,19 +138,19 @@ def _filled_kinds(
 
 
 def _counted(plan: ServingPlan, counts: dict[str, float]) -> ServingPlan:
-    """The plan with so many instances of each kind that is named."""
+    """The plan with these instance counts."""
     halves = {name: getattr(plan, name).model_copy(update={"replicas": count}) for name, count in counts.items()}
     return plan.model_copy(update=halves)
 
 
 def _have_room(inputs: ServingInputs, plan: ServingPlan, counts: dict[str, float]) -> bool:
-    """Whether so many instances lie whole in their domains."""
+    """Whether so many instances fit in domains without crossing their borders."""
     halves = halves_of(inputs, _counted(plan, counts))
     return halves is not None and with_straddling(inputs, *halves)[0].straddles is None
 
 
 def layout_of(inputs: ServingInputs, plan: ServingPlan, rows: int = 1) -> tuple[PlanColumns, tuple[Assumption, ...]]:
-    """A plan as columns of so many rows; without a number of replicas as many as the accelerators hold."""
+    """A plan as columns with so many rows; by default with as many replicas as fit on the accelerators."""
     rare = (plan.redundant_experts or 0.0, plan.dcp)
     values = (plan.tp, plan.pp, plan.ep, plan.dp_attention, plan.replicas or 1.0, inputs.budget, *rare)
     layout = PlanColumns(*(np.full(rows, value, dtype=np.float64) for value in values))
@@ -164,14 +164,14 @@ def layout_of(inputs: ServingInputs, plan: ServingPlan, rows: int = 1) -> tuple[
 
 
 def routed(inputs: ServingInputs, prefill: PlanColumns) -> ServingInputs:
-    """The same with what turns find on the instances for prompts; instances apart keep it until the next turn."""
+    """Inputs with the cache hits of turns on so many prefill instances, which keep the cache until the next turn."""
     return conversing(inputs, float(prefill.replicas[0])) if np.any(inputs.load.history) else inputs
 
 
 def routed_parts(
     inputs: ServingInputs, prefill: PlanColumns, decode: PlanColumns
 ) -> Iterator[tuple[ServingInputs, PlanColumns, PlanColumns]]:
-    """Instances apart with what turns find on them: together those with as many instances for prompts."""
+    """Groups of pairs with an equal number of prefill instances, with inputs for the cache hits of turns on them."""
     if not np.any(inputs.load.history):
         yield inputs, prefill, decode
         return
@@ -182,7 +182,7 @@ def routed_parts(
 
 
 def apart_is_modelled(inputs: ServingInputs) -> None:
-    """A fault for a load that is not modelled with separate prefill and decode."""
+    """An error for a load that is not modelled with separate prefill and decode."""
     workload = inputs.case.scenario.workload
     key, what, hint = "", "", ""
     if workload.traffic == "burst":
@@ -197,7 +197,7 @@ def apart_is_modelled(inputs: ServingInputs) -> None:
 
 
 def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, PlanColumns] | None:
-    """Prefill and decode of a plan, one row each, where they are apart."""
+    """Prefill and decode layouts of a plan, one row each; None if the plan does not separate them."""
     if plan.prefill is None or plan.decode is None:
         return None
     apart_is_modelled(inputs)
@@ -210,7 +210,7 @@ def halves_of(inputs: ServingInputs, plan: ServingPlan) -> tuple[PlanColumns, Pl
 
 
 def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = True) -> AnyEvaluation:
-    """Plans whose replicas do both, or of two halves: those for prompts and those that generate.
+    """Evaluates plans of colocated replicas, or pairs of prefill and decode layouts.
 
     compared: halves with replicas that do both, and replicas for conversations with those that their rate needs
     """
@@ -223,7 +223,7 @@ def evaluated(inputs: ServingInputs, *columns: PlanColumns, compared: bool = Tru
 def evaluated_with_bands(
     inputs: ServingInputs, *columns: PlanColumns, compared: bool = True
 ) -> tuple[AnyEvaluation, Costs]:
-    """The same with their chance to keep the limits, and their results with both ends of every band.
+    """Evaluates plans with the chance to meet limits, and results with P10 and P90.
 
     Plans and both ends are rows of one evaluation.
     """
@@ -236,13 +236,13 @@ def evaluated_with_bands(
 
 
 def part_of(evaluation: AnyEvaluation, rows: NDArray[np.intp]) -> AnyEvaluation:
-    """Some of the rows of an evaluation."""
+    """The rows at these places of an evaluation."""
     found = rows_of(evaluation, rows, len(evaluation.layout))
     return replace(found, results=replace(found.results, rows=len(rows)))
 
 
 def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Masks of the rows that break each bound, by its code; those of the machine and the load first."""
+    """Masks of the rows that break each bound, by code; bounds of memory and load first."""
     results = evaluation.results
     small = results.column("memory_share") > 1
     yield "M001", small
@@ -255,7 +255,7 @@ def unacceptable(inputs: ServingInputs, evaluation: AnyEvaluation) -> Iterator[t
 
 
 def code_of(limit: Limit) -> str:
-    """The code of a plan that breaks a limit."""
+    """The reason code for a broken limit."""
     if limit.of_memory:
         return "M002"
     return {"tpot": "S001", "tpot_p99": "S001", "ttft": "S002", "ttft_p99": "S002", OWN: "S006"}.get(
@@ -264,8 +264,9 @@ def code_of(limit: Limit) -> str:
 
 
 def broken_of(found: ServingAnswer, shown: Collection[str]) -> tuple[str, ...]:
-    """Of the codes of what a plan breaks, those that concern a command which shows these results alone: the plan does
-    not fit, does not stand its load, or breaks a limit on one of the results.
+    """Reason codes for a command that shows only these results.
+
+    The plan does not fit, is overloaded, or breaks a limit on one of the results.
     """
     limits = stated_limits(found.inputs.case.scenario.limits)
     missed = {code_of(each) for each in limits if each.column in shown and not each.holds(found.costs[each.column])}
@@ -273,7 +274,7 @@ def broken_of(found: ServingAnswer, shown: Collection[str]) -> tuple[str, ...]:
 
 
 def known_costs(costs: dict[str, float]) -> dict[str, float]:
-    """The results of a plan; of one that does not fit those of its size and its memory, and NaN for all others.
+    """The results of a plan; NaN for those that do not exist if the plan does not fit.
 
     Without room for the cache of one request there is no time, no rate, and nothing that such a plan costs a token.
     """
@@ -339,7 +340,7 @@ def answer(inputs: ServingInputs, plan: ServingPlan, *, bands: bool = True) -> S
 
 
 def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
-    """A result of the scenario's own plan in so many variants, whose numbers are columns of the inputs.
+    """One result of the scenario's own plan for many variants, whose numbers are columns of the inputs.
 
     Raises:
         ValueError: what turns of a conversation find, or a plan in halves
@@ -354,12 +355,12 @@ def row_results(inputs: ServingInputs, result: str, rows: int) -> list[float]:
 
 
 def _decoded_beside(columns: Sequence[PlanColumns], costs: Mapping[str, float]) -> Number:
-    """Sequences beside the prompts of one attention group and micro-batch; none where others generate."""
+    """Sequences beside the prompts of one attention group and micro-batch; 0 with separate prefill and decode."""
     return 0.0 if len(columns) > 1 else costs["concurrency"] / (columns[0].dp_attention * columns[0].pp)
 
 
 def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
-    """A line for an engine without benchmarks on accelerators of this maker."""
+    """Assumptions for an engine without benchmarks on this maker's accelerators, over domains, or with host experts."""
     if never_ran(inputs):
         yield Assumption("stack", f"never measured on {inputs.case.accelerator.vendor}", "wider band upwards")
     if inputs.crosses:
@@ -369,7 +370,7 @@ def never_measured(inputs: ServingInputs) -> Iterator[Assumption]:
 
 
 def remarks(inputs: ServingInputs) -> Iterator[str]:
-    """The remarks on every plan of a scenario."""
+    """Codes of the remarks on a scenario, whatever its plan."""
     if is_new_ground(inputs):
         yield "N056"
     if never_fitted(inputs):
@@ -387,7 +388,7 @@ def remarks(inputs: ServingInputs) -> Iterator[str]:
 
 
 def with_benchmark(found: ServingAnswer) -> ServingAnswer:
-    """With what a benchmark of a closed loop measures on average, as it starts all of its users at once.
+    """An answer with the mean results of a closed-loop benchmark, which starts all users at once.
 
     Without it where no others start beside a user, the load is another, or the plan cannot run.
     """
@@ -416,7 +417,7 @@ def predict(case: ServingCase, *, bands: bool = True, limited: bool = True) -> S
 
 
 def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
-    """The service on nodes of several kinds: each takes the share of the load that its rate within limits is of all."""
+    """Answer for nodes of several kinds; each serves a share of the load in proportion to its rate within limits."""
     alone = [predict(group, bands=False) for group in case.by_kind]
     rates = [0.0 if each.refused or "M001" in each.broken else within_limits(each.costs) for each in alone]
     if refused := next((each for each in alone if each.refused), None):
@@ -435,7 +436,7 @@ def _of_groups(case: ServingCase, *, bands: bool) -> ServingAnswer:
 
 
 def within_limits(costs: Mapping[str, float]) -> float:
-    """Requests a second of a plan up to which the limits hold; none where that is not known."""
+    """Requests per second of a plan within the limits; 0 if unknown."""
     rate = costs["rate_within_slo_per_s"]
     return rate if np.isfinite(rate) else 0.0
 
@@ -457,14 +458,14 @@ _MEANS = frozenset({
 
 @record
 class GroupShare:
-    """A kind of nodes in a service on several: its case under its share of the load, and that share."""
+    """One kind of node in a service on several kinds, with its share of the load."""
 
     case: ServingCase
     share: float
 
 
 def shared_load(case: ServingCase, rates: Sequence[float]) -> tuple[GroupShare, ...]:
-    """The service on each kind of nodes with its share of the load, in the proportion of the rates they can answer."""
+    """The cases for each kind of node, each with a load share proportional to the rate it can answer."""
     groups = case.by_kind
     whole = sum(rates)
     if not whole > 0:
@@ -478,7 +479,7 @@ def shared_load(case: ServingCase, rates: Sequence[float]) -> tuple[GroupShare, 
 
 
 def under_share(case: ServingCase, share: float) -> ServingCase:
-    """A case under a share of its load."""
+    """A case with this share of its load."""
     workload = case.scenario.workload
     loads = {name: getattr(workload, name) for name in LOADS}
     part = workload.model_copy(update={name: share * load for name, load in loads.items() if load is not None})
@@ -486,7 +487,7 @@ def under_share(case: ServingCase, share: float) -> ServingCase:
 
 
 def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Results of all kinds together: sums, means over requests, and of p99 the worst kind's.
+    """Results of all kinds of nodes together: sums, means over requests, and the worst kind's P99.
 
     A result that has no such meaning, as the time of a term or the memory of a pool, is not a number.
     """
@@ -505,7 +506,7 @@ def combined(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _rule(name: str) -> Callable[[Sequence[float], Sequence[float], Sequence[float]], float]:
-    """How a result of all follows from those of each kind, with the requests they answer and could answer."""
+    """How to combine a result of each kind of node, weighted by requests answered or requests within limits."""
     base = name.removesuffix("_low").removesuffix("_high")
     if base in _SUMS:
         return lambda values, answered, within: sum(values)

@@ -19,13 +19,13 @@ from costmodel.ground.solvers import NEAR
 
 
 def rate_within_limits(quick: Engines, engines: Engines) -> Number:
-    """Requests a second of one replica up to which the service-level limits hold; 0 where none does."""
+    """Requests per second of one replica within the service-level limits; 0 if even the lowest rate breaks one."""
     inputs, limits = quick.inputs, service_limits(quick.inputs)
     plans = len(quick.layout)
     known, quick = KnownLoads(plans), replace(quick, held={**quick.held, PLAN: np.arange(plans, dtype=np.float64)})
 
     def over(some: Engines, many: Column) -> Column:
-        """The result that is nearest to its limit, or beyond it, over that limit."""
+        """The largest ratio of a result to its limit; above 1 if a limit is broken."""
         state = some.state(many)
 
         def named(name: str) -> Number:
@@ -47,7 +47,7 @@ def rate_within_limits(quick: Engines, engines: Engines) -> Number:
 
 
 def chance_of_limits(quick: Engines, columns: Mapping[str, Number]) -> Number:
-    """The chance that plans keep every limit, where it is asked for."""
+    """Chance that plans meet every limit; NaN if the scenario does not ask for it."""
     scenario, layout = quick.inputs.case.scenario, quick.layout
     workload = scenario.workload
     if not is_asked(quick.inputs):

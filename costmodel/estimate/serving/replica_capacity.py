@@ -41,7 +41,7 @@ _BESIDE = {"limits": None, "objective": None, "search": None, "title": "", "plan
 
 @dataclass(frozen=True, eq=False)
 class ReplicaCapacity:
-    """Each kind of replicas of some plans, with steps by the equations and out of a table.
+    """Capacity of each kind of replica, with exact step times and with step times from a table.
 
     known: rates within limits that were looked for, by these limits. of_kinds: the same by kinds of replicas
     """
@@ -56,7 +56,7 @@ class ReplicaCapacity:
     of_kinds: dict[object, dict[bytes, float]] | None = None
 
     def within_limits(self, inputs: ServingInputs) -> Number:
-        """Requests a second of one replica up to which service-level limits hold, those of another load perhaps."""
+        """Requests per second of one replica within the limits of `inputs`, which may be of another load."""
         if tracing():
             return self._rates(inputs)
         asked = (*stated_limits(inputs.case.scenario.limits), inputs.beyond, inputs.beyond_first)
@@ -66,7 +66,7 @@ class ReplicaCapacity:
         return self.known[asked]
 
     def _known_rates(self, inputs: ServingInputs, asked: object) -> Number:
-        """The same, looked for where it is not known of a kind of replica."""
+        """Rates within limits, computed only for kinds of replicas that are not in the cache."""
         assert self.of_kinds is not None
         rates, keys = self.of_kinds.pop(asked, {}), _keys(inputs, self.kinds.layout)
         self.of_kinds[asked] = rates
@@ -87,7 +87,7 @@ class ReplicaCapacity:
             return rate_within_limits(quick, engines)
 
     def at(self, rows: Places) -> ReplicaCapacity:
-        """That of some of the kinds of replicas."""
+        """The capacity of some of the kinds of replicas."""
         count, inputs = len(self.kinds.layout), self.engines.inputs
         parts = (self.memory, self.engines.bounds, self.most, self.exact.one)
         memory, bounds, most, one = rows_of(parts, rows, count)
@@ -99,8 +99,9 @@ class ReplicaCapacity:
 
 
 def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
-    """The capacity of the replicas of some plans, of one row for each kind of replica; known from earlier answers where
-    these looked at the same replicas.
+    """The capacity of the replicas of some plans, one row for each kind of replica.
+
+    It comes from the cache if an earlier answer evaluated the same replicas.
     """
     kinds = replica_kinds(inputs, layout)
     known = None if tracing() or layout.variant is not None or not 0 < len(kinds.layout) <= KINDS else _known(inputs)
@@ -118,7 +119,7 @@ def capacity_of(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity:
 
 
 def capacity_at_any_load(inputs: ServingInputs, layout: PlanColumns) -> ReplicaCapacity | None:
-    """The same, for several loads; None where it depends on the load or their number."""
+    """The capacity for several loads; None if it depends on the load or on the number of replicas."""
     return (
         None if inputs.depends_on_count or inputs.beginnings else capacity_of(inputs, *with_straddling(inputs, layout))
     )
@@ -141,7 +142,7 @@ def _capacity(inputs: ServingInputs, kinds: ReplicaKinds) -> ReplicaCapacity:
 
 
 def _keep_latest(found: dict[Any, Any], most: int) -> None:
-    """Leave the first out of what is more than is kept."""
+    """Drops the oldest entries beyond a maximum number."""
     for key in [*itertools.islice(found, max(len(found) - most, 0))]:
         del found[key]
 
@@ -152,7 +153,7 @@ def _few() -> deque[tuple[dict[bytes, int], ReplicaCapacity]]:
 
 @dataclass(frozen=True, eq=False)
 class _KnownReplicas:
-    """What is known of the replicas that answer some requests on some machine, by their sizes; documents by identity.
+    """Cache of results for one scenario's replicas, by their sizes; documents are compared by identity.
 
     capacities: with the place of each kind in them. rates: within limits, by these
     """
@@ -164,7 +165,7 @@ class _KnownReplicas:
     rates: dict[object, dict[bytes, float]] = field(default_factory=dict)
 
     def are_of(self, case: ServingCase, others: Hashable) -> bool:
-        """Whether another case has the same replicas."""
+        """Whether another case has identical replicas."""
         same = self.others == others and all(getattr(self.case, name) is getattr(case, name) for name in _DOCUMENTS)
         return same and self.scenario == _without_load(case.scenario)
 
@@ -173,8 +174,9 @@ _KNOWN: deque[_KnownReplicas] = deque(maxlen=QUESTIONS)
 
 
 def _known(inputs: ServingInputs) -> _KnownReplicas | None:
-    """What is known of the replicas of a scenario; nothing is where they share a line of requests or bursts, or have
-    lengths of their own.
+    """Cached results for a scenario's replicas.
+
+    None if replicas share a queue or bursts, or if rows have different request lengths.
     """
     case, lengths = inputs.case, [getattr(inputs.load, part.name) for part in fields(inputs.load)]
     if case.scenario.assume.routing == "least-loaded" or inputs.gaps != 1 or any(np.ndim(length) for length in lengths):
@@ -190,8 +192,9 @@ def _known(inputs: ServingInputs) -> _KnownReplicas | None:
 
 
 def _without_load(scenario: ServingScenario) -> ServingScenario:
-    """The scenario without what the capacity of a replica does not depend on: amounts of its load, nodes, headroom,
-    limits, objective, search, title and plan.
+    """The scenario without settings that do not affect a replica's capacity.
+
+    These are amounts of its load, nodes, headroom, limits, objective, search, title and plan.
     """
     workload, cluster, assume = scenario.workload, scenario.cluster, scenario.assume
     alike = {
@@ -203,7 +206,7 @@ def _without_load(scenario: ServingScenario) -> ServingScenario:
 
 
 def _keys(inputs: ServingInputs, layout: PlanColumns) -> list[bytes]:
-    """What each row is known by: its sizes; how many of them there are where each answer brings the next request."""
+    """The cache key of each row: its sizes; in a closed loop also the number of replicas."""
     names = _SIZES if inputs.case.scenario.workload.rate is not None else (*_SIZES, "replicas")
     rows = np.empty((len(layout), len(names) + 2))
     for place, name in enumerate(names):

@@ -23,24 +23,24 @@ WORTH_STORING = 4  # plans of a cut, from which on it pays to store it once
 
 @record
 class ReplicaKinds:
-    """Replicas that differ, and which of them each plan has; nothing where every plan has its own."""
+    """Distinct replicas, and the index of each plan's replica; `which` is None if every plan has its own."""
 
     layout: PlanColumns
     which: NDArray[np.intp] | None = None
 
     def of_plans(self, found: T) -> T:
-        """What was computed for the replicas, by plan."""
+        """Results of the distinct replicas, as one row for each plan."""
         return found if self.which is None else rows_of(found, self.which, len(self.layout))
 
 
 def cuts_of(layout: PlanColumns) -> tuple[str, ...]:
-    """Sizes that decide how replicas cut the model, and what else sets rows apart; dcp only where any has it."""
+    """Columns that decide how replicas shard the model, or that separate rows; dcp only if a plan uses it."""
     cuts = CUTS if layout.shares_context else _UNSHARED
     return (*cuts, *(name for name in ("straddles", "variant") if getattr(layout, name) is not None))
 
 
 def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
-    """The replicas of some plans; where they share one line, or bursts, their number is part of the kind."""
+    """The distinct replicas of some plans; with a shared queue or bursts every plan counts as distinct."""
     if len(layout) == 1 or inputs.case.scenario.assume.routing == "least-loaded" or inputs.gaps != 1:
         return ReplicaKinds(layout)
     sizes = [np.asarray(getattr(layout, name)) for name in (*cuts_of(layout), "budget")]
@@ -49,12 +49,12 @@ def replica_kinds(inputs: ServingInputs, layout: PlanColumns) -> ReplicaKinds:
 
 
 def numbered_factors(layout: PlanColumns) -> list[NDArray[np.intp]]:
-    """The place of each row's factor on times among those that there are, where rows have any."""
+    """The index of each row's time factor among the distinct factors; an empty list without factors."""
     return [] if layout.time_factor is None else [np.unique(layout.time_factor, return_inverse=True)[1]]
 
 
 def shared_cuts(layout: PlanColumns) -> PlanColumns:
-    """The same plans, with what depends on the cut of the model alone stored once for all that have it in common."""
+    """The plans, with columns of model sharding stored once for plans with equal values."""
     cuts = cuts_of(layout)
     first, which = distinct([np.asarray(getattr(layout, name)) for name in cuts])
     if len(layout) < WORTH_STORING * len(first):
@@ -65,7 +65,7 @@ def shared_cuts(layout: PlanColumns) -> PlanColumns:
 
 
 def of_each_plan(found: T) -> T:
-    """A record of columns with a plain value for each plan."""
+    """A record of columns, with shared columns expanded to one value per plan."""
     columns: Any = found
     plain: T = replace(columns, **{part.name: _plain(getattr(columns, part.name)) for part in fields(columns)})
     return plain
@@ -90,7 +90,7 @@ def distinct(columns: Sequence[Rows | NDArray[np.intp]]) -> tuple[NDArray[np.int
 
 
 def where_rows(mask: NDArray[np.bool_], one: T, other: T) -> T:
-    """A result with the rows of one where the mask has them, else of the other."""
+    """Rows of `one` where the mask is true, else rows of `other`."""
     found: T = one if mask.all() else _where(mask, one, other)
     return found
 
@@ -107,7 +107,7 @@ def _where(mask: NDArray[np.bool_], one: Any, other: Any) -> Any:
 
 
 def rows_of(found: T, which: NDArray[np.intp], count: int) -> T:
-    """Rows of a result, of each of its parts."""
+    """These rows of a result, in each of its parts."""
     taken: T = _rows(found, which, count)
     return taken
 

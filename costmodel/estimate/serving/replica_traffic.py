@@ -28,14 +28,14 @@ Moment = Literal["step", "prompt"]
 
 @record
 class ServingTransfer:
-    """One kind of collective, and whether it belongs to a step of decoding or to a prompt alone."""
+    """One kind of collective, with whether it belongs to a decode step or to the prefill of a prompt."""
 
     moment: Moment
     transfer: Transfer
 
 
 def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Iterator[ServingTransfer]:
-    """Everything that is sent, for one prompt, and for a step of one micro-batch of so many sequences in flight."""
+    """All collectives of one prompt, and of a decode step of one micro-batch with so many sequences in flight."""
     queries = inputs.load.queries * micro_batch(layout, decodes)
     moments: tuple[tuple[Moment, Number], ...] = (("step", queries), ("prompt", inputs.load.computed))
     for moment, tokens in moments:
@@ -48,7 +48,7 @@ def transfers(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> It
 def _of(
     inputs: ServingInputs, layout: PlanColumns, tokens: Number, own: Number, *, prompts: bool
 ) -> Iterator[Transfer]:
-    """Of so many tokens, of which the busiest attention group has so many of its own."""
+    """Collectives for so many tokens, `own` of them in the busiest attention group."""
     tp = engine_group(inputs, layout, "tp", layout.tp)
     message = activation_message(own, inputs.model.hidden, inputs.types.wide)
     count: Number = 0.0
@@ -70,7 +70,7 @@ def _of(
 
 
 def _shared(inputs: ServingInputs, layout: PlanColumns, tokens: Number, *, prompts: bool) -> Iterator[Transfer]:
-    """What ranks of dcp exchange; layers of one kind of attention are alike."""
+    """Collectives of dcp, of one layer for each kind of attention, counted for all its layers."""
     if not layout.shares_context:
         return
     for name in ("attention", "latent"):

@@ -23,7 +23,7 @@ USUAL_HEADROOM = 0.25
 
 
 def headroom_of(inputs: ServingInputs) -> float:
-    """Share on top of the rate that replicas are counted for: the stated one, or some where no limit leaves room."""
+    """Headroom above the rate when replicas are counted: stated, or a default if no limit leaves room."""
     stated = inputs.case.scenario.assume.headroom
     if stated is not None:
         return float(stated)
@@ -31,12 +31,12 @@ def headroom_of(inputs: ServingInputs) -> float:
 
 
 def share_of_saturation(inputs: ServingInputs) -> float:
-    """The load that the headroom leaves a fleet which no limit bounds, over that which saturates it."""
+    """Load over saturation of a fleet that has this headroom and no limits."""
     return float(share(1.0, 1.0 + headroom_of(inputs)))
 
 
 def assumed_headroom(inputs: ServingInputs) -> tuple[Assumption, ...]:
-    """The default headroom, where it has an effect."""
+    """The default headroom as an assumption, if it has an effect."""
     scenario = inputs.case.scenario
     if scenario.workload.rate is None or scenario.assume.headroom is not None or not headroom_of(inputs):
         return ()
@@ -45,14 +45,14 @@ def assumed_headroom(inputs: ServingInputs) -> tuple[Assumption, ...]:
 
 
 def without_headroom(inputs: ServingInputs) -> ServingInputs:
-    """The same where replicas are counted for what they answer at most."""
+    """Inputs without headroom, so that replicas are counted at their highest rate."""
     scenario = inputs.case.scenario
     assume = scenario.assume.model_copy(update={"headroom": 0.0})
     return replace(inputs, case=replace(inputs.case, scenario=scenario.model_copy(update={"assume": assume})))
 
 
 def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
-    """The same under the rate that replicas are counted for, without headroom, growth or repair beside it."""
+    """Inputs at the rate that replicas are counted for, without headroom, growth or repair on top of it."""
     scenario, wanted = inputs.case.scenario, float(wanted_rate(inputs))
     assume = scenario.assume.model_copy(update={"headroom": 0.0, "growth": None, "availability": None})
     workload = scenario.workload.model_copy(update={"rate": wanted})
@@ -61,13 +61,13 @@ def at_wanted_rate(inputs: ServingInputs) -> ServingInputs:
 
 
 def wanted_rate(inputs: ServingInputs) -> Number:
-    """Requests a second that replicas are counted for: of the scenario, while it grows, and with its headroom."""
+    """Requests per second that replicas are counted for: the scenario's rate, with growth and headroom."""
     with term("headroom"):
         return _growing(inputs) * (1 + headroom_of(inputs))
 
 
 def _growing(inputs: ServingInputs) -> Number:
-    """The scenario's rate, and what arrives while replicas start."""
+    """The scenario's rate, with the growth of the load while new replicas start."""
     growth, arriving = inputs.case.scenario.assume.growth, float(inputs.case.scenario.workload.rate or 0.0)
     if growth is None:
         return arriving
@@ -76,7 +76,7 @@ def _growing(inputs: ServingInputs) -> Number:
 
 
 def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> Number:
-    """Replicas, each of which keeps the limits up to a rate; not a number where the load is no rate.
+    """Replicas that a load needs if each meets the limits up to a rate; NaN if the load is not a rate.
 
     kinds: of replicas that are counted apart; enough of all kinds are up for the wanted share of time
     """
@@ -88,7 +88,7 @@ def replicas_for_load(inputs: ServingInputs, within: Number, kinds: int = 1) -> 
 
 
 def with_spares(inputs: ServingInputs, needed: Number, kinds: int = 1) -> Number:
-    """So many replicas and spares for those in repair."""
+    """Replicas with spares for those in repair."""
     assume = inputs.case.scenario.assume
     if assume.availability is None:
         return needed
@@ -98,6 +98,6 @@ def with_spares(inputs: ServingInputs, needed: Number, kinds: int = 1) -> Number
 
 
 def replicas_that_answer(costs: Mapping[str, float], rate: float) -> tuple[float, float]:
-    """Replicas that answer a rate, whatever the limits, and their accelerators, by the results of one plan."""
+    """Replicas and accelerators that answer a rate without regard to limits, from the results of one plan."""
     count = float(replicas_needed(rate, 0.0, share(costs["saturation_per_s"], costs["replicas"])))
     return count, float(count * share(costs["gpus"], costs["replicas"]))

@@ -29,19 +29,19 @@ Result = Callable[[str], Number]
 
 @record
 class RequestLimits:
-    """What one request may take to its first token, and for each token after it; None where nothing bounds it."""
+    """Limits on one request's time to first token and time per token; None without a limit."""
 
     first: float | None = None
     token: float | None = None
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether either limit is set."""
         return self.first is not None or self.token is not None
 
 
 def request_limits(limits: Iterable[Limit]) -> RequestLimits:
-    """The strictest limits on each of the two times."""
+    """The strictest limits on time to first token and on time per token."""
     first, token = list[float](), list[float]()
     for limit in limits:
         if limit.kind == "at_most" and limit.column in ("ttft", "ttft_p99"):
@@ -54,7 +54,7 @@ def request_limits(limits: Iterable[Limit]) -> RequestLimits:
 
 
 def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
-    """The share of requests in time and their rate, by the mean and the p99 of both times; unknown without limits."""
+    """Share and rate of requests that meet both time limits, from mean and P99 of each; NaN without limits."""
     if not limits.any:
         return dict.fromkeys(IN_TIME, np.nan)
     with term("a step alone"):
@@ -68,7 +68,7 @@ def in_time(limits: RequestLimits, result: Result) -> dict[str, Number]:
 
 
 def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Number:
-    """Share of requests that keep a limit on one of the times."""
+    """Share of requests that meet one of the time limits."""
     if limit is None:
         return 1.0
     with term(f"{name} in time"):
@@ -76,7 +76,7 @@ def _kept(limit: float | None, fastest: Number, result: Result, name: str) -> Nu
 
 
 def with_longer_times(result: Result, factor: Number) -> Result:
-    """Results of a load that waits for answers, where all times are so many times as long."""
+    """Results of a closed-loop load if all times are longer by a factor."""
 
     def found(name: str) -> Number:
         value = result(name)
@@ -86,7 +86,7 @@ def with_longer_times(result: Result, factor: Number) -> Result:
 
 
 def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: float) -> Number:
-    """The factor on all times of such a load up to which as many requests are in time as a bound asks for."""
+    """Factor on all times of a closed-loop load at which requests in time fall to a bound."""
     rows = len(np.atleast_1d(np.asarray(result("tpot"))))
 
     def over(log: Number) -> Number:
@@ -97,7 +97,7 @@ def factor_in_time(limits: RequestLimits, result: Result, column: str, bound: fl
 
 
 def weight_of_first(limits: RequestLimits, result: Result, column: str, bound: float) -> Number:
-    """The effect of longer first tokens on a bound on requests in time, over that of all times; from 0 to 1.
+    """Effect of a longer time to first token on requests in time, over the effect of all times; from 0 to 1.
 
     It is taken where the bound is reached.
     """

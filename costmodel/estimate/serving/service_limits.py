@@ -21,7 +21,7 @@ LEAST_RESULT = 1e-9  # stands for a time, a chance, or a rate of tokens, that is
 
 
 def service_limits(inputs: ServingInputs) -> list[Limit]:
-    """The limits of a scenario that a higher rate can break."""
+    """The limits of a scenario that a higher request rate can break."""
     return [
         limit
         for limit in stated_limits(inputs.case.scenario.limits)
@@ -30,21 +30,21 @@ def service_limits(inputs: ServingInputs) -> list[Limit]:
 
 
 def waits_in_batch(case: ServingCase) -> list[str]:
-    """Limits on times from arrival of an offline batch, whose requests all arrive at once: they state no target."""
+    """Keys of limits on latencies from arrival in an offline batch, where they are no useful target."""
     if case.scenario.workload.requests is None:
         return []
     return [limit.key for limit in stated_limits(case.scenario.limits) if limit.column in _FROM_ARRIVAL]
 
 
 def columns_in_time(inputs: ServingInputs, columns: Mapping[str, Number]) -> dict[str, Number]:
-    """Requests in time, where they or the chance are asked for; for every plan of a search they would take too long."""
+    """Requests in time, if they or the chance are requested; else NaN, because a search would take too long."""
     if not is_asked(inputs, *IN_TIME):
         return dict.fromkeys(IN_TIME, np.nan)
     return in_time(request_limits(stated_limits(inputs.case.scenario.limits)), columns.__getitem__)
 
 
 def over_limits(limits: list[Limit], result: Callable[[str], Number], rows: int) -> Rows:
-    """The result that is nearest to its limit, or beyond it, over that limit."""
+    """The largest ratio of a result to its limit; above 1 if a limit is broken."""
     found = np.zeros(rows)
     for limit in limits:
         value, bound = result(limit.column), limit.value

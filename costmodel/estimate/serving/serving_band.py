@@ -35,7 +35,7 @@ OF_ANSWERS = frozenset({  # exact at a stated rate, off where the load waits for
 
 @record
 class ServingSpreads:
-    """Spreads of predictions: of step times, of the first token, what of that is beside its steps, pool, and power."""
+    """Relative spreads of step times, time to first token (and its part beside steps), KV-cache pool and power."""
 
     token: Number
     later: Number  # of step times towards longer ones
@@ -45,12 +45,12 @@ class ServingSpreads:
     power: Number
 
     def steps(self, slower: NDArray[np.bool_] | bool) -> Number:
-        """Of step times, towards longer ones where `slower` is true, else towards shorter ones."""
+        """Spread of step times, towards longer ones where `slower` is true, else towards shorter ones."""
         return self.token if self.later is self.token else np.where(slower, self.later, self.token)
 
 
 def spreads(inputs: ServingInputs) -> ServingSpreads:
-    """Spreads of the engine's runs; of parts whose engine was never measured, with that of memory traffic over all."""
+    """Spreads fitted on the engine's runs, widened for accelerators and layouts without runs."""
     spread = inputs.engine.spread
     token: Number = spread.experts if inputs.model.has_experts else spread.tpot
     first: Number = spread.ttft
@@ -69,12 +69,12 @@ def spreads(inputs: ServingInputs) -> ServingSpreads:
 
 
 def is_new_ground(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark is like a plan: its maker, its tensor parallelism, or where its experts lie."""
+    """Whether no fitted benchmark matches the accelerator's maker, tp across domains, or experts on the host."""
     return inputs.crosses or inputs.host_experts is not None or never_ran(inputs)
 
 
 def never_ran(inputs: ServingInputs) -> bool:
-    """Whether no fitted benchmark of the engine, or of the one it is like, ran on accelerators of this maker."""
+    """Whether no fitted benchmark of the engine, or of its stand-in, ran on accelerators of this maker."""
     measured, engine = inputs.case.common.engines, inputs.engine
     if measured is None:
         return False
@@ -83,18 +83,18 @@ def never_ran(inputs: ServingInputs) -> bool:
 
 
 def is_unmeasured(inputs: ServingInputs) -> bool:
-    """Whether no kernels of the accelerator were measured with these types: its bands are those of other parts."""
+    """Whether the accelerator's kernels were not measured with these types, so that other accelerators' bands apply."""
     return never_fitted(inputs) or not inputs.types.measured
 
 
 def _of_power(inputs: ServingInputs) -> Number:
-    """The spread of power, where it is not stated."""
+    """Spread of power; 0 if the scenario states the power."""
     scenario, practice = inputs.case.scenario, inputs.case.practice
     return 0.0 if scenario.assume.power is not None or practice is None else practice.serving.spread
 
 
 def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
-    """A spread of the engine's runs with that of memory traffic over all parts, where kernels are of other parts."""
+    """A spread of the engine's runs combined with that of memory traffic over all accelerators."""
     memory = inputs.case.common.memory
     fitted = None if memory is None else memory.fitted
     assert fitted is not None  # of unmeasured.yaml
@@ -104,32 +104,32 @@ def _of_kernels(inputs: ServingInputs, spread: Number) -> Number:
 
 
 def further_spread(found: ServingSpreads, column: str) -> Number:
-    """The spread of a result beside the error of the steps."""
+    """The spread of a result besides that of step times."""
     if column in OF_POOL:
         return found.pool
     return found.power if column in OF_POWER else 0.0
 
 
 def moves_with_steps(inputs: ServingInputs, column: str) -> bool:
-    """Whether an error of the steps moves a result."""
+    """Whether an error of step times changes a result."""
     if column == "saturation_share":  # a load that waits for answers slows down as saturation does
         return not inputs.case.scenario.workload.at_once
     return column in _OF_STEPS or column in OF_FIRST or moves_with_answers(inputs, column)
 
 
 def moves_with_answers(inputs: ServingInputs, column: str) -> bool:
-    """Whether a result depends on the rate of answers of a load that waits for them."""
+    """Whether a result depends on the rate of answers in a load without a stated request rate."""
     return inputs.case.scenario.workload.rate is None and column in OF_ANSWERS
 
 
 def answers_bring_requests(inputs: ServingInputs) -> bool:
-    """Whether each answer brings the next request: a closed loop, neither a stated rate nor a batch."""
+    """Whether the load is a closed loop, where each answer brings the next request."""
     workload = inputs.case.scenario.workload
     return workload.rate is None and workload.requests is None
 
 
 def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str], Number]) -> Number:
-    """The part of a result that is the time to the first token, which has an error of its own.
+    """The share of a result that is time to first token, which has a further error.
 
     Where a load waits for answers, without the time in a line for a slot: steps alone decide how fast that moves. Of
     users who think, the first token with it: what they wait in line is not known apart from their own prompt.
@@ -148,12 +148,12 @@ def first_token_share(inputs: ServingInputs, column: str, result: Callable[[str]
 
 
 def _in_line(result: Callable[[str], Number]) -> Number:
-    """The part of an answer before it has a slot, by Little's law; none of plans with prefill and decode apart."""
+    """Wait for a slot as part of the latency, by Little's law; 0 with separate prefill and decode."""
     slots = result("replicas") * result("concurrency")
     line = np.maximum(result("latency") - share(slots, result("requests_per_s")), 0.0)
     return np.where(np.isnan(result("transfer_time")), line, 0.0)
 
 
 def endless(columns: Mapping[str, Number], over: NDArray[np.bool_]) -> dict[str, Number]:
-    """The times that have no end where more arrives than plans answer; none where all of them answer it."""
+    """The latencies with infinity for overloaded plans; empty if no plan is overloaded."""
     return {name: np.where(over, np.inf, columns[name]) for name in ENDLESS} if np.any(over) else {}

@@ -43,14 +43,14 @@ from costmodel.ground.units import Figure, gib, percent, show
 
 @record
 class ServicePower:
-    """Power of an accelerator and its share of the node that serves, and the share of it without requests."""
+    """Power of an accelerator with its share of the serving node, and the share of it drawn when idle."""
 
     drawn: Number
     idle_share: Number
 
 
 def service_power(case: ServingCase, log: AssumptionLog) -> ServicePower:
-    """The stated power, or the practice's, which is recorded; not a number where no rating is known."""
+    """The stated power, or the default, which is recorded as an assumption; NaN without a rated power."""
     practice, stated = case.practice, case.scenario.assume.power
     if practice is None:
         return ServicePower(math.nan, 1.0)
@@ -70,7 +70,7 @@ def service_power(case: ServingCase, log: AssumptionLog) -> ServicePower:
 
 @record
 class SharedBeginning:
-    """Beginnings of a kind that prompts share: whole blocks, share of the requests, requests from use to use."""
+    """A kind of shared prefix: its cached tokens, its share of requests, and requests between two uses."""
 
     tokens: Number
     share: float
@@ -79,7 +79,7 @@ class SharedBeginning:
 
 @record
 class Load:
-    """Lengths of requests, and how many tokens of them are in the cache already; one, or one of each plan."""
+    """Request lengths, and how many tokens of a prompt are cached; one value, or one for each plan."""
 
     prompt: Number
     output: Number
@@ -101,12 +101,12 @@ class Load:
 
     @property
     def private(self) -> Number:
-        """Tokens of a prompt that each request holds for itself."""
+        """Prompt tokens that each request caches for itself."""
         return self.prompt - self.common
 
     @property
     def queries(self) -> float:
-        """Tokens of a request in a step without its prompt."""
+        """Rows of a request in a decode step."""
         return self.verified * self.samples
 
     @property
@@ -116,21 +116,21 @@ class Load:
 
     @property
     def longest_answer(self) -> Number:
-        """Tokens of the answer that ends a request, on average."""
+        """Mean tokens of a request's longest answer."""
         return self.output if self.samples == 1 else longest_of_several(self.output, self.output_spread, self.samples)
 
     @property
     def steps(self) -> Number:
-        """Steps that generate an answer."""
+        """Decode steps of an answer."""
         return self.output if self.verified == 1 else self.output / self.accepted
 
     def per_token(self, step: Number) -> Number:
-        """Of the time of a step what each token takes."""
+        """The time of each token, from the time of a step."""
         return step if self.verified == 1 else step / self.accepted
 
     @property
     def computed(self) -> Number:
-        """Tokens of a prompt that are computed."""
+        """Prompt tokens that are computed instead of read from the cache."""
         return self.prompt - self.hit + self.again
 
 
@@ -139,7 +139,7 @@ ENOUGH_UP = 0.999  # share of time in which enough replicas are up, where a scen
 
 @dataclass(frozen=True, eq=False)
 class ServingInputs(Machine):
-    """The numbers of a serving scenario, in SI base units, each remembering where it was written."""
+    """The inputs of a serving scenario in SI base units; each number remembers where it was stated."""
 
     case: ServingCase
     model: Model
@@ -168,24 +168,24 @@ class ServingInputs(Machine):
 
     @property
     def domain(self) -> Number:
-        """Accelerators of a scale-up domain, which engines fill one after another."""
+        """Accelerators of a scale-up domain; engines fill domains one after another."""
         return domain_of(self.case, self.ranks, even=False)
 
     @property
     def depends_on_count(self) -> bool:
-        """Whether what a replica answers depends on how many there are, which share conversations or bursts."""
+        """Whether a replica's capacity depends on the number of replicas, which share conversations or bursts."""
         shared = bool(self.beginnings) and self.case.scenario.assume.routing == "cache-aware"
         return bool(np.any(self.load.history)) or self.gaps != 1 or shared
 
     @property
     def gathered_within(self) -> Number:
-        """Accelerators whose experts get tokens by a gather: those of a node, or of a domain without a switch."""
+        """Accelerators within which experts get tokens by all-gather: a node, or a domain without a switch."""
         switched = self.case.node.scale_up.topology == "switch"
         return min(self.case.node.accelerators, self.domain) if switched else self.domain
 
 
 def check_one_kind(case: ServingCase) -> None:
-    """A fault for nodes of several kinds where a question is about one."""
+    """An error for a question about one kind of node if the cluster has several."""
     if case.groups:
         kinds = ", ".join(each.node.name for _, each in case.groups)
         sentence = f"this question takes nodes of one kind, and cluster.groups has {kinds}"
@@ -194,7 +194,7 @@ def check_one_kind(case: ServingCase) -> None:
 
 
 def inputs_of(case: ServingCase) -> ServingInputs:
-    """The numbers of a serving scenario; of one on several kinds of nodes there are those of each kind alone."""
+    """The inputs of a serving scenario with one kind of node."""
     check_one_kind(case)
     case = with_checkpoint_types(case, log := AssumptionLog())
     fits, engine = case.efficiency, case.stack
@@ -240,7 +240,7 @@ def inputs_of(case: ServingCase) -> ServingInputs:
 
 
 def _gaps(case: ServingCase) -> float:
-    """Variation of the gaps between arrivals, by either key that states it."""
+    """Variation of the gaps between arrivals, from either key for it."""
     workload = case.scenario.workload
     if workload.burstiness is not None:
         return number(gap_variation(workload.burstiness))
@@ -248,7 +248,7 @@ def _gaps(case: ServingCase) -> float:
 
 
 def _beginnings(case: ServingCase) -> tuple[SharedBeginning, ...]:
-    """What prompts of several kinds begin with; nothing where the engine reuses no beginnings."""
+    """The shared prefixes of prompts; none if the engine has no prefix cache."""
     found = []
     for kind in case.scenario.workload.beginnings if case.stack.prefix_cache else ():
         with term("prefix"):
@@ -258,12 +258,12 @@ def _beginnings(case: ServingCase) -> tuple[SharedBeginning, ...]:
 
 
 def inputs_without_limits(case: ServingCase) -> ServingInputs:
-    """The same where it is not looked at how much a plan answers within the limits."""
+    """Inputs whose evaluations skip the rate within limits."""
     return replace(inputs_of(case), is_limited=False)
 
 
 def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
-    """How much more the busiest rank of experts does than the mean; a model without experts has none."""
+    """Load of the busiest expert rank over the mean; 1 for a model without experts."""
     if not case.model.has_experts:
         return 1.0
     plan = case.scenario.plan
@@ -272,7 +272,7 @@ def _imbalance(case: ServingCase, log: AssumptionLog) -> float:
 
 
 def _check_model(case: ServingCase, log: AssumptionLog) -> None:
-    """Refuse a model that generates no tokens, prompts that its images do not fit, and hardware without the engine."""
+    """Raises an error for a model or a prompt that the engine cannot serve, and for unsupported hardware."""
     check_hardware(case, case.stack)
     workload, prompt = case.scenario.workload, case.scenario.workload.prompt
     seen(case, case.model, workload.images, prompt.mean if isinstance(prompt, Lengths) else prompt)
@@ -290,12 +290,12 @@ def _check_model(case: ServingCase, log: AssumptionLog) -> None:
 
 
 def never_fitted(inputs: ServingInputs) -> bool:
-    """Whether no kernel of an engine was measured on the accelerator, so that those of other parts stand in."""
+    """Whether no kernel of serving was measured on the accelerator, so that fits of others are used."""
     return inputs.case.efficiency.serving is None
 
 
 def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
-    """The same with what the scenario's plan adds: drafts, and what is assumed of a plan in two halves."""
+    """Inputs with speculation and with the assumptions that the scenario's plan needs."""
     case = inputs.case
     wanted, plan = _speculation_of(case), case.scenario.plan
     if plan is not None and plan.prefill is not None and case.scenario.assume.cache_transfer is None:
@@ -318,7 +318,7 @@ def _planned(inputs: ServingInputs, log: AssumptionLog) -> ServingInputs:
 
 
 def _verifying(load: Load, wanted: Speculation) -> Load:
-    """A load whose steps verify drafts."""
+    """The load if steps verify draft tokens."""
     with term("speculation"):
         accepted: Number = wanted.length or 1.0
         if wanted.chance is not None:
@@ -332,7 +332,7 @@ def _verifying(load: Load, wanted: Speculation) -> Load:
 
 
 def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog) -> ServingInputs | None:
-    """The numbers of the draft; nothing where text that repeats is copied."""
+    """Inputs of the draft model; None for n-gram drafts, which copy repeated text."""
     if wanted.draft == "ngram":
         log.note("plan.speculation.draft", "ngram", "looking up repeated text takes no time of the accelerator")
         return None
@@ -346,13 +346,13 @@ def _draft_inputs(inputs: ServingInputs, wanted: Speculation, log: AssumptionLog
 
 
 def _speculation_of(case: ServingCase) -> Speculation | None:
-    """How the scenario's plan speculates, if it does."""
+    """The speculation of the scenario's plan; None without."""
     plan = case.scenario.plan
     return None if plan is None else plan.speculation
 
 
 def _draft_model(case: ServingCase, wanted: Speculation) -> Model:
-    """The draft as a model: of one layer, or the one that is named."""
+    """The draft as a model: one layer for mtp and eagle, or the named model."""
     model, place = case.model, case.place("plan.speculation.draft")
     if wanted.draft == "mtp":
         if model.prediction is None:
@@ -378,7 +378,7 @@ def _of_one_layer(model: Model, kind: Layers, title: str) -> Model:
 
 
 def without_speculation(inputs: ServingInputs) -> ServingInputs:
-    """The same without drafts."""
+    """Inputs without speculation."""
     return replace(inputs, draft=None, load=replace(inputs.load, verified=1.0, accepted=1.0))
 
 
@@ -415,7 +415,7 @@ def _load(case: ServingCase, log: AssumptionLog) -> Load:
 
 
 def _again(case: ServingCase, prompt: Number) -> Number:
-    """What later answers of a request compute of its prompt, whose whole blocks are in the cache then."""
+    """Prompt tokens that further answers to one prompt compute again: those after its last full cache block."""
     if case.scenario.workload.samples == 1:
         return 0.0
     if not case.stack.prefix_cache:
@@ -431,7 +431,7 @@ _STANDING_IN = {"fp16": ("bf16",), "int8": ("fp8", "bf16")}  # types whose fused
 
 
 def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExpertsFit | None:
-    """The fit of fused experts in the type of the products; nothing for a model without."""
+    """The fit of fused experts for a type of products; None for a model without experts."""
     if not case.model.has_experts:
         return None
     able: tuple[Any, ...] = (recipe.name, recipe.fit, *_STANDING_IN.get(recipe.name, ()))
@@ -443,14 +443,14 @@ def _experts(case: ServingCase, kernels: ServingFit, recipe: Recipe) -> FusedExp
 
 
 def _converted(case: ServingCase) -> tuple[Assumption, ...]:
-    """A model that was written by its name on the hub, and an engine by that of one of its releases."""
+    """Assumptions for a model stated by its hub name, and for an engine stated by a release name."""
     models = tuple(Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
     stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
     return (*models, *stacks)
 
 
 def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
-    """Whether experts of a plan with several groups of attention lie on so many nodes that tokens are dispatched."""
+    """Whether a plan with several attention groups has experts on enough nodes to use all-to-all dispatch."""
     dispatch = inputs.engine.dispatch
     parts = [each for each in (plan, plan.prefill, plan.decode) if each is not None]
     most = max(each.tp * each.dp_attention if each.dp_attention > 1 else 0 for each in parts)
@@ -459,6 +459,6 @@ def _spans(inputs: ServingInputs, plan: ServingPlan) -> bool:
 
 
 def arrive_at_random(inputs: ServingInputs) -> bool:
-    """Whether requests come at random, so that their number in flight changes."""
+    """Whether requests arrive at random, so that the number in flight varies."""
     workload = inputs.case.scenario.workload
     return workload.rate is not None or workload.users is not None

@@ -57,7 +57,7 @@ _ROUNDING = 1e-12  # of a time, that two sums of the same terms differ by
 
 @record
 class SteadyState:
-    """What users of one replica see at a load."""
+    """Latencies, rate and utilisation of one replica at a load."""
 
     rate: Number
     utilisation: Number
@@ -69,7 +69,7 @@ class SteadyState:
 
 
 def replica_rate(inputs: ServingInputs, point: OperatingPoint) -> Number:
-    """Requests a second that keep so many sequences in flight, by Little's law."""
+    """Request rate at which so many sequences are in flight, by Little's law."""
     load = inputs.load
     with term("mean step"):
         tokens = point.concurrency * load.computed / load.steps
@@ -90,7 +90,7 @@ class _FirstToken:
 def steady_state(
     inputs: ServingInputs, point: OperatingPoint, rate: Number, slots: Number | None = None
 ) -> SteadyState:
-    """Requests at random at a rate of one replica, whose operating point this is.
+    """Steady state of one replica with random arrivals at a rate, from its operating point.
 
     slots: requests that it holds at most, before which others wait in line; None where that line is counted elsewhere
     """
@@ -122,13 +122,13 @@ def steady_state(
 
 
 def prompts_between(token: Number, decode: Number) -> Number:
-    """What the time per token has beyond a step without prompts."""
+    """Time per token that prompts add to a decode step."""
     more = token - decode
     return np.where(more > _ROUNDING * token, more, 0.0)
 
 
 def _line(point: OperatingPoint, service: Number, busy: Number, spread: Number) -> tuple[Number, Number, Number]:
-    """Wait in line, its variance, and the share of requests that wait: before one replica, or before all of them."""
+    """Wait in the queue, its variance, and the share of requests that wait: for one replica, or for all."""
     own = queue_wait(service, busy, spread), queue_wait_variance(service, busy, spread), busy
     own = own if at_random(point.gaps) else in_bursts(own, point.gaps, spread)
     one = np.asarray(point.servers) == 1
@@ -148,7 +148,7 @@ def at_random(gaps: Number) -> bool:
 
 
 def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: Number) -> tuple[Number, Number, Number]:
-    """A line before one server with such gaps between arrivals: its wait, variance, and the share that waits."""
+    """Queue before one server with bursty arrivals: its wait, its variance, and the share that waits."""
     wait, variance, busy = line
     with term("bursts"):
         waits = found_busy(busy, gaps)
@@ -157,7 +157,7 @@ def in_bursts(line: tuple[Number, Number, Number], gaps: Number, spread: Number)
 
 
 def full_steps(inputs: ServingInputs, point: OperatingPoint, rate: Number) -> tuple[Number, Number]:
-    """Time of a prompt in steps that prompts fill, and the share of time in which they do."""
+    """Time of a prompt in steps full of prompts, and the share of time with such steps."""
     service = prompt_service_time(inputs.load.computed, point.filled, point.step, point.room)
     with term("full steps"):
         return service, engine_utilisation(rate, service)
@@ -199,7 +199,7 @@ def _first_token(
 
 
 def _with_line(first: _FirstToken, slots: SlotLine, fastest: Number) -> tuple[Number, Number]:
-    """Mean and p99 of the time to the first token, behind those that wait for a slot."""
+    """Mean and P99 of the time to first token, with the wait for a slot."""
     mean, variance, far = first.mean, first.variance, first.equal_p99
     if np.any(slots.taken):
         with term("slots"):
@@ -218,7 +218,7 @@ STABLE = 1e-9  # of a line that would have no end: what rates that were looked f
 
 @record
 class SlotLine:
-    """What few slots do to requests."""
+    """Effects of a limited number of slots on requests."""
 
     wait: Number  # mean of all requests
     taken: Number  # share of requests that wait at all
@@ -226,13 +226,13 @@ class SlotLine:
 
     @staticmethod
     def none(token: Number) -> SlotLine:
-        """Of slots that always are free."""
+        """The slot line if slots are always free."""
         return SlotLine(0.0, 0.0, token)
 
 
 @record
 class _Crowd:
-    """Requests before the slots of one replica, or of all that share a line."""
+    """Load on the slots of one replica, or of all replicas that share a queue."""
 
     slots: Number
     base_load: Number  # requests in flight if none slowed another down
@@ -240,7 +240,7 @@ class _Crowd:
 
 
 def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, own: Number, token: Number) -> SlotLine:
-    """Wait for a slot and time per token; own: steps of a prompt by itself; token: without slots."""
+    """Wait for a slot, and time per token; `own`: steps of a prompt by itself; `token`: time without a slot limit."""
     utilisation = engine_utilisation(rate, point.work)
     with term("of steps alone"):
         base = requests_in_flight(rate, load.steps, point.alpha)
@@ -270,7 +270,7 @@ def slot_line(load: Load, point: OperatingPoint, rate: Number, slots: Number, ow
 def _slots(
     load: Load, point: OperatingPoint, rate: Number, slots: Number, own: Number, token: Number, crowd: _Crowd
 ) -> SlotLine:
-    """The same of plans whose slots may all be taken."""
+    """The slot line of plans whose slots may all be taken."""
     taken = slots_taken(crowd.slots, crowd.base_load, crowd.utilisation)
     with term("of a slot"):
         kept = full_slot_time(point.alpha, load.steps, point.work, slots)

@@ -21,7 +21,7 @@ from costmodel.ground.record import record
 
 @record
 class Batch:
-    """What a step carries: sequences that decode, tokens of prompts, and how many prompts these are."""
+    """Contents of a step: decoding sequences, prompt tokens, and the number of prompts."""
 
     decodes: Number
     context: Number
@@ -31,7 +31,7 @@ class Batch:
 
     @property
     def queries(self) -> Number:
-        """Rows of the sequences that decode."""
+        """Rows of the decoding sequences."""
         return self.decodes if self.verified == 1 else self.verified * self.decodes
 
     @property
@@ -41,17 +41,17 @@ class Batch:
 
     @property
     def rows(self) -> Number:
-        """Rows of its matrix products."""
+        """Rows of the step's matrix products."""
         return self.queries + self.tokens
 
     @property
     def drawn(self) -> Number:
-        """Rows that a token is drawn from: one of each query and each prompt."""
+        """Rows that sample a token: one of each query and each prompt."""
         return self.queries + self.prompts
 
 
 def step_budget(layout: PlanColumns) -> Number:
-    """Tokens of a step at most, of all attention groups."""
+    """Maximum tokens of a step over all attention groups."""
     if not layout.grouped:
         return layout.budget
     with term("budget of all groups"):
@@ -59,18 +59,18 @@ def step_budget(layout: PlanColumns) -> Number:
 
 
 def whole_budget(layout: PlanColumns) -> PlanColumns:
-    """The same plans, with the budget of a step of all attention groups."""
+    """The plans, with the token budget of all attention groups together."""
     return replace(layout, budget=np.asarray(step_budget(layout))) if layout.grouped else layout
 
 
 def prompt_piece(inputs: ServingInputs, layout: PlanColumns) -> Number:
-    """Tokens that a step computes of one prompt."""
+    """Tokens of one prompt in a step (its chunk)."""
     return np.minimum(inputs.load.computed, layout.budget)
 
 
 @record
 class AttentionGroups:
-    """Attention groups of plans, of which each has its own requests."""
+    """The attention groups of plans; each has its own requests."""
 
     count: Number
     piece: Number  # tokens that a step computes of one prompt
@@ -78,11 +78,11 @@ class AttentionGroups:
     wait: float | None = None  # steps that prompts wait at most for those of other groups
 
     def sequences(self, sequences: Number) -> Number:
-        """Of the sequences of a step those of the busiest group."""
+        """Sequences of a step in the busiest group."""
         return busiest_group_sequences(sequences, self.count)
 
     def tokens(self, tokens: Number) -> Number:
-        """Of the tokens of prompts of a step those that the busiest group computes: whole pieces of prompts."""
+        """Prompt tokens of a step in the busiest group, in whole chunks."""
         even = tokens / self.count
         with term("pieces of prompts"):
             if self.wait is None:
@@ -92,13 +92,13 @@ class AttentionGroups:
         return np.where(self.count > 1, np.maximum(np.minimum(busiest, self.budget), even), tokens)
 
     def pieces(self, prompts: Number) -> Number:
-        """Pieces of prompts of a step that has any, of so many on average."""
+        """Prompt chunks of a step that has any, if steps have so many on average."""
         if self.wait is None:
             return prompts_of_a_step_with_any(prompts)
         return prompts_gathered(prompts, self.count, self.wait)
 
     def waited(self, prompts: Number, sequences: Number) -> Number:
-        """Steps that a prompt waits for those of other groups; none where one of these has nothing to generate."""
+        """Steps that a prompt waits for prompts of other groups; 0 if some group has nothing to decode."""
         if self.wait is None:
             return 0.0
         steps = gathering_steps(prompts, self.count, self.wait)
@@ -106,12 +106,12 @@ class AttentionGroups:
 
 
 def own_sequences(layout: PlanColumns, sequences: Number) -> Number:
-    """Of the sequences of a step those of the busiest attention group."""
+    """Sequences of a step in the busiest attention group."""
     return busiest_group_sequences(sequences, layout.dp_attention) if layout.grouped else sequences
 
 
 def groups_of(inputs: ServingInputs, layout: PlanColumns) -> AttentionGroups | None:
-    """The attention groups of plans; None where none has several."""
+    """The attention groups of plans; None if no plan has several."""
     if not layout.grouped:
         return None
     return AttentionGroups(layout.dp_attention, prompt_piece(inputs, layout), layout.budget, inputs.engine.prompt_wait)

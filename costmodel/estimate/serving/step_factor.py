@@ -40,7 +40,7 @@ _MARGIN = 1e-3  # by which a search may be off that another one starts from
 
 
 def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> Number:
-    """A result with so many sequences in flight."""
+    """One result of the engines with so many sequences in flight."""
     if name == "latency":
         return state.ttft + (engines.inputs.load.longest_answer - 1.0) * state.tpot
     if name == "worst_gap":
@@ -67,12 +67,12 @@ def result_at(engines: Engines, many: Column, state: SteadyState, name: str) -> 
 
 
 def limits_of(inputs: ServingInputs) -> RequestLimits:
-    """What one request may take."""
+    """The time limits on one request."""
     return request_limits(stated_limits(inputs.case.scenario.limits))
 
 
 def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, answer: Number) -> Number:
-    """By which factor the load is over the scenario's, where so many requests are answered in such a time."""
+    """Load over the scenario's load, if so many requests per second are answered in such a time."""
     if ARRIVING in held:
         return share(rate, held[ARRIVING])
     thinking = float(inputs.case.scenario.workload.think_time or 0.0)
@@ -81,24 +81,25 @@ def load_factor(inputs: ServingInputs, held: dict[str, Number], rate: Number, an
 
 
 def of_slower_steps(column: str, result: Number, factor: Number) -> Number:
-    """A result at so many times the load, by the clock of steps that take so many times as long."""
+    """A result at a load and with step times both longer by a factor."""
     return share(result, factor) if _falls(column) else result * factor
 
 
 def over_bound(column: str, result: Number, bound: float) -> Number:
-    """A result over its bound; above 1 where it is worse."""
+    """Ratio of a result to its bound, above 1 if the bound is broken."""
     return share(bound, result) if _falls(column) else share(result, bound)
 
 
 def _falls(column: str) -> bool:
-    """Whether slower steps make a result smaller."""
+    """Whether slower steps lower a result, such as a rate."""
     return column in IN_TIME or SERVING_RESULTS[column].unit == "1/s"
 
 
 @dataclass(eq=False)
 class KnownLoads:
-    """Sequences in flight at which bounds are reached, between which they lie at rates that are looked at later: at a
-    higher rate they are more. A row for each bound, and a column for each of the plans, which carry their number.
+    """Sequences in flight at which bounds are reached, as brackets for later searches at other rates.
+
+    A higher rate has more of them. One row for each bound, one column for each plan, which carry their number.
     """
 
     plans: int
@@ -107,7 +108,7 @@ class KnownLoads:
     last: dict[int, Column] = field(default_factory=dict)
 
     def within(self, place: int, rows: Places) -> tuple[Column, Column]:
-        """Both ends of a bound for some of the plans."""
+        """The bracket of a bound for some of the plans."""
         low, high = self.low.get(place), self.high.get(place)
         ends = (
             np.full(len(rows), LEAST) if low is None else low[rows],
@@ -116,11 +117,11 @@ class KnownLoads:
         return ends[0] * (1 - _MARGIN), ends[1] * (1 + _MARGIN)
 
     def found(self, place: int, rows: Places, many: Column) -> None:
-        """Remember what was found of a bound for some of the plans."""
+        """Stores the solution of a bound for some of the plans."""
         self.last.setdefault(place, np.full(self.plans, np.nan))[rows] = many
 
     def settle(self, rows: Places, too_high: NDArray[np.bool_]) -> None:
-        """The rates that these plans were looked at are beyond the highest that is sought, or not."""
+        """Narrows the brackets, given which of these plans were evaluated at too high a rate."""
         for place, last in self.last.items():
             for ends, which, none in ((self.high, too_high, np.inf), (self.low, ~too_high, LEAST)):
                 ends.setdefault(place, np.full(self.plans, none))[rows[which]] = last[rows[which]]
@@ -129,7 +130,7 @@ class KnownLoads:
 def reached(
     engines: Engines, bounds: Sequence[tuple[str, float]], known: KnownLoads | None = None
 ) -> list[Reached | None]:
-    """Where results of a replica under its load reach their bounds; None for one that grows as the steps do.
+    """Where results of a replica under its load reach their bounds; None for results proportional to step time.
 
     Each bound has rows of its own, so that one search finds all. known: what earlier searches at other rates found
     """
@@ -173,7 +174,7 @@ def reached(
 
 
 def _of_users(engines: Engines, many: Column, state: SteadyState, column: str, factor: Number) -> Number:
-    """A result at so many times the load, in the time of users whose steps take so many times as long."""
+    """A result at a load larger by a factor, for users whose steps take longer by the same factor."""
     if column in IN_TIME:
         times = with_longer_times(lambda name: result_at(engines, many, state, name), factor)
         return in_time(limits_of(engines.inputs), times)[column]

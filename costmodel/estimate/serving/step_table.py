@@ -42,36 +42,36 @@ PROMPT = 1024.0  # tokens at which the proportion of prompt attention is taken
 
 @record
 class RowTimes:
-    """Times that the rows of a step take, of all attention groups and of the busiest."""
+    """Times by rows of a step: rows of all attention groups, and of the busiest group."""
 
     every: Curves  # where all rows are of one group
     own: Curves | None = None  # of that, what depends on the rows of the busiest; None where no plan has several groups
 
     def beside(self, times: Curves) -> RowTimes:
-        """With times that depend on the rows of the busiest group alone."""
+        """Adds times that depend only on the rows of the busiest group."""
         return RowTimes(self.every + times, None if self.own is None else self.own + times)
 
     def at(self, rows: Number, own: Number) -> Number:
-        """Of so many rows, of which the busiest group has so many."""
+        """Time at so many rows, `own` of them in the busiest group."""
         found = self.every.at(rows)
         return found if self.own is None else found + (self.own.at(own) - self.own.at(rows))
 
 
 @record
 class OtherHalf:
-    """Exchange of experts, and the compute of the other half of the batch that it hides behind."""
+    """All-to-all of one half of a batch, and the compute of the other half that hides it."""
 
     sent: RowTimes
     compute: RowTimes
 
     def hidden(self, rows: Number, own: Number, beside: Number) -> Number:
-        """The part of a step that hides; `beside` is its attention and head."""
+        """The part of the all-to-all that is hidden; `beside` is the time of attention and head."""
         return np.minimum(self.sent.at(rows, own), self.compute.at(rows, own) + beside)
 
 
 @record
 class StepTable:
-    """Times of steps of each way to cut the model, and the way that each plan has."""
+    """Table of step times for each way to shard the model, and which of them each plan uses."""
 
     computed: Number
     prompted: RowTimes  # rows with prompts among them
@@ -103,11 +103,11 @@ class StepTable:
         return launched + self.host.at(decodes)
 
     def decode(self, decodes: Number) -> Number:
-        """Time of a step of so many sequences."""
+        """Step time of so many sequences."""
         return longer(self._decode(self._sequences(decodes)), self.time_factor)
 
     def mixed(self, decodes: Number, tokens: Number) -> Number:
-        """The same with so many tokens of prompts beside them."""
+        """Step time of so many sequences with so many prompt tokens."""
         return longer(self._mixed(self._sequences(decodes), tokens), self.time_factor)
 
     def _decode(self, decodes: Number) -> Number:
@@ -120,7 +120,7 @@ class StepTable:
         return time if self.draft is None else time + self.passes * self.draft.decode(decodes)
 
     def _alone(self, tokens: Number) -> Number:
-        """A step of prompts alone."""
+        """Step time with prompts only."""
         part = tokens if self.groups is None else self.groups.tokens(tokens)
         beside = self.prompts.at(part) + self.head.at(share(part, self.computed))
         time: Number = self.prompted.at(tokens, part) + beside
@@ -152,7 +152,7 @@ class StepTable:
 def _part_of_step(
     inputs: ServingInputs, layout: PlanColumns, rows: Number, own: Number, *, prompts: bool, compute: bool
 ) -> StepTime:
-    """The compute of a step alone, or its exchange of experts."""
+    """Either the compute of a step, or its all-to-all of experts."""
     step = rows_time(inputs, layout, rows, own, prompts=prompts)
     if compute:
         return StepTime(matmul=step.compute)
@@ -161,7 +161,7 @@ def _part_of_step(
 
 @record
 class _Cuts:
-    """The ways to cut the model, and which of them each plan has."""
+    """The distinct ways to shard the model, and the index of each plan's."""
 
     inputs: ServingInputs
     cuts: PlanColumns
@@ -169,18 +169,18 @@ class _Cuts:
     grouped: bool
 
     def line(self, time: Callable[[float], StepTime], step: float) -> Line:
-        """A time in proportion to a number, beside a fixed part."""
+        """A time that is linear in a count, with a fixed part."""
         one, two = (np.broadcast_to(time(count).total, len(self.cuts)) for count in (step, 2.0 * step))
         return Line.through(one, two, step, self.which)
 
     def curves(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
-        """A time by rows."""
+        """A time as a curve over rows."""
         grid = Curves.points(LARGEST)
         found = np.asarray(time(self.inputs, self.cuts, grid[:, np.newaxis]).total)
         return Curves(np.ascontiguousarray(np.broadcast_to(found, (len(grid), len(self.cuts))).T), self.which)
 
     def jumping(self, time: Callable[[ServingInputs, PlanColumns, Number], StepTime]) -> Curves:
-        """A time by rows that jumps where NCCL reduces what is too large for the engine's own kernel."""
+        """A time as a curve over rows, with a jump where messages become too large for the custom all-reduce."""
         found, most = self.curves(time), own_all_reduce_rows(self.inputs, self.cuts)
         if most is None:
             return found
@@ -189,20 +189,20 @@ class _Cuts:
         return found.with_jumps(Jumps(*(np.broadcast_to(each, len(self.cuts)) for each in (most, rise))))
 
     def of_rows(self, time: Callable[..., StepTime]) -> RowTimes:
-        """A time by rows of one group alone, and what depends on them beside those of all groups."""
+        """A time over rows, separated into parts for all attention groups and for the busiest group."""
         every = self.jumping(lambda inputs, layout, rows: time(inputs, layout, rows, rows))
         if not self.grouped:
             return RowTimes(every)
         return RowTimes(every, self.jumping(lambda inputs, layout, rows: time(inputs, layout, LARGEST, rows)))
 
     def other_half(self, *, prompts: bool) -> OtherHalf:
-        """What hides behind the other half of a batch."""
+        """What a half of a batch sends, and the compute of the other half that hides it."""
         sent, compute = (self.of_rows(partial(_part_of_step, prompts=prompts, compute=each)) for each in (False, True))
         return OtherHalf(sent, compute)
 
 
 def step_table(inputs: ServingInputs, layout: PlanColumns) -> StepTable:
-    """The table of some plans."""
+    """The table of step times for some plans."""
     first, which = distinct([getattr(layout, name) for name in cuts_of(layout)])
     cuts, context, groups = layout.at(first), context_of(inputs), groups_of(inputs, layout)
     of = _Cuts(inputs, cuts, which, groups is not None)

@@ -32,17 +32,17 @@ from costmodel.ground.equation import Number, term, untraced
 
 
 class _Fit(Protocol):
-    """Constants of kernels."""
+    """A fit of kernels."""
 
     @property
     def fitted(self) -> Fitted | None:
-        """Their residual."""
+        """The range and the residual of the fit."""
 
 
 def beyond_fits(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> tuple[OutsideFit, ...]:
-    """What one plan computes outside the range of a fit, where it takes a noticeable share of a token or of the first.
+    """Sizes of one plan outside the range of a fit, if they take a noticeable share of a token or of the first token.
 
     columns: of its replicas, or of its two halves, those for prompts first
     """
@@ -51,7 +51,7 @@ def beyond_fits(
 
 
 def outside_any_fit(inputs: ServingInputs, layout: PlanColumns) -> bool:
-    """Whether any collective of a plan has other ranks than those its fit was made on, or prompts other lengths."""
+    """Whether a collective's ranks or the prompt length lie outside the range of their fits."""
     everything = dict.fromkeys(("tpot", "tp_exposed", "ep_exposed"), 1.0)
     return _are_short(inputs) or any(True for _ in _exchanges_outside(inputs, layout, everything))
 
@@ -59,7 +59,7 @@ def outside_any_fit(inputs: ServingInputs, layout: PlanColumns) -> bool:
 def spreads_beyond(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> tuple[float, float]:
-    """Spread of a token, and of the first, by these terms, each with the wider error of its fit there."""
+    """Extra spreads of time per token and time to first token from sizes outside fits."""
     with untraced():
         steps = _combined(_exchanges_outside(inputs, columns[-1], costs))
         return steps, _combined(_prompts_outside(inputs, columns[0], costs))
@@ -73,14 +73,14 @@ def _combined(found: Iterable[tuple[OutsideFit, Number]]) -> float:
 
 
 def _are_short(inputs: ServingInputs) -> bool:
-    """Whether prompts are shorter than those that the fit of their attention was made on."""
+    """Whether prompts are shorter than those on which prompt attention was fitted."""
     return any(True for _ in outside(inputs.kernels.prompt.fitted, "", 1.0, tokens=number(inputs.load.computed)))
 
 
 def _prompts_outside(
     inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
 ) -> Iterator[tuple[OutsideFit, Number]]:
-    """Attention to prompts of other lengths than its fit was made on, as a share of the first token."""
+    """Prompt attention outside the lengths of its fit, as a share of time to first token, with its spread."""
     spread = _widest(inputs.kernels.prompt)
     if spread is None or not _are_short(inputs) or not math.isfinite(costs.get("ttft", math.nan)):
         return
@@ -94,7 +94,7 @@ def _prompts_outside(
 def _exchanges_outside(
     inputs: ServingInputs, layout: PlanColumns, costs: Mapping[str, float]
 ) -> Iterator[tuple[OutsideFit, Number]]:
-    """Collectives over other ranks than their fits were made on, and the spread of each there."""
+    """Collectives over numbers of ranks outside their fits, with their spreads."""
     for name, fit, ranks in _exchanges(inputs, layout):
         part, fitted = costs[name] / costs["tpot"], fit.fitted
         spread = _widest(fit)
@@ -106,7 +106,7 @@ def _exchanges_outside(
 
 
 def _exchanges(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, OwnReduceFit | CollectiveFit, float]]:
-    """Collectives of a step inside a domain: the term of a token, its fit, and the ranks."""
+    """Collectives of a step inside a domain: the term of the step, the fit, and the ranks."""
     tp, experts = (engine_group(inputs, layout, *each) for each in (("tp", layout.tp), ("ep", layout.stage_ranks)))
     if np.all(tp.domains == 1):
         own = inputs.kernels.all_reduce if inputs.engine.kernels.own_all_reduce else None
@@ -116,7 +116,7 @@ def _exchanges(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str
 
 
 def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str, Number]) -> dict[str, Number]:
-    """Both ends of every term; unknown where nothing measured how far its kernels are off."""
+    """P10 and P90 of every term; NaN for a term whose kernels were not measured."""
     spreads = dict(term_spreads(inputs, layout))
     found: dict[str, Number] = {}
     for name in banded_results(SERVING_RESULTS, "term"):
@@ -128,7 +128,7 @@ def term_bands(inputs: ServingInputs, layout: PlanColumns, columns: Mapping[str,
 
 
 def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[str, Number | None]]:
-    """Spread of each term whose kernels were measured; latent attention, state space and host never were."""
+    """Spread of each term with measured kernels; latent attention, state space and host time were not measured."""
     efficiency, types, network = inputs.case.efficiency, inputs.types, inputs.case.network.network
     products = [types.fit, types.fit_wide, *((inputs.experts,) if inputs.model.has_experts else ())]
     yield "matmul", _widest(*products) if types.measured and inputs.host_experts is None else None
@@ -146,12 +146,12 @@ def term_spreads(inputs: ServingInputs, layout: PlanColumns) -> Iterator[tuple[s
 
 
 def _plain(kind: Layers) -> bool:
-    """Whether the mixer of a layer is attention to keys and values as they are."""
+    """Whether a layer's mixer is plain attention, without latents, compression or a scan."""
     return kind.attention is not None and kind.latent is None and kind.compressed is None and not kind.scan_heads
 
 
 def _widest(*fits: _Fit | None) -> Number | None:
-    """The widest spread of kernels that a term has; None where one of them was not measured."""
+    """The largest spread of a term's kernels; None if one of them was not measured."""
     spreads: list[Number] = []
     for fit in fits:
         fitted = None if fit is None else fit.fitted

@@ -14,7 +14,7 @@ from costmodel.ground.equation import Number, known_as, term
 
 
 def busy_share(inputs: ServingInputs, columns: Mapping[str, Number]) -> Number:
-    """Share of the time in which replicas have requests; all of it for those whose requests are replaced."""
+    """Share of the time in which replicas have requests; in a closed loop, requests per replica, at most 1."""
     at_once = inputs.case.scenario.workload.at_once
     if at_once is not None:
         return np.minimum(at_once / columns["replicas"], 1.0)
@@ -24,7 +24,7 @@ def busy_share(inputs: ServingInputs, columns: Mapping[str, Number]) -> Number:
 
 
 def energy_per_token(inputs: ServingInputs, busy: Number, columns: Mapping[str, Number]) -> Number:
-    """Energy of a generated token on accelerators that are busy for a share of the time."""
+    """Energy per generated token, if accelerators are busy for this share of the time."""
     drawn = mean_power(inputs.power.drawn, busy, inputs.power.idle_share)
     with term("all replicas"):
         power = columns["gpus"] * drawn
@@ -34,7 +34,7 @@ def energy_per_token(inputs: ServingInputs, busy: Number, columns: Mapping[str, 
 def busy_share_apart(
     inputs: ServingInputs, prompts: Number, prefill_busy: Number, answers: Number, decoding: Number
 ) -> Number:
-    """Share of the time in which accelerators have work, where some compute prompts and others answers.
+    """Share of the time in which accelerators work, with separate prefill and decode.
 
     prompts, answers: accelerators of each kind. decoding: requests in flight of one instance that answers.
     """

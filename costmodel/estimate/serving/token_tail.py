@@ -36,7 +36,7 @@ LEAST = 0.99  # of a mean step, which the fastest one is under
 def token_p99(
     inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, seen: tuple[SteadyState, Number]
 ) -> Number:
-    """Time per token that one request in a hundred exceeds; seen: the steady state, and the longest step.
+    """P99 of the time per token; `seen`: the steady state, and the longest step.
 
     None takes less than a step of one sequence, and none more than the longest step.
     """
@@ -55,7 +55,7 @@ def token_p99(
 
 
 def token_p99_apart(load: Load, step_of: Callable[[Number], Number], one: Number, many: Number) -> Number:
-    """The same of instances that only generate, with so many sequences in each on average; one: a step of one."""
+    """P99 of the time per token on decode instances, with so many sequences in each; `one`: step time of one."""
     with term("of decode instances"):
         step = step_of(many)
         beta = time_slope(step, one, many, 1.0)
@@ -68,7 +68,7 @@ def token_p99_apart(load: Load, step_of: Callable[[Number], Number], one: Number
 
 
 def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Steps, state: SteadyState) -> Number:
-    """By how much steps are longer with as many in flight as one request in a hundred meets, with prompts or without.
+    """How much longer a step is at the P99 of sequences in flight than at their mean.
 
     It is looked up, for steps do not grow evenly: one that reads all experts grows less than one that does not.
     """
@@ -89,8 +89,9 @@ def _of_crowd(load: Load, layout: PlanColumns, point: OperatingPoint, steps: Ste
 
 
 def _of_prompt(load: Load, layout: PlanColumns, point: OperatingPoint) -> Number:
-    """Time that a prompt adds to steps, as far as it varies: what steps with prompts take at least does not where all
-    steps have some.
+    """The part of a prompt's time that varies between steps.
+
+    The least time of a step with prompts does not vary where all steps have some.
     """
     with term("steps with prompts"):
         mixed = np.minimum(share(point.concurrency, load.steps) * point.rides / layout.pp, 1.0)
@@ -107,7 +108,7 @@ def _of_arrivals(load: Load, state: SteadyState, work: Number) -> Number:
 
 
 def _of_loop(load: Load, state: SteadyState, work: Number) -> Number:
-    """Of as many requests all the time: equal ones all meet as much."""
+    """Variance of prompts that a request meets in a closed loop, beyond the variance of equal requests."""
     token = load.accepted * state.tpot
     spreads = load.prompt_spread, load.output_spread
     unlike = met_prompts_variance(state.rate, token, work, load.steps, *spreads, 0.0)

@@ -12,7 +12,7 @@ _FULL = 0.99  # of saturation
 
 
 def waiting_requests(workload: Serving, costs: Mapping[str, float]) -> float:
-    """How many wait for their first token at a time, by Little's law; 0 where engines are not full, or few wait.
+    """Requests that wait for their first token, by Little's law; 0 if engines are not full, or if few wait.
 
     Of a rate and of a batch none: the one has a line without end or a short one, the other a line by its nature.
     """

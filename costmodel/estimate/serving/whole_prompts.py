@@ -33,7 +33,7 @@ NEAR = 1.05  # prompts so many times as long that do not fit beside the sequence
 
 @record
 class BlockingPrompts:
-    """Prompts that fit into a step, but not beside the sequences of a replica, until enough of their answers end."""
+    """Blocking prompts: they fit in a step, but only after enough sequences of the replica end."""
 
     share: Number = 0.0  # of the prompts of one attention group, over the number of groups
     time: Number = 0.0  # until enough answers have ended, on average
@@ -41,27 +41,27 @@ class BlockingPrompts:
 
     @property
     def occur(self) -> bool:
-        """Whether there are any."""
+        """Whether any prompt can block."""
         return bool(np.any(self.share))
 
     def busy_share(self, rate: Number) -> Number:
-        """Share of the time in which one of them waits, at a rate of the replica."""
+        """Share of the time in which a blocking prompt waits, at a rate of the replica."""
         with term("waits for answers"):
             return engine_utilisation(rate, self.share * self.time)
 
     def line(self, line: Number, variance: Number, rate: Number, busy: Number) -> tuple[Number, Number]:
-        """Wait in line before full steps and its variance beside them; both are given without them."""
+        """Wait in the queue and its variance, both increased by blocking prompts."""
         with term("waits for answers"):
             share = busy + self.busy_share(rate)
             return line_growth(busy, share) * line, grown_line_variance(variance, busy, share)
 
     def wait(self, rate: Number, busy: Number) -> Number:
-        """Mean wait of all requests behind them; busy: share of time that prompts fill whole steps."""
+        """Mean wait of all requests behind blocking prompts; `busy`: share of time with steps full of prompts."""
         with term("waits for answers"):
             return blocked_wait(rate * self.share, self.square, busy + self.busy_share(rate))
 
     def percentile(self, wait: Number, rate: Number, busy: Number, tail: float) -> Number:
-        """What a share of all requests waits at least, where they wait for so long on average."""
+        """A percentile of the wait behind blocking prompts, from its mean."""
         used = self.busy_share(rate)
         with term("waits for answers"):
             free = np.maximum(1.0 - busy, used)
@@ -73,7 +73,7 @@ NO_BLOCKING = BlockingPrompts()
 
 
 def filled_room(load: Load, room: Number, groups: Number = 1.0, fluctuation: Number = 0.0) -> Number:
-    """Of the room of a step for prompts what these fill; of several attention groups each has a part of it.
+    """Prompt tokens that fill a step's room; whole prompts leave some of it empty.
 
     fluctuation: variance of the room, as requests come and go; it counts as one of the prompts that fill it
     """
@@ -86,7 +86,7 @@ def filled_room(load: Load, room: Number, groups: Number = 1.0, fluctuation: Num
 
 
 def whole_prompts_decoded(load: Load, budget: Number, parts: Number) -> Number:
-    """Sequences in flight where whole prompts fill every step; budget: of one of so many parts of a step.
+    """Sequences in flight at which every step is full of whole prompts; `budget`: tokens of one of the parts.
 
     Each micro-batch of a pipeline and each attention group is such a part.
     """
@@ -96,34 +96,34 @@ def whole_prompts_decoded(load: Load, budget: Number, parts: Number) -> Number:
 
 
 def steps_with_prompt(load: Load, room: Number, busy: Number) -> Number:
-    """Steps that carry a prompt, one where it is computed whole."""
+    """Steps that a prompt takes; 1 if the engine does not split prompts."""
     return 1.0 if load.whole else prompt_steps(load.computed, room, busy)
 
 
 def longer_than_a_step(load: Load, budget: Number) -> Number:
-    """Share of prompts that an engine which computes whole prompts refuses."""
+    """Share of prompts that exceed the token budget; 0 if the engine splits prompts."""
     return too_long_share(budget, load.computed, load.prompt_spread) if load.whole else 0.0
 
 
 def near_budget(load: Load, budget: Number, decoded: Number) -> bool:
-    """Whether prompts a little longer would not fit into a step beside so many sequences of the same group."""
+    """Whether slightly longer prompts would not fit in a step with so many sequences of the same attention group."""
     return load.whole and bool(np.any(NEAR * load.computed + load.queries * decoded > budget))
 
 
 def least_budget(load: Load) -> Number:
-    """Tokens of a step that holds all prompts but as many as a valid plan may refuse."""
+    """Smallest token budget of a step at which few enough prompts are rejected for a valid plan."""
     return longest_prompt(load.computed, load.prompt_spread, INVALID)
 
 
 def part_of_prompt(load: Load, room: Number) -> Number:
-    """Tokens of one prompt in a step that carries it."""
+    """Tokens of one prompt in a step."""
     return load.computed if load.whole else np.minimum(load.computed, room)
 
 
 def blocking_prompts(
     load: Load, budget: Number, decodes: Number, groups: Number, constants: tuple[Number, Number, Number]
 ) -> BlockingPrompts:
-    """Those of a replica whose attention groups have such a budget of a step, and decode so many tokens in each.
+    """The blocking prompts of a replica with this token budget and so many decoded tokens per attention group.
 
     constants: fixed time of a step, time of a sequence, and sequences of the replica
     """

@@ -29,7 +29,7 @@ _SAME = 1e-9  # of a figure, by which it may differ
 def without_effect(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[Assumption]:
-    """The keys that the scenario or the command line states without effect on a plan of one row, or of both halves."""
+    """Keys of the scenario or command line without effect on a plan, or on its prefill and decode, as assumptions."""
     yield from unused_keys(inputs.case)
     stated = set(stated_leaves(inputs.case, _SECTIONS))
     known = {item.path for item in inputs.assumed if item.value == WITHOUT_EFFECT}
@@ -48,7 +48,7 @@ def without_effect(
 
 
 def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
-    """Keys that others of an engine, its load and its layout switch off, each with the reason."""
+    """Keys that other keys, the load or the layout switch off, with the reason for each."""
     yield from _of_stack(inputs, columns)
     yield from _of_memory(inputs)
     yield from _of_defaults(inputs)
@@ -58,7 +58,7 @@ def switched_off(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Itera
 
 
 def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
-    """Keys of the engine that others of its keys switch off."""
+    """Keys of the engine that other engine keys switch off."""
     engine = inputs.engine
     yield "stack.kernels.attention", "fits of engines have their own attention"
     if engine.executor != "ray":
@@ -81,7 +81,7 @@ def _of_stack(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator
 
 
 def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The types of the cache in usual checkpoints, where others decide."""
+    """Keys of the default cache types, if other keys decide the cache type."""
     precision = inputs.case.scenario.workload.precision
     if "workload.cache" in stated:
         yield "stack.checkpoint_caches", "workload.cache is stated"
@@ -93,7 +93,7 @@ def _of_cache(inputs: ServingInputs, stated: Collection[str]) -> Iterator[tuple[
 
 
 def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
-    """Keys of the memory of a step, and of the rule for the share of the memory, that the other one has no use for."""
+    """Keys of step memory and of the rule for the memory share, if the engine's memory definition does not use them."""
     memory, rule = inputs.engine.memory, inputs.engine.thumb_rule
     if memory.definition == _OF_FREE:
         left = "a step has what stack.memory.share leaves"
@@ -112,7 +112,7 @@ def _of_memory(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
 
 
 def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
-    """Memory of graphs that are not captured, and of other kinds of models."""
+    """Keys of graph memory, for graphs that are not captured and for other kinds of models."""
     if not inputs.engine.graphs:
         yield from ((f"stack.memory.{name}", "stack.graphs is false") for name in ("graph", "graphs"))
         return
@@ -125,7 +125,7 @@ def _of_graphs(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
 
 
 def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
-    """Values of devices like another one, and those of this device that other keys replace."""
+    """Keys of defaults for other devices, and of this device's defaults that stated keys replace."""
     engine, part = inputs.engine, inputs.case.accelerator
     picked = engine.picked(part.memory.capacity, part.family)
     row = next(index for index, each in enumerate(engine.defaults) if each is picked)
@@ -141,7 +141,7 @@ def _of_defaults(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
 
 
 def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
-    """Keys that need another load than the stated one."""
+    """Keys that have an effect only under another kind of load."""
     workload, engine = inputs.case.scenario.workload, inputs.engine
     if workload.traffic != "burst":
         yield "stack.burst", "workload.traffic is not burst"
@@ -163,7 +163,7 @@ def _of_load(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[
 
 
 def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
-    """Keys of what prompts find in the cache, where the engine does not reuse it, or no replica has more of it."""
+    """Keys of cached prompts, if the engine has no prefix cache or all replicas cache the same."""
     workload, routing = inputs.case.scenario.workload, inputs.case.scenario.assume.routing
     if not inputs.engine.prefix_cache:
         off = "stack.prefix_cache is false"
@@ -178,7 +178,7 @@ def _of_reuse(inputs: ServingInputs) -> Iterator[tuple[str, str]]:
 
 
 def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterator[tuple[str, str]]:
-    """Keys of the exchange between accelerators, which the layout or the model does not have."""
+    """Keys of collectives that the layout or the model does not use."""
     sent = [bool(np.all(dispatches(inputs, layout))) for layout in columns]
     if inputs.experts is None:
         of_experts = ("stack.expert_ranks", "stack.dispatch", "stack.spread.experts")
@@ -202,7 +202,7 @@ def _of_layout(inputs: ServingInputs, columns: Sequence[PlanColumns]) -> Iterato
 def _of_experts(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """The way in which ranks divide experts, where tp divides them into as much for each rank."""
+    """The key plan.ep, if experts sharded by tp give identical results."""
     if len(columns) > 1 or np.all(columns[0].ep == 1) or np.any(columns[0].redundant_experts):
         return
     with untraced():
@@ -217,7 +217,7 @@ def _of_experts(
 def _of_cap(
     inputs: ServingInputs, columns: Sequence[PlanColumns], costs: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """The most in flight beside a rate, which keeps fewer in flight."""
+    """The key for the concurrency cap, if the rate alone keeps fewer requests in flight."""
     loads = loads_of(inputs)
     if loads is None or costs["requests_per_s"] < float(inputs.case.scenario.workload.rate or 0.0):
         return
@@ -231,6 +231,6 @@ def _of_cap(
 
 
 def _inside(inputs: ServingInputs, layout: PlanColumns, sent: bool) -> bool:
-    """Whether collectives stay in a domain; tokens to their experts and sends between stages take no share."""
+    """Whether all collectives stay in a domain; dispatch to experts and pipeline sends do not count."""
     ranks = layout.tp if sent else layout.stage_ranks
     return bool(np.all(ranks <= inputs.domain))

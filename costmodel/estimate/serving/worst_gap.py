@@ -14,7 +14,7 @@ from costmodel.ground.equation import Number, term
 
 
 def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint, steps: Steps, slots: Number) -> Number:
-    """Time of that step. Its prompts are looked at together: each token of many takes less time than one of few.
+    """Time of the longest step, with all its prompts evaluated together.
 
     slots: requests that a replica holds at most, the user's own among them
     """
@@ -28,7 +28,7 @@ def worst_gap(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint,
 
 
 def most_room(inputs: ServingInputs, layout: PlanColumns, point: OperatingPoint) -> Number:
-    """Tokens of prompts that a step holds at most: whole prompts of unlike lengths may fill all of it.
+    """Upper bound on prompt tokens in a step; whole prompts of different lengths may fill all the room.
 
     Of equal ones, as many as fit when few others are in flight, as happens at any load.
     """

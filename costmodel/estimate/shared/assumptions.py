@@ -15,7 +15,7 @@ from costmodel.ground.units import counted, show, significant
 
 
 def converted(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """Values that were converted: a model by its name on the hub, batches in tokens with the division."""
+    """Assumptions for converted values: a model stated by its hub name, and batches stated in tokens."""
     shapes = (Assumption("model", shape, name_words(name, shape)) for name, shape in case.hub.items())
     stacks = (Assumption("stack", stack, f"what {name} is taken for") for name, stack in case.stacks.items())
     batches = (

@@ -13,7 +13,7 @@ FITTED_FROM, FITTED_TO = 1e17, 2e19  # FLOP of the runs that DeepSeek fitted [bi
 
 
 def critical_batch(workload: Training) -> Number | None:
-    """Tokens; nothing where the workload has none."""
+    """Critical batch in tokens; None if the workload has none."""
     stated = workload.critical_batch
     if not isinstance(stated, str):
         return stated
@@ -22,12 +22,12 @@ def critical_batch(workload: Training) -> Number | None:
 
 
 def is_fitted(workload: Training) -> bool:
-    """Whether it follows from a fit, so that it is known to a factor alone."""
+    """Whether the critical batch is from a fit, so that it is only known to a factor."""
     return isinstance(workload.critical_batch, str)
 
 
 def other_meaning(workload: Training) -> tuple[str, ...]:
-    """That a fit is of the best batch of a run, which is not the critical one, and how far off its runs it is taken."""
+    """Remarks on DeepSeek's fit: it is of the best batch, not the critical one, and may be extrapolated."""
     stated = workload.critical_batch
     if not isinstance(stated, str) or (fit := batch_fit(str(stated))).fit != "deepseek":
         return ()

@@ -34,7 +34,7 @@ class OutsideFit:
 
     @property
     def words(self) -> str:
-        """What an answer states.
+        """The size with the fitted range, in words.
 
         >>> OutsideFit("all-reduce", "72 ranks", "2 to 4", 0.5).words
         'all-reduce over 72 ranks; fitted on 2 to 4'
@@ -42,17 +42,17 @@ class OutsideFit:
         return f"{self.what} {'over' if self.size.endswith('ranks') else 'of'} {self.size}; fitted on {self.fitted}"
 
     def assumption(self) -> Assumption:
-        """As a line among what is assumed."""
+        """The size as an assumption of the answer."""
         return Assumption(f"{self.what} outside its fit", self.size, f"fitted on {self.fitted}; wider band")
 
 
 def outside_assumptions(found: Iterable[OutsideFit]) -> tuple[Assumption, ...]:
-    """Lines of what lies outside fits, each once."""
+    """The sizes outside fits as assumptions, without duplicates."""
     return tuple(dict.fromkeys(each.assumption() for each in found))
 
 
 def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
-    """The spread of a fit at sizes of which some may lie outside its range; a single rank has nothing to exchange."""
+    """The spread of a fit, wider if some sizes lie outside its range; a single rank counts as inside."""
     beyond = {name: _beyond(fitted, name, size) for name, size in sizes.items()}
     if not any(np.any(np.asarray(each) > 0) for each in beyond.values()):
         return spread
@@ -64,7 +64,7 @@ def widened(spread: Number, fitted: Fitted | None, **sizes: Number) -> Number:
 
 
 def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> Iterable[OutsideFit]:
-    """Each size of a term that lies outside the range of its fit, where the term takes a noticeable share of time."""
+    """Each size outside the range of its fit, if the term takes a noticeable share of the time."""
     for name, size in sizes.items():
         if fitted is None or share < NOTICEABLE or not np.any(np.asarray(_beyond(fitted, name, size)) > 0):
             continue
@@ -76,7 +76,7 @@ def outside(fitted: Fitted | None, what: str, share: float, **sizes: float) -> I
 
 
 def _beyond(fitted: Fitted | None, name: str, size: Number) -> Number:
-    """Doublings by which a size lies outside; none where the fit states no range of it."""
+    """Doublings by which a size lies outside the fitted range; 0 if the fit states no range."""
     bounds = None if fitted is None else fitted.bounds.get(name)
     if bounds is None:
         return 0.0

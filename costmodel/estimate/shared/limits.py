@@ -29,11 +29,11 @@ class Limit:
 
     @property
     def of_memory(self) -> bool:
-        """Whether it bounds memory or the chance that it suffices."""
+        """Whether the limit is on memory or on the chance to fit."""
         return self.column.startswith("memory") or self.column == "fit_chance"
 
     def kept(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Mask of the values that keep the limit; an unknown value does not keep it."""
+        """Mask of the values that meet the limit; an unknown value does not meet it."""
         if self.kind == "at_most":
             return values <= self.value
         if self.kind == "at_least":
@@ -41,7 +41,7 @@ class Limit:
         return np.asarray(np.abs(values - self.value) <= self.within * self.value)
 
     def holds(self, value: float) -> bool:
-        """Whether one value keeps the limit."""
+        """Whether one value meets the limit."""
         return bool(self.kept(np.array([value]))[0])
 
 

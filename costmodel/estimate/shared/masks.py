@@ -15,17 +15,17 @@ Mask = NDArray[np.bool_]
 
 
 def none(block: Block) -> Mask:
-    """A mask without rows."""
+    """A mask that is false in every row."""
     return np.zeros(len(block), dtype=bool)
 
 
 def all_if(block: Block, wrong: bool) -> Mask:
-    """Every row of the block, or none: for a rule that depends only on the structure."""
+    """A mask with one value for every row, for a rule that depends only on the structure."""
     return np.full(len(block), wrong)
 
 
 def any_of(masks: Iterable[Mask]) -> Mask:
-    """The union of several masks."""
+    """A mask that is true where any of several masks is."""
     found: Mask = np.asarray(False)
     for mask in masks:
         found = found | mask
@@ -33,5 +33,5 @@ def any_of(masks: Iterable[Mask]) -> Mask:
 
 
 def leaves_rest(amount: Number, parts: Number) -> Mask:
-    """Rows whose amount is not divisible into so many parts."""
+    """Rows where an amount is not divisible by a number of parts."""
     return np.asarray(remainder(amount, parts) != 0)

@@ -42,7 +42,7 @@ def stages_of(pp: float) -> tuple[int, ...]:
 
 
 def same_on_all_stages(value: T) -> PerStage[T]:
-    """The same value on all stages."""
+    """One value for all stages."""
     return PerStage(value, value, value)
 
 

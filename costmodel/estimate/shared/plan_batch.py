@@ -70,29 +70,29 @@ class Block:
         return len(self.tp)
 
     def cut(self, start: int, stop: int) -> Block:
-        """A range of rows."""
+        """The rows from `start` to `stop`."""
         return self.at(slice(start, stop))
 
     def at(self, places: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Block:
-        """The rows at these places, or that a mask keeps."""
+        """The rows at these places, or where a mask is true."""
         return Block(self.structure, *(getattr(self, name)[places] for name in SIZES))
 
     def chosen(self, choices: tuple[str, ...]) -> Structure:
-        """These of the choices; every other choice has its default."""
+        """A structure with only these choices; every other choice has its default."""
         return _of(self.structure, choices)
 
     def under(self, structure: Structure) -> Block:
-        """The same plans under another structure."""
+        """The plans with another structure."""
         return Block(structure, *(getattr(self, name) for name in SIZES), known=self.known)
 
     @functools.cached_property
     def shards(self) -> Number:
-        """Ranks that share the states of the same weights under ZeRO: dp and cp, without replicas of the shards."""
+        """Ranks that shard the states of the same weights under ZeRO: dp and cp, without HSDP replicas."""
         return shard_degree(self.dp, self.cp, self.dp_replicate)
 
     @property
     def sequence_ranks(self) -> Number:
-        """Ranks of a tensor-parallel group over which sequence parallelism shards norms and residuals."""
+        """Ranks over which norms and residuals are sharded: tp with sequence parallelism, else 1."""
         return self.tp if self.structure.sequence_parallel else 1.0
 
 
@@ -105,7 +105,7 @@ PIPELINE_INSIDE: Order = "tp-cp-pp-dp"
 
 
 def one_row(structure: Structure, **sizes: float) -> Block:
-    """A block of a single plan; sizes that most plans do not have are one if they are left out."""
+    """A block of a single plan; sizes of rare kinds of parallelism default to 1."""
     values = {**dict.fromkeys(OF_ITSELF_ONE, 1.0), **sizes}
     return Block(structure, *(np.array([values[name]], dtype=np.float64) for name in SIZES))
 

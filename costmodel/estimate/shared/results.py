@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def number(value: Number) -> float:
-    """The value of a block of one row."""
+    """The value of a single-row block as a plain number."""
     return float(np.asarray(value).flat[0])
 
 

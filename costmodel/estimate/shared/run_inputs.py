@@ -33,7 +33,7 @@ class FailureRates:
 
 @record
 class CheckpointInputs:
-    """Inputs about checkpoints. A missing interval is optimised; missing rates are those of each node."""
+    """Inputs about checkpoints. A missing interval is optimised; without total rates those of each node apply."""
 
     mode: Mode
     interval: float | None
@@ -52,7 +52,7 @@ class CheckpointInputs:
 
 @record
 class RestartInputs:
-    """Parts of a restart beside loading; the start has a band."""
+    """Times of a restart except loading; only the start time has a band."""
 
     detect: float
     start: float
@@ -64,7 +64,7 @@ class RestartInputs:
 
 @record
 class PowerInputs:
-    """Power of an accelerator with its share of the node, where it is stated; shares, and carbon of the energy."""
+    """Power of an accelerator with its share of the node: stated, or shares to estimate it; and carbon intensity."""
 
     draw: float | None
     rated_share: float
@@ -78,7 +78,7 @@ class PowerInputs:
 
 @record
 class ElasticInputs:
-    """Seconds for which all stop when a replica leaves or comes back, and until it is back."""
+    """Pause of all replicas when one leaves or comes back, and the time until it is back, in seconds."""
 
     regroup: float
     repair: float
@@ -86,7 +86,7 @@ class ElasticInputs:
 
 @record
 class RunInputs:
-    """The numbers of the whole run."""
+    """The inputs of the whole run."""
 
     failures: FailureRates
     checkpoint: CheckpointInputs
@@ -137,7 +137,7 @@ def _elastic(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Ela
 
 
 def _wants_repair(case: ResolvedScenario, asked: WholeRun) -> None:
-    """A fault where repairs count and none has a time."""
+    """An error if repairs matter but no repair time is known."""
     assert case.reliability is not None
     if case.reliability.repair is not None:
         return
@@ -180,7 +180,7 @@ def _failures(case: ResolvedScenario, asked: WholeRun, log: AssumptionLog) -> Fa
 
 
 def _of_nodes(case: ResolvedScenario) -> Failures:
-    """The record with a rate of one node; where it states one of a whole job, that of each of the job's nodes."""
+    """The record with a failure rate per node, computed if it states the rate of a whole job."""
     record = case.reliability
     assert record is not None
     if record.every is None:
@@ -208,7 +208,7 @@ def _high(record: Failures) -> float:
 
 
 def _beside_rate(record: Failures, end: float | None) -> bool:
-    """Whether an end of the band stands in the same text as the rate; a rate that is set alone has no band."""
+    """Whether the rate and an end of its band come from the same file; a rate stated alone has no band."""
     files = {place.file for value in (record.rate, end) if (place := getattr(value, "place", None)) is not None}
     return len(files) <= 1
 

@@ -34,14 +34,14 @@ class TimeByCategory:
         return TimeByCategory(*(_labelled(name, change, getattr(self, name)) for name in PASS_TERMS))
 
     def computing(self, slowdown: Number) -> TimeByCategory:
-        """The same with compute that takes so many times as long."""
+        """The times with compute multiplied by a slowdown."""
         names = ("matmul", "attention", "memory_bound")
         longer = {name: _labelled(name, lambda time: slowdown * time, getattr(self, name)) for name in names}
         return replace(self, **longer)
 
     @functools.cached_property
     def device(self) -> Number:
-        """Time on the device."""
+        """Time of compute on the device."""
         return summed(self.matmul, self.attention, self.memory_bound)
 
     @functools.cached_property
@@ -65,14 +65,14 @@ def summed(first: Number, *others: Number) -> Number:
 
 
 def largest(first: Number, *others: Number) -> Number:
-    """The largest of several."""
+    """The largest of several values."""
     for other in others:
         first = np.maximum(first, other)
     return first
 
 
 def added(parts: Mapping[str, Number], names: Sequence[str]) -> Number:
-    """The sum of some parts; the trace shows each by its name."""
+    """The sum of the named parts; the trace shows each by its name."""
     return summed(*(known_as(name, parts[name]) for name in names))
 
 
@@ -102,7 +102,7 @@ class ForwardBackward:
 
     @property
     def undeferred(self) -> ForwardBackward:
-        """The same without separate weight gradients."""
+        """The times without separate weight gradients."""
         return ForwardBackward(self.forward, self.backward)
 
     @property
@@ -121,7 +121,7 @@ class ForwardBackward:
         return ForwardBackward(forward, backward, weight)
 
     def computing(self, slowdown: Number) -> ForwardBackward:
-        """The same with compute that takes so many times as long."""
+        """The times with compute multiplied by a slowdown."""
         with term("forward"):
             forward = self.forward.computing(slowdown)
         with term("backward"):
@@ -131,7 +131,7 @@ class ForwardBackward:
         return ForwardBackward(forward, backward, weight)
 
     def mixed(self, other: ForwardBackward, share: Number) -> ForwardBackward:
-        """The mean of two layers, weighted by a share; the weight gradient is that of this layer."""
+        """The mean of two layers, weighted by a share; the weight gradient is taken from this layer."""
         forward, backward = (
             TimeByCategory(*(mixed(share, getattr(one, name), getattr(rest, name)) for name in PASS_TERMS))
             for one, rest in ((self.forward, other.forward), (self.backward, other.backward))
@@ -140,5 +140,5 @@ class ForwardBackward:
 
     @functools.cached_property
     def total(self) -> Number:
-        """Forward and backward."""
+        """Time of forward and backward together."""
         return self.forward.total + self.backward.total

@@ -63,7 +63,7 @@ UNUSED: dict[str, dict[str, str]] = {
 
 
 def unused_keys(case: LoadedScenario, further: Iterable[tuple[str, str]] = ()) -> tuple[Assumption, ...]:
-    """The stated keys that no figure of an answer depends on, each with the reason.
+    """The stated keys that have no effect on the answer, each with the reason.
 
     further: paths without effect in the plan of the answer, with their reasons
     """
@@ -75,7 +75,7 @@ def unused_keys(case: LoadedScenario, further: Iterable[tuple[str, str]] = ()) -
 
 
 def _switched_off(case: LoadedScenario) -> Iterator[tuple[str, str]]:
-    """Keys of the cluster that have no effect by other keys of the scenario."""
+    """Keys of the cluster that other keys of the scenario switch off."""
     yield from _of_network(case)
     trainer = getattr(case, "trainer", getattr(case, "stack", None))
     algorithms = getattr(trainer, "collectives", ())
@@ -91,7 +91,7 @@ def _switched_off(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 
 
 def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
-    """Keys of links inside a node that its topology has no use for, and of the network between nodes."""
+    """Keys of links inside a node that the topology does not use, and keys of the network between nodes."""
     cluster, topology = case.cluster, case.node.scale_up.topology
     if topology in ("switch", "none"):
         yield "cluster.node.scale_up.pair_bandwidth", f"cluster.node.scale_up.topology is {topology}"
@@ -109,7 +109,7 @@ def _of_network(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 
 
 def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
-    """Rates of products that the job does not compute; the peak in 16 bits scales the slowdown by power, too."""
+    """Peaks of types in which the job computes nothing; the 16-bit peak also scales throttling."""
     workload, mixers = case.scenario.workload, case.model.layers
     named = (getattr(workload, name, None) for name in ("precision", "expert_precision", "rollout_precision"))
     precisions: set[Precision] = {name for name in named if name is not None}
@@ -131,7 +131,7 @@ def _of_peaks(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 
 
 def _of_host(case: LoadedScenario) -> Iterator[tuple[str, str]]:
-    """The rated link to the host, where copies have a rate of their own and nothing else goes over it."""
+    """The rated bandwidth of the host link, if copies have a rate of their own and nothing else uses the link."""
     node, host = case.node, case.host
     several = node.scale_out.nics > node.accelerators
     if host is None or not several:
@@ -144,7 +144,7 @@ def _of_host(case: LoadedScenario) -> Iterator[tuple[str, str]]:
 
 
 def stated_leaves(case: LoadedScenario, sections: Iterable[str]) -> Iterator[str]:
-    """Paths of the leaves that the scenario states itself, not a document that it names, nor a result that is read."""
+    """Paths of the values that the scenario itself states, without named documents and saved results."""
     files = (COMMAND_LINE, case.file)
 
     def leaves(here: Any, path: str) -> Iterator[str]:

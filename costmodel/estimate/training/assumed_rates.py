@@ -28,7 +28,7 @@ def gradient_types(log: AssumptionLog, case: ResolvedScenario) -> tuple[Gradient
 
 
 def _single(log: AssumptionLog, case: ResolvedScenario) -> tuple[GradientType, GradientType]:
-    """Gradients of weights in fp32 have their type; a fault for another one."""
+    """The gradient types for fp32 weights: fp32; an error for another stated type."""
     workload = case.scenario.workload
     if workload.gradients not in (None, "fp32"):
         sentence = f"gradients in {workload.gradients} of weights in fp32, which precision {workload.precision} trains"

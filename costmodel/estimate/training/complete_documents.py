@@ -17,7 +17,7 @@ from costmodel.ground.units import show
 
 
 def complete(case: ResolvedScenario, recipe: Recipe) -> None:
-    """A fault where the documents lack something that every computation needs."""
+    """An error if the documents lack something that every computation needs."""
     possible(case, recipe)
     tunable(case)
     workload = case.scenario.workload
@@ -37,7 +37,7 @@ def complete(case: ResolvedScenario, recipe: Recipe) -> None:
 
 
 def check_links(case: ResolvedScenario) -> None:
-    """A fault where the documents lack what every collective needs, or have no such algorithm as the stack takes."""
+    """An error if the documents lack a fit that every collective needs, or an algorithm that the stack uses."""
     if case.network.network is None:
         raise fail("D017", f"the efficiency of {case.scale_out.name} has no network part")
     if not {"all_gather", "all_reduce"} <= set(case.efficiency.collectives):
@@ -49,7 +49,7 @@ def check_links(case: ResolvedScenario) -> None:
 
 
 def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
-    """The list price that a cost is counted with, where the scenario states none: the node's, or that of an offer."""
+    """The list price used for costs, as an assumption if the scenario states none: the node's, or that of an offer."""
     price = price_of(case)
     listed = price.listed
     if listed is None:
@@ -67,7 +67,7 @@ def assumed_price(case: ResolvedScenario) -> tuple[Assumption, ...]:
 
 
 def tunable(case: ResolvedScenario) -> None:
-    """A fault for adapters that are not modelled, or beside matrices that the model does not have."""
+    """An error for adapters that are not modelled, or on matrices that the model does not have."""
     workload, model = case.scenario.workload, case.model
     tuning = workload.tuning
     if tuning == "full":
@@ -89,7 +89,7 @@ def tunable(case: ResolvedScenario) -> None:
 
 
 def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None:
-    """A fault for modules that the model does not have, or has only in experts, which are left out."""
+    """An error for modules that the model does not have, or has only in experts, which the tuning leaves out."""
     there, everywhere = _names(kinds, experts=tuning.experts), _names(kinds, experts=True)
     remedy = f"workload.tuning.modules of it: {', '.join(there)}"
     modules = tuning.modules or there
@@ -107,7 +107,7 @@ def _beside(case: ResolvedScenario, tuning: Tuning, kinds: list[Layers]) -> None
 
 
 def _place(case: ResolvedScenario, index: int) -> Place | None:
-    """Where a module was named; the tuning, where none was."""
+    """The place where a module was stated; the place of the tuning if none was."""
     return case.place(f"workload.tuning.modules.{index}") or case.place("workload.tuning")
 
 

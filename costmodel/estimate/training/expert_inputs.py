@@ -12,7 +12,7 @@ from costmodel.ground.record import record
 
 @record
 class ExpertInputs:
-    """Inputs about experts: rows of a rank over the mean, overlap, host time, tokens sent."""
+    """Inputs about experts: load of a rank over the mean, overlap, host time, and types of dispatched tokens."""
 
     kernels: ExpertKernels
     load: float

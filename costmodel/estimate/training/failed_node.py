@@ -15,13 +15,13 @@ from costmodel.ground.equation import Number, term
 
 
 def _with_all_experts(block: Block, neighbours: Number) -> Number:
-    """Replicas that hold all experts only together, where so many ranks of a stage are neighbours in a replica."""
+    """Replicas that together store all experts, where so many ranks of a stage are neighbours in a replica."""
     experts = block.ep * block.etp
     return experts / common_divisor(neighbours, experts)
 
 
 def replicas_together(block: Block) -> Number:
-    """Replicas that hold all states only together, so that none can continue without the others."""
+    """Replicas that together store all states, so that none can continue without the others."""
     if block.structure.zero >= 1:
         return block.dp / block.dp_replicate
     neighbours = block.tp if block.structure.order == "tp-dp-cp-pp" else block.tp * block.cp
@@ -29,28 +29,28 @@ def replicas_together(block: Block) -> Number:
 
 
 def whole_replicas(block: Block) -> Number:
-    """Replicas with complete states: with sharded states those of HSDP, without, those with all experts."""
+    """Number of complete copies of all states: HSDP replicas if states are sharded, else replicas with all experts."""
     return np.floor(block.dp / replicas_together(block))
 
 
 def replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
-    """Whole replicas that a failed node takes away, in the mean over nodes."""
+    """Complete copies of the states lost with a failed node, averaged over nodes."""
     with term("failed node"):
         return replicas_on_node(inputs.case.node.accelerators, _stride(block))
 
 
 def most_replicas_lost(inputs: TrainingInputs, block: Block) -> Number:
-    """Whole replicas that the failure of the worst node takes away."""
+    """Complete copies of the states lost with the worst node."""
     return most_replicas_on_node(inputs.case.node.accelerators, _stride(block))
 
 
 def _stride(block: Block) -> Number:
-    """Ranks from a whole replica to the next."""
+    """Distance in ranks from one complete copy of the states to the next."""
     return strides(block)["dp"] * replicas_together(block)
 
 
 def replicas_of_the_job(inputs: TrainingInputs, block: Block) -> Number:
-    """Whole replicas, with engines on nodes of their own counted as if they trained too.
+    """Complete copies of the states, scaled up as if nodes with engines trained too.
 
     A failed node takes the same share of a job from its trainers or from its engines.
     """
@@ -59,13 +59,13 @@ def replicas_of_the_job(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def replica_ranks(block: Block) -> Number:
-    """Ranks that can only continue together after a restart: of a replica, or of those that hold all experts."""
+    """Ranks that can only continue together after a restart: of a replica, or of all replicas that share experts."""
     ranks = block.tp * block.cp * block.pp
     return ranks * _with_all_experts(block, block.tp * block.cp)
 
 
 def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:
-    """Whether a job can continue on so many ranks: whole replicas on whole nodes, one node at least being lost."""
+    """Whether a job can continue on so many ranks: whole replicas on whole nodes, with at least one node lost."""
     each = inputs.case.node.accelerators
     nodes = np.ceil(ranks / each)
     whole = ranks_of_whole_replicas(nodes, each, replica_ranks(block)) == ranks
@@ -73,7 +73,7 @@ def continues(inputs: TrainingInputs, block: Block, ranks: float) -> Mask:
 
 
 def nearest_ranks(inputs: TrainingInputs, block: Block, ranks: float) -> list[float]:
-    """The numbers of ranks, of one plan, next to one on which its job cannot continue."""
+    """The nearest rank numbers, below and above, on which one plan's job can continue."""
     each, replica = float(inputs.case.node.accelerators), number(replica_ranks(block))
     left = float(inputs.ranks) / each - 1
     below = min(np.floor(ranks / each), left)

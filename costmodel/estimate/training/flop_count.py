@@ -80,7 +80,7 @@ def _with_layers(
 
 
 def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterator[tuple[str, Number]]:
-    """Forward FLOP of the weight matrices of a layer; those of routed experts together."""
+    """Forward FLOP of each weight matrix in a layer; those of routed experts together."""
     for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)):
         with term(matrix.name):
             yield matrix.name, matmul_flop(tokens, matrix.n, matrix.k)
@@ -89,7 +89,7 @@ def _multiplied(inputs: TrainingInputs, kind: Layers, tokens: Number) -> Iterato
 
 
 def _core(inputs: TrainingInputs, kind: Layers, *, causal: bool) -> Number | None:
-    """Forward FLOP of the core of a layer's mixer; 0 without one."""
+    """Forward FLOP of the core of a layer's mixer; None without a mixer."""
     part = shard(inputs.model, kind, 1.0)
     if part.mixer is None:
         return None
@@ -127,7 +127,7 @@ def _counted(inputs: TrainingInputs, linear: Number, core: Number, head: Number)
 
 @memoized(*RECOMPUTE, *SPLIT)
 def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
-    """FLOP in the scenario's convention, and executed."""
+    """FLOP of a step in the scenario's convention, and executed FLOP."""
     causal = inputs.convention == "model-causal"
     as_stated = inputs.model is inputs.case.model
     of_model = inputs if as_stated else replace(inputs, model=inputs.case.model)
@@ -146,7 +146,7 @@ def work_of_step(inputs: TrainingInputs, block: Block) -> StepFlop:
 
 
 def _again(inputs: TrainingInputs, structure: Structure, *, causal: bool) -> Number:
-    """Forward FLOP that backward repeats; norms and activation functions are negligible."""
+    """Forward FLOP repeated by recompute; norms and activation functions are negligible."""
     model, tokens = inputs.model, tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     if inputs.convention in MEGATRON and inputs.tuning is None and dropped(inputs, structure) == "core":
         return korthikanti_recompute_flop(inputs.global_batch, inputs.sequence, layer_count(model), model.hidden)

@@ -34,7 +34,7 @@ ROUTED = ("experts up", "experts down")
 
 @record
 class Adapter:
-    """The adapter of one weight matrix on a rank: outputs n, inputs k, its input tensor and the matrix beside it.
+    """The adapter of one weight matrix on a rank: outputs n, inputs k, the tensor it reads and its base matrix.
 
     It also has the ranks over which tokens are split where each of them stores the whole adapter, and the ranks over
     which its inner width is sharded.
@@ -50,7 +50,7 @@ class Adapter:
 
 
 def adapters(inputs: TrainingInputs, part: Shard) -> Iterator[Adapter]:
-    """The adapters of a layer, without those of routed experts."""
+    """The adapters of a layer, without adapters of routed experts."""
     if inputs.tuning is None:
         return
     hidden, dense, cut = inputs.model.hidden, part.kind.dense, _cut(inputs, part.tp)
@@ -70,7 +70,7 @@ def routed_adapters(inputs: TrainingInputs, part: Routed | None) -> Iterator[Ada
 
 
 def _cut(inputs: TrainingInputs, ranks: Number) -> Number:
-    """Ranks over which the sharded matrix of an adapter is cut."""
+    """Ranks over which both thin matrices of an adapter are sharded; 1 if the stack replicates one of them."""
     return ranks if inputs.stack.split_adapters else 1.0
 
 
@@ -143,7 +143,7 @@ def issued(inputs: TrainingInputs, kind: Layers, beside: Container[str] | None =
 
 
 def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
-    """The matrices of a layer that are unpacked before every use; those of routed experts in groups."""
+    """The 4-bit matrices of a layer, which are unpacked before every use; those of routed experts in groups."""
     if not inputs.packed:
         return ()
     part = shard(inputs.model, kind, 1.0)
@@ -152,7 +152,7 @@ def packed_matrices(inputs: TrainingInputs, kind: Layers) -> tuple[str, ...]:
 
 
 def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
-    """Parameters of several adapters."""
+    """Total parameters of several adapters."""
     assert inputs.tuning is not None
     total: Number = 0.0
     for adapter in found:
@@ -162,7 +162,7 @@ def _summed(inputs: TrainingInputs, found: Iterable[Adapter]) -> Number:
 
 
 def trained_in(inputs: TrainingInputs, part: Shard) -> Number:
-    """Trained parameters of one layer, without those of routed experts."""
+    """Trained parameters of one layer, without routed experts."""
     return _summed(inputs, adapters(inputs, part))
 
 
@@ -206,7 +206,7 @@ def _of_kind(inputs: TrainingInputs, block: Block, kind: Layers) -> tuple[Number
 
 
 def _ahead(inputs: TrainingInputs, block: Block) -> tuple[Number, Number]:
-    """Trained parameters of multi-token prediction: its layers have adapters, its projections have none."""
+    """Trained parameters of multi-token prediction: adapters in its layers, none in its projections."""
     ahead = inputs.model.prediction
     if ahead is None:
         return 0.0, 0.0
@@ -227,13 +227,13 @@ def frozen_width(inputs: TrainingInputs) -> Number:
 
 
 def frozen_bytes(inputs: TrainingInputs, layers: Number, held: Number) -> Number:
-    """Frozen weights of a rank: those of the layers, and in full width those of embedding and head."""
+    """Bytes of a rank's frozen weights: of layers, and of embedding and head in 16 bits."""
     with term("frozen weights"):
         return frozen_width(inputs) * layers + inputs.stack.states.compute * (held - layers)
 
 
 def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> set[str]:
-    """Inputs of a layer's matrices that are needed for adapter gradients, or for named recompute modules."""
+    """Tensors that must be saved as inputs, for adapter gradients or for named recompute modules."""
     read = {adapter.reads for adapter in adapters(inputs, part)}
     if part.routed is not None and part.routed.of.count == 1:
         read |= {adapter.reads for adapter in routed_adapters(inputs, part.routed)} & {"mlp"}
@@ -245,14 +245,14 @@ def _read(inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...]) -> s
 
 
 def _feeds(part: Shard) -> set[str]:
-    """The modules whose recompute runs the MLP of a layer, or its shared experts, again."""
+    """The modules whose recompute repeats a layer's MLP, or its shared experts."""
     return {"mlp"} if part.kind.experts is None else {"moe", "shared-experts"}
 
 
 def unread_inputs(
     inputs: TrainingInputs, part: Shard, modules: tuple[Module, ...], sizes: tuple[Number, Number, Number]
 ) -> Number:
-    """Saved inputs that only the gradient of a frozen weight would need.
+    """Bytes of saved inputs that only the gradient of a frozen weight would need.
 
     Inputs that named modules drop are not counted.
 
@@ -279,7 +279,7 @@ def unread_inputs(
 def unread_by_experts(
     inputs: TrainingInputs, part: Routed, modules: tuple[Module, ...], sizes: tuple[Number, Number]
 ) -> Number:
-    """The same for a rank's routed experts: dispatched rows, outputs of the activation function.
+    """Bytes of saved inputs that only gradients of frozen routed experts would need.
 
     sizes: rows, bytes of an element.
     """
@@ -295,12 +295,12 @@ def unread_by_experts(
 
 
 def between(inputs: TrainingInputs, part: Shard, tokens: Number) -> Number:
-    """Bytes between the thin matrices of a layer, without those of routed experts."""
+    """Saved bytes between the two thin matrices of a layer's adapters, without routed experts."""
     return _between(inputs, adapters(inputs, part), tokens)
 
 
 def between_of_experts(inputs: TrainingInputs, part: Routed, rows: Number) -> Number:
-    """Bytes between the thin matrices of the routed experts."""
+    """Saved bytes between the two thin matrices of the routed experts' adapters."""
     return _between(inputs, routed_adapters(inputs, part), rows)
 
 
@@ -333,7 +333,7 @@ def adapters_flop(inputs: TrainingInputs) -> Number:
 
 
 def thin_flop(inputs: TrainingInputs, kind: Layers) -> Iterator[tuple[str, Number]]:
-    """Forward FLOP of every thin product of a layer in a step, with the matrix it is beside."""
+    """Forward FLOP of every thin product of a layer in a step, with the name of its base matrix."""
     tokens = tokens_per_step(inputs.global_batch, inputs.layer_sequence)
     part = shard(inputs.model, kind, 1.0)
     for adapter in adapters(inputs, part):

@@ -34,14 +34,14 @@ def attention_in_use(case: ResolvedScenario) -> AttentionKernel:
 
 
 def falls_back(case: ResolvedScenario) -> bool:
-    """Whether the stack's attention kernel is not made for this accelerator, or has no 32 bits."""
+    """Whether the stack's attention kernel does not support this accelerator or 32 bits."""
     family, recipe = case.accelerator.family, RECIPES[case.scenario.workload.precision]
     usual = case.stack.kernels.runs(family)
     return usual in _WITHOUT.get(family, ()) or (recipe.full and usual != "unfused")
 
 
 def stack_in_use(case: ResolvedScenario) -> Stack:
-    """The stack of a case, with the kernels and the bytes of its precision."""
+    """The stack of a case, with the attention kernel that runs and with the bytes of its precision."""
     stack, kernel = case.stack, attention_in_use(case)
     if kernel != stack.kernels.attention:
         stack = stack.model_copy(update={"kernels": stack.kernels.model_copy(update={"attention": kernel})})
@@ -56,7 +56,7 @@ def stack_in_use(case: ResolvedScenario) -> Stack:
 
 
 def model_in_use(case: ResolvedScenario, log: AssumptionLog) -> Model:
-    """The model as the stack runs it: with all experts on every token, where its own module computes them so."""
+    """The model as the stack runs it; some model code runs all experts on every token."""
     kernels, model = case.stack.experts, case.model
     if kernels is None or not kernels.own_module:
         return model
@@ -75,7 +75,7 @@ def _with_all_experts(kind: Layers) -> Layers:
 
 
 def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
-    """The optimizer of a case, with states of 16 bits where no copy of the weights has 32."""
+    """The optimizer of a case, with 16-bit states if no copy of the weights has 32 bits."""
     optimizer, states = case.optimizer, case.stack.states
     wide = RECIPES[case.scenario.workload.precision].full
     if not optimizer.as_weights or wide or states.weights + states.master >= _SINGLE:
@@ -86,13 +86,13 @@ def optimizer_in_use(case: ResolvedScenario, log: AssumptionLog) -> Optimizer:
 
 
 def dispatched_bytes(case: ResolvedScenario, kind: DispatchType) -> float:
-    """Bytes of an element of a token on its way to its experts; what is not in fp8 has the type of activations."""
+    """Bytes per element of a dispatched token; unless it is in fp8, its type is that of activations."""
     wide = RECIPES[case.scenario.workload.precision].full and kind == "bf16"
     return _SINGLE if wide else _DISPATCHED[kind]
 
 
 def attention_fit(case: ResolvedScenario) -> AttentionFit | None:
-    """The fit of that kernel; None where scores are written out. That of memory-efficient attention is a prior."""
+    """The fit of the attention kernel in use; None for unfused attention, whose scores are written to memory."""
     kernel = attention_in_use(case)
     if kernel != MEMORY_EFFICIENT:
         return case.efficiency.attention.get(kernel)

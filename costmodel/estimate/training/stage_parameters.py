@@ -55,7 +55,7 @@ def vocab_per_rank(inputs: TrainingInputs, tp: Number) -> Number:
 
 
 class LargestRankParameters(NamedTuple):
-    """Parameters of the rank with most, all copies: replicated over dp, at embedding and head, routed experts."""
+    """Parameters of the largest rank with all copies: replicated over dp, in embedding and head, routed experts."""
 
     held: Number
     ends: Number
@@ -88,7 +88,7 @@ class StageParameters:
         return PerStage(np.where(alone, self.both, embedding), 0.0, np.where(alone, self.both, head))
 
     def fuller_end(self, pp: Number) -> Number:
-        """Parameters at the larger end; a single stage holds both, a tied table once."""
+        """Parameters of the larger one of embedding and head; a single stage has both, with a tied table once."""
         return np.where(pp == 1, self.both, np.maximum(self.embedding, self.head))
 
     def stages(self, pp: Number, schedule: Schedule) -> PerStage[Number]:
@@ -97,11 +97,11 @@ class StageParameters:
         return _copied(schedule, held)
 
     def routed_stages(self, block: Block) -> PerStage[Number]:
-        """Routed experts of the first, a middle and the last rank, all copies: of its layers, and beside its head."""
+        """Parameters of routed experts on the first, a middle and the last rank, with all copies of weights."""
         return PerStage(*(held + head_holder(block, self.routed_head, at) for at, held in enumerate(self.routed_ranks)))
 
     def fullest(self, block: Block) -> LargestRankParameters:
-        """Parameters of the rank with most, including routed experts."""
+        """Parameters of the rank with most parameters, including routed experts."""
         pp, schedule, (first, middle, last) = block.pp, block.structure.schedule, self.ranks
         if first is middle is last and is_plain(schedule):
             end = self.fuller_end(pp)
@@ -112,14 +112,14 @@ class StageParameters:
         return LargestRankParameters(*(value_of_largest(most, each) for each in (held, ends, routed)))
 
     def fullest_layers(self, schedule: Schedule) -> tuple[Number, Number]:
-        """Parameters in the layers of the rank with most, all copies: without routed experts, and routed experts."""
+        """Parameters in the layers of the largest rank, with all copies: without routed experts, and only those."""
         held, routed = _copied(schedule, self.ranks), self.routed_ranks
         most = PerStage(*(rest + experts for rest, experts in zip(held, routed, strict=True)))
         return value_of_largest(most, held), value_of_largest(most, routed)
 
 
 def _copied(schedule: Schedule, held: PerStage[Number]) -> PerStage[Number]:
-    """Multiplied by the copies of weights that a schedule holds."""
+    """Parameters multiplied by the copies of weights that a schedule stores."""
     copies = weight_replication(schedule)
     return held if copies == 1 else held.each(lambda one: copies * one)
 
@@ -162,7 +162,7 @@ def stage_parameters(inputs: TrainingInputs, block: Block, layers: StageLayers) 
 
 
 def _with_entry(model: Model, embedding: Number, norm: Number, tp: Number) -> Number:
-    """The embedding with all else that the first stage holds before its layers."""
+    """Parameters of the embedding and of everything else on the first stage before its layers."""
     if model.positions == "learned":
         with term("positions"):
             embedding = embedding + table_parameters(position_rows(model), model.hidden)
@@ -183,7 +183,7 @@ def _embeds_again(model: Model, schedule: Schedule) -> bool:
 
 
 def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
-    """Routed experts of multi-token prediction, on the last stage."""
+    """Parameters of routed experts in multi-token prediction, on the last stage."""
     ahead = inputs.model.prediction
     if ahead is None:
         return 0.0
@@ -191,7 +191,7 @@ def _routed_ahead(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def without_tower(inputs: TrainingInputs, block: Block, held: StageParameters) -> StageParameters:
-    """All but the vision tower, which is frozen."""
+    """Parameters without the frozen vision tower."""
     with term("but the frozen tower"):
         tower = tower_parameters(inputs.model, block.tp)
         return replace(held, embedding=held.embedding - tower, both=held.both - tower)

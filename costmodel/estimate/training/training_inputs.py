@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @record
 class OverlapShares:
-    """Share of each axis' communication that compute can hide, and of ZeRO-3's weight all-gathers."""
+    """Share of each axis' communication that compute can hide, and of ZeRO 3's weight all-gathers."""
 
     tp: float
     dp: float
@@ -62,7 +62,7 @@ class OverlapShares:
 
 
 def overlap_shares(case: ResolvedScenario, log: AssumptionLog) -> OverlapShares:
-    """The shares of a case; those that its stack gives are noted as assumed."""
+    """The overlap shares of a case; defaults of the stack are recorded as assumptions."""
     stated, stack, choose = case.scenario.assume.overlap, case.stack, log.choose
     origin = f"stacks/{stack.name}"
     return OverlapShares(
@@ -81,7 +81,7 @@ def _of_tensors(case: ResolvedScenario) -> float:
 
 
 def _of_weights(case: ResolvedScenario, log: AssumptionLog, origin: str) -> float:
-    """The hidden share of the weight all-gather, if stated; else that of the gradients."""
+    """The hidden share of the weight all-gather, if stated; else the share for gradients."""
     asked, stack = case.scenario.assume.overlap, case.stack.overlap
     if asked.weights is None and stack.weights is None:
         return stack.dp if asked.dp is None else asked.dp
@@ -103,7 +103,7 @@ ELEMENT_BYTES = {
 
 @record
 class ElementWidths:
-    """Bytes of an element: of activations and 16-bit weights, of gradients as accumulated, and as reduced."""
+    """Bytes per element: of activations and 16-bit weights, of accumulated gradients, and of reduced gradients."""
 
     element: float
     gradient: float
@@ -154,12 +154,12 @@ class TrainingInputs(Machine):
     crossing: frozenset[str] = REPLICAS  # what reaches them
 
     def bound_between(self, axis: str) -> float:
-        """Replicas of unequal kinds sum their gradients over the slowest of their links, stages hand over theirs."""
+        """Bound on an accelerator's rate between unequal groups: gradient sums and stage sends use the slowest link."""
         return self.between if axis in self.crossing else math.inf
 
     @property
     def layer_sequence(self) -> Number:
-        """Tokens of a sequence in the layers, learned ones ahead of it too; head and loss see those of the sequence."""
+        """Tokens of a sequence in the layers, with learned ones in front; head and loss do not see those."""
         ahead = self.model.meta_tokens
         return self.sequence if ahead is None else self.sequence + ahead
 
@@ -170,18 +170,18 @@ class TrainingInputs(Machine):
 
     @property
     def tower_frozen(self) -> bool:
-        """Whether the vision tower is not trained, though the text model is."""
+        """Whether the vision tower is frozen while the text model is trained."""
         return self.model.vision is not None and self.images is not None and self.images.tower == "frozen"
 
     @property
     def sites(self) -> Sites | None:
-        """Sites that share nodes and batch, of which a plan is one; nothing where there is one."""
+        """The sites that train together; a plan is for one of them. None for a single site."""
         plan = self.case.scenario.plan
         return None if plan is None else plan.sites
 
     @property
     def ranks(self) -> Number:
-        """Accelerators that a plan takes: of the cluster, or of a site."""
+        """Accelerators that a plan uses: of the cluster, or of one site."""
         if self.sites is None:
             return self.all_ranks
         with term("of a site"):
@@ -210,12 +210,12 @@ class TrainingInputs(Machine):
 
     @property
     def packed(self) -> bool:
-        """Whether frozen weights of the layers are in 4 bits, and unpacked before every use."""
+        """Whether frozen weights of the layers are stored in 4 bits and unpacked before every use."""
         return self.tuning is not None and self.tuning.method == "qlora"
 
     @property
     def gathered(self) -> float:
-        """Bytes of a layer's weight as the network gathers it."""
+        """Bytes per layer weight in an all-gather."""
         if self.packed:
             return float(packed_bytes(1.0, *NF4))
         return self.recipe.operand if self.gathers_narrow else self.stack.states.compute
@@ -226,7 +226,7 @@ class TrainingInputs(Machine):
         return self.narrow is not None and self.recipe.name in self.narrow.gather
 
     def bucket(self, ranks: Number, element: float) -> Number:
-        """Bytes of a bucket, for elements of a width that are sent to a number of ranks."""
+        """Bytes of a bucket, for elements of this width sent to so many ranks."""
         buckets = self.stack.buckets
         with term("bucket"):
             size = bucket_bytes(buckets.size, buckets.per_rank, ranks)
@@ -254,12 +254,12 @@ class TrainingInputs(Machine):
 
     @property
     def vector_rate(self) -> float:
-        """Rate of the vector units; of a part that states none, that of its matrix units."""
+        """Rate of the vector units; if the accelerator states none, the rate of its matrix units."""
         return vector_rate(self.case.accelerator, self.rates.peak)
 
     @property
     def of_a_part(self) -> Number:
-        """Slowdown of the tensor cores of one device in a real step, by power and clocks."""
+        """Slowdown of the tensor cores of one device in a real step, by power and clock throttling."""
         with term("by power and clocks"):
             return slowdown_of(self.case)
 
@@ -276,13 +276,13 @@ class TrainingInputs(Machine):
 
     @property
     def sustained_narrow(self) -> Number:
-        """The same for products in the narrow type."""
+        """Slowdown of products in the narrow type: by power and clocks, on the slowest of all ranks."""
         with term("by power and clocks"):
             found = slowdown_of(self.case, self.rates.linear.sustained)
         return self.slowest * found
 
     def dropped(self, recompute: Recompute) -> Dropped:
-        """What a recompute mode drops in this stack; with fused attention there is no core to drop."""
+        """What a recompute mode recomputes in this stack; with fused attention there is no core to recompute."""
         if recompute != "selective":
             return "layer" if recompute == "full" else "nothing"
         kernels = self.stack.kernels
@@ -292,7 +292,7 @@ class TrainingInputs(Machine):
 
 
 def training_inputs(case: ResolvedScenario) -> TrainingInputs:
-    """The numbers of a case, and of each kind of its nodes where there are several."""
+    """The inputs of a case, and of each kind of node if it has several."""
     found = _with_front(_with_slow_link(_of_one_kind(case)))
     if not case.groups:
         return found
@@ -306,7 +306,7 @@ def training_inputs(case: ResolvedScenario) -> TrainingInputs:
 
 
 def _with_front(found: TrainingInputs) -> TrainingInputs:
-    """The same with the inputs of the vision tower, if there are images for it to see."""
+    """Inputs with those of the vision tower, if the workload has images."""
     tower, images = found.model.vision, found.images
     if tower is None or images is None:
         return found
@@ -315,14 +315,14 @@ def _with_front(found: TrainingInputs) -> TrainingInputs:
 
 
 def _with_slow_link(found: TrainingInputs) -> TrainingInputs:
-    """The same with the rate of the slowest interface, which the last of all groups goes over."""
+    """Inputs with the network rate of the slowest interface."""
     if found.case.scenario.assume.stragglers.slow_link is None:
         return found
     return replace(found, network_share=slowest_link(found.case, found.network_share))
 
 
 def _run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
-    """Those of the whole run, where the scenario has one."""
+    """Inputs of the whole run; None if the scenario has none."""
     if case.scenario.run is None:
         return None
     from costmodel.estimate.shared.run_inputs import run_inputs
@@ -331,7 +331,7 @@ def _run_inputs(case: ResolvedScenario, log: AssumptionLog) -> RunInputs | None:
 
 
 def _of_one_kind(case: ResolvedScenario) -> TrainingInputs:
-    """The numbers of a case of one kind of nodes, the first where there are several."""
+    """The inputs of a case with one kind of node; of its first kind if it has several."""
     complete(case, RECIPES[case.scenario.workload.precision])
     stack, efficiency, network = stack_in_use(case), case.efficiency, case.network.network
     workload, assume = case.scenario.workload, case.scenario.assume
@@ -384,7 +384,7 @@ def _rates(case: ResolvedScenario, linear: Linear, log: AssumptionLog) -> Kernel
 
 
 def mean_of_groups(inputs: TrainingInputs, figure: Callable[[TrainingInputs], Number]) -> Number:
-    """A figure of an accelerator, in the mean over the kinds by their nodes."""
+    """A value per accelerator, averaged over kinds of nodes by their number."""
     if not inputs.groups:
         return figure(inputs)
     with term("mean of the groups"):

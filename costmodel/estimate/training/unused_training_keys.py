@@ -12,7 +12,7 @@ from costmodel.estimate.training.training_inputs import TrainingInputs
 
 
 class Switch(NamedTuple):
-    """The reason in words, whether it holds for one plan, and the keys without effect then."""
+    """The reason in words, a test whether it applies to a plan, and the keys that then have no effect."""
 
     reason: str
     holds: Callable[[TrainingInputs, Block], bool]
@@ -167,7 +167,7 @@ _AXES = ("tp", "dp", "weights", "pp", "cp")  # whose shares that can hide a scen
 
 
 def unused_training_keys(inputs: TrainingInputs, block: Block) -> Iterator[tuple[str, str]]:
-    """Paths without effect on a plan of one row, and the reasons; a path stands for all keys beneath it."""
+    """Paths without effect on a plan of one row, with reasons; a path includes all keys under it."""
     for switch in SWITCHES:
         if switch.holds(inputs, block):
             yield from ((path, switch.reason) for path in switch.keys.split())

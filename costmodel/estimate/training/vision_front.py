@@ -31,7 +31,7 @@ from costmodel.ground.record import record
 
 @record
 class FrontWork:
-    """Seconds of the tower for a micro-batch, and the work of its layers of each kind with their number."""
+    """Seconds of the vision tower for a micro-batch, and the work and number of its layers of each kind."""
 
     both: ForwardBackward
     layers: tuple[tuple[Number, LayerWork], ...]
@@ -39,7 +39,7 @@ class FrontWork:
 
 @record
 class FrontMemory:
-    """Bytes that the tower saves of a micro-batch, and those of a layer while it is recomputed."""
+    """Bytes that the vision tower saves for a micro-batch, and bytes of a layer during its recompute."""
 
     saved: Number
     whole: Number
@@ -47,19 +47,19 @@ class FrontMemory:
 
 @record
 class FrontFlop:
-    """Useful FLOP of the tower in a step, and those that backward repeats."""
+    """Useful FLOP of the vision tower in a step, and FLOP repeated by recompute."""
 
     useful: Number = 0.0
     again: Number = 0.0
 
 
 def is_frozen(inputs: TrainingInputs) -> bool:
-    """Whether nothing of the tower is trained: then it has no backward, since pixels come before it."""
+    """Whether the vision tower has no backward pass, because it is not trained."""
     return inputs.tower_frozen or inputs.tuning is not None
 
 
 def _block(inputs: TrainingInputs, block: Block) -> Block:
-    """The same plans with images in the place of sequences; ranks that share a sequence share its images."""
+    """The plans with images instead of sequences; ranks that share a sequence divide its images."""
     assert inputs.images is not None
     structure, one = block.structure, np.ones_like(block.cp)
     if partial(structure):
@@ -71,7 +71,7 @@ def _block(inputs: TrainingInputs, block: Block) -> Block:
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def front_work(inputs: TrainingInputs, block: Block) -> FrontWork:
-    """The tower and its projectors, for the images of a micro-batch."""
+    """Time of the vision tower and its projectors, for the images of a micro-batch."""
     front, tower = inputs.front, inputs.model.vision
     assert front is not None
     assert tower is not None
@@ -99,7 +99,7 @@ def front_work(inputs: TrainingInputs, block: Block) -> FrontWork:
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "schedule")
 def front_memory(inputs: TrainingInputs, block: Block) -> FrontMemory:
-    """What the tower and its projectors save of a micro-batch."""
+    """Bytes that the vision tower and its projectors save for a micro-batch."""
     front, tower = inputs.front, inputs.model.vision
     assert front is not None
     assert tower is not None
@@ -161,7 +161,7 @@ def _projected(inputs: TrainingInputs, front: TrainingInputs) -> Number:
 
 
 def front_flop(inputs: TrainingInputs, block: Block) -> FrontFlop:
-    """FLOP of the tower in a step: three times forward where it is trained, and once more where it is recomputed."""
+    """FLOP of the vision tower in a step: three times forward if it is trained, and once more with recompute."""
     if inputs.front is None:
         return FrontFlop()
     with term("vision tower"):

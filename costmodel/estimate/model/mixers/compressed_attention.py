@@ -35,7 +35,7 @@ from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: CompressedAttention, tp: Number) -> Mixer:
-    """Ranks share heads, by whole groups; each holds the narrow queries, the keys and all that makes entries."""
+    """Attention on a rank: tp shards heads by whole groups; narrow queries, keys and compressors are on every rank."""
     heads = own.heads / tp
     sizes = (own.query_rank, own.output_groups / tp, own.output_rank)
     held = compressed_attention_parameters(model.hidden, heads, own.head_dim, *sizes)
@@ -48,7 +48,7 @@ def hold(model: Model, own: CompressedAttention, tp: Number) -> Mixer:
 
 
 def _entry_parameters(hidden: Number, own: CompressedAttention, entries: Entries) -> Number:
-    """Parameters of what makes entries, and of the indexer, whose keys are entries of its own."""
+    """Parameters of the compressor that makes entries, and of the indexer, which has a compressor for its keys."""
     found = compressor_parameters(hidden, own.head_dim, entries.rate, entries.series)
     indexer = entries.indexer
     if indexer is None:
@@ -60,7 +60,7 @@ def _entry_parameters(hidden: Number, own: CompressedAttention, entries: Entries
 
 
 def matrices(hidden: Number, own: CompressedAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices; what every rank does on its part of the sequence is cut over tp too.
+    """The weight matrices; tp shards the ones applied before the heads by the tokens of each rank.
 
     The first output matrix is one for each group, which reads the heads of its group alone.
     """
@@ -78,19 +78,19 @@ def matrices(hidden: Number, own: CompressedAttention, part: Mixer, tp: Number) 
 
 
 def _groups(own: CompressedAttention, part: Mixer) -> Number:
-    """Groups of heads of a rank."""
+    """Groups of heads on a rank."""
     with term("groups"):
         return own.output_groups * (part.heads / own.heads)
 
 
 def flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward; ranks of tp share the indexer's queries."""
+    """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
     core, scores = _core_flop(own, part, size, causal=causal), _scores_flop(own, size, causal=causal)
     return core + scores * (size.heads / own.heads)
 
 
 def _core_flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of scores and values, of the window and of entries."""
+    """Forward FLOP of scores and values, over the window and over compressed entries."""
     sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
     core = windowed_attention_flop(*sizes, own.window, causal=causal)
     if own.entries is None:
@@ -102,7 +102,7 @@ def _core_flop(own: CompressedAttention, part: Mixer, size: CoreSize, *, causal:
 
 
 def _scores_flop(own: CompressedAttention, size: CoreSize, *, causal: bool) -> Number:
-    """Work of the indexer, of all its heads."""
+    """Forward FLOP of the indexer, with all its heads."""
     if own.entries is None or own.entries.indexer is None:
         return 0.0
     with term("indexer"):
@@ -111,7 +111,7 @@ def _scores_flop(own: CompressedAttention, size: CoreSize, *, causal: bool) -> N
 
 
 def appended_flop(own: CompressedAttention, part: Mixer, computed: Number, hit: Number) -> Number:
-    """Work of tokens behind those that are cached, on a rank of an engine, each of which runs the whole indexer."""
+    """FLOP of new tokens after cached ones, on a rank of an engine; each rank runs the whole indexer."""
     found: list[Number] = []
     for tokens in (hit, hit + computed):
         size = CoreSize(1.0, tokens, part.heads)
@@ -122,7 +122,7 @@ def appended_flop(own: CompressedAttention, part: Mixer, computed: Number, hit: 
 def traffic(
     model: Model, own: CompressedAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Bytes of norms, of the rotations of queries, keys and results, and of making entries."""
+    """Memory traffic of norms, of rotary embedding, and of the compressor."""
     del model
     nbytes = head_norm_traffic(tokens, part.heads, 1.0, part.head_dim, element, backward=backward)
     with term("rotation"):
@@ -135,12 +135,12 @@ def traffic(
 
 
 def _width(own: CompressedAttention, entries: Entries) -> float:
-    """Width of an entry, with the indexer's key for it."""
+    """Width of a compressed entry with its indexer key."""
     return own.head_dim + (0.0 if entries.indexer is None else entries.indexer.head_dim)
 
 
 def activations(own: CompressedAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream and the scores."""
+    """Saved activations, without the residual stream and the scores."""
     with term("mixer"):
         groups = _groups(own, part)
         kept = compressed_attention_activations(tokens, part.heads, part.head_dim, groups, own.output_rank, element)
@@ -155,12 +155,12 @@ def activations(own: CompressedAttention, part: Mixer, tokens: Number, element: 
 
 
 def cache(own: CompressedAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence of so many tokens while it serves; every rank keeps all."""
+    """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
     return held(own, window_tokens(tokens, own.window), tokens, width)
 
 
 def held(own: CompressedAttention, windowed: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of so many tokens of the window, of entries and index keys, and of tokens whose entry is not made yet."""
+    """Cache bytes of so many window tokens, of entries and index keys, and of tokens not yet compressed."""
     with term("window"):
         found = latent_cache_bytes(windowed, own.head_dim, 0.0, width.cache, width.cache)
     if own.entries is None:
@@ -171,7 +171,7 @@ def held(own: CompressedAttention, windowed: Number, tokens: Number, width: Cach
 
 
 def grown(own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of the entries and index keys of so many tokens."""
+    """Cache bytes of the entries and index keys for so many tokens."""
     if own.entries is None:
         return 0.0
     with term("entries"):
@@ -179,7 +179,7 @@ def grown(own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number
 
 
 def read(own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of its cache that one query reads: its window, all index keys, and the entries picked."""
+    """Cache bytes that one query reads: its window, all index keys, and the selected entries."""
     with term("window"):
         found = latent_cache_bytes(window_tokens(tokens, own.window), own.head_dim, 0.0, width.cache, width.cache)
     if own.entries is None:
@@ -193,20 +193,20 @@ def read(own: CompressedAttention, tokens: Number, width: CacheWidth) -> Number:
 
 
 def _picked(entries: Entries, tokens: Number) -> Number:
-    """Entries that a query reads of those for so many tokens."""
+    """Compressed entries that a query reads, out of those for so many tokens."""
     with term("entries"):
         made = tokens / entries.rate
     return made if entries.indexer is None else np.minimum(made, entries.indexer.top_k)
 
 
 def picked(own: CompressedAttention, tokens: Number) -> Number:
-    """Keys that a query reads of so many tokens: those of its window, and entries."""
+    """Keys that a query reads out of so many tokens: of its window, and compressed entries."""
     seen = window_tokens(tokens, own.window)
     return seen if own.entries is None else seen + _picked(own.entries, tokens)
 
 
 def gathered(own: CompressedAttention) -> tuple[tuple[Number, Number, float], ...]:
-    """Heads, width and number of what an all-gather of a sequence sends: entries alone, made where their tokens are.
+    """Heads, width and number of the vectors in an all-gather of a sequence: only compressed entries.
 
     A window reaches over a few tokens of the rank before, which is negligible.
     """
@@ -216,7 +216,7 @@ def gathered(own: CompressedAttention) -> tuple[tuple[Number, Number, float], ..
 
 
 def sent(own: CompressedAttention) -> Number:
-    """Width for each token of the entries that ranks send one another."""
+    """Width per token of the compressed entries that context-parallel ranks exchange."""
     if own.entries is None:
         return 0.0
     with term("entries"):
@@ -224,6 +224,6 @@ def sent(own: CompressedAttention) -> Number:
 
 
 def exchanged(own: CompressedAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Queries and results; each rank needs all keys, so an exchange of heads for tokens is refused."""
+    """Queries and results. Each rank needs all keys, so heads cannot be exchanged for tokens."""
     del own
     return ((part.heads, part.head_dim, 2.0),)

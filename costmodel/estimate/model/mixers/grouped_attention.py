@@ -18,7 +18,7 @@ from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: Attention, tp: Number) -> Mixer:
-    """The mixer cut over tp ranks."""
+    """The mixer as one of tp ranks stores it."""
     heads = own.heads / tp
     kv_heads = kv_heads_per_rank(own.kv_heads, tp)
     biases = {"biases": own.biases, "output_bias": own.output_bias}
@@ -41,7 +41,7 @@ def hold(model: Model, own: Attention, tp: Number) -> Mixer:
 
 
 def _projected(own: Attention, kv_heads: Number) -> Number:
-    """Pairs of keys and values that projections make; a key alone, whose values are the same, counts half."""
+    """Pairs of keys and values that are projected; if keys are also the values, a key counts as half a pair."""
     if own.shared_kv:
         return 0.0
     with term("projected keys and values"):
@@ -49,12 +49,12 @@ def _projected(own: Attention, kv_heads: Number) -> Number:
 
 
 def _made(own: Attention, part: Mixer) -> Number:
-    """Heads of keys that the layer makes, not those it reads from an earlier one."""
+    """KV heads that the layer computes; 0 if it reads those of an earlier layer."""
     return 0.0 if own.shared_kv else part.kv_heads
 
 
 def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices as one rank multiplies them; the gate is one with queries, keys and values."""
+    """The weight matrices as one rank multiplies them; the output gate is fused with queries, keys and values."""
     inner = part.heads * own.value_width
     keys_and_values = 2.0 * (_projected(own, part.kv_heads) * part.head_dim)
     queries = part.heads * own.head_dim
@@ -63,7 +63,7 @@ def matrices(hidden: Number, own: Attention, part: Mixer, _tp: Number) -> Iterat
 
 
 def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward, within the window if it has one."""
+    """Forward FLOP of the core, inside the window if there is one."""
     sizes = (size.sequences, size.sequence, size.heads, part.head_dim)
     causal = causal and not own.bidirectional
     if own.window is None:
@@ -72,7 +72,7 @@ def flop(own: Attention, part: Mixer, size: CoreSize, *, causal: bool) -> Number
 
 
 def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes of rotation, of the norms inside, and of a gate on the result."""
+    """Memory traffic of rotary embedding, QK norm and output gate."""
     nbytes: Number = 0.0
     sizes = (tokens, part.heads, _made(own, part), own.head_dim, element)
     if model.positions == "rotary":
@@ -88,7 +88,7 @@ def traffic(model: Model, own: Attention, part: Mixer, tokens: Number, element: 
 
 
 def activations(own: Attention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream and the scores."""
+    """Saved activations, without the residual stream and the scores."""
     with term("mixer"):
         made = _made(own, part)
         kept = attention_activations(tokens, part.heads, made, part.head_dim, element)
@@ -102,16 +102,16 @@ def activations(own: Attention, part: Mixer, tokens: Number, element: Number, _s
 
 
 def cache(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence of so many tokens while it serves; none where it reads those of another layer."""
+    """KV-cache bytes of a sequence with so many tokens; 0 if the layer reads the cache of another layer."""
     return 0.0 if own.shared_kv else read(own, tp, tokens, width)
 
 
 def read(own: Attention, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of keys and values that a query reads."""
+    """KV-cache bytes that a query reads."""
     kept = tokens if own.window is None else window_tokens(tokens, own.window)
     return attention_cache_bytes(kept, kv_heads_per_rank(own.kv_heads, tp), own.core_width, width.cache)
 
 
 def exchanged(_own: Attention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Queries and results, keys and values."""
+    """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
     return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))

@@ -33,7 +33,7 @@ INDEX = 4.0  # bytes of the index of a token, as kernels take them
 
 
 def hold(model: Model, own: LatentAttention, tp: Number) -> Mixer:
-    """Every rank holds the matrices down to the narrow vectors whole, its heads of those up from them."""
+    """The mixer on a rank: down projections are on every rank, up projections are sharded by heads."""
     heads = own.heads / tp
     query = own.nope_dim + own.rope_dim
     if own.query_rank is None:
@@ -50,7 +50,7 @@ def hold(model: Model, own: LatentAttention, tp: Number) -> Mixer:
 
 
 def matrices(hidden: Number, own: LatentAttention, part: Mixer, tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices; what every rank does on its part of the sequence is cut over tp too."""
+    """The weight matrices; tp shards the down projections by the tokens of each rank."""
     query = part.heads * (own.nope_dim + own.rope_dim)
     if own.query_rank is None:
         yield Matmul("q", query, hidden)
@@ -66,7 +66,7 @@ def matrices(hidden: Number, own: LatentAttention, part: Mixer, tp: Number) -> I
 
 
 def flop(own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward; ranks of tp share the indexer's queries."""
+    """Forward FLOP of the core; tp ranks share the work of the indexer's queries."""
     sizes = (size.sequences, size.sequence)
     if own.indexer is None:
         return attention_flop(*sizes, size.heads, part.head_dim, causal=causal)
@@ -77,7 +77,7 @@ def flop(own: LatentAttention, part: Mixer, size: CoreSize, *, causal: bool) -> 
 
 
 def appended_flop(own: LatentAttention, part: Mixer, computed: Number, hit: Number) -> tuple[Number, Number]:
-    """Work behind what is cached, of the core and of the indexer, which each rank of an engine runs whole."""
+    """FLOP of new tokens after cached ones: of the core, and of the indexer, whole on every rank of an engine."""
     assert own.indexer is not None
     widths = (own.kv_rank, own.rope_dim, own.indexer.top_k)
     found: list[tuple[Number, Number]] = []
@@ -89,7 +89,7 @@ def appended_flop(own: LatentAttention, part: Mixer, computed: Number, hit: Numb
 
 
 def _ranks(own: LatentAttention, heads: Number) -> Number:
-    """Ranks that heads are sharded over."""
+    """Ranks that shard the heads."""
     with term("ranks"):
         return own.heads / heads
 
@@ -97,7 +97,7 @@ def _ranks(own: LatentAttention, heads: Number) -> Number:
 def traffic(
     model: Model, own: LatentAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Bytes of rotation, which both passes move alike."""
+    """Memory traffic of rotary embedding, equal in forward and backward."""
     del backward
     if model.positions != "rotary":
         return 0.0
@@ -105,7 +105,7 @@ def traffic(
 
 
 def activations(own: LatentAttention, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream and the scores."""
+    """Saved activations, without the residual stream and the scores."""
     with term("mixer"):
         narrow = (own.query_rank or 0.0, own.kv_rank, own.rope_dim)
         latents = latent_activations(tokens, *narrow, element) / split
@@ -118,12 +118,12 @@ def activations(own: LatentAttention, part: Mixer, tokens: Number, element: Numb
 
 
 def cache(own: LatentAttention, _tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence of so many tokens while it serves; every rank keeps all."""
+    """Cache bytes of a sequence with so many tokens; every rank stores the whole cache."""
     return latent_cache_bytes(tokens, own.kv_rank, own.rope_dim, width.cache, width.cache) + _keys(own, tokens, width)
 
 
 def _keys(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of the indexer's keys, one a token."""
+    """Cache bytes of the indexer's keys, one for each token."""
     if own.indexer is None:
         return 0.0
     with term("index keys"):
@@ -131,18 +131,18 @@ def _keys(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
 
 
 def read(own: LatentAttention, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes of its cache that one query reads: all index keys, and the latents of the tokens picked."""
+    """Cache bytes that one query reads: all index keys, and the latents of the selected tokens."""
     found = latent_cache_bytes(picked(own, tokens), own.kv_rank, own.rope_dim, width.cache, width.cache)
     return found + _keys(own, tokens, width)
 
 
 def picked(own: LatentAttention, tokens: Number) -> Number:
-    """Tokens that a query reads of so many."""
+    """Tokens that a query reads out of so many."""
     return tokens if own.indexer is None else np.minimum(tokens, own.indexer.top_k)
 
 
 def gathered(own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Heads, width and number of what an all-gather of a sequence sends: keys and values.
+    """Heads, width and number of the vectors in an all-gather of a sequence: keys and values.
 
     With an indexer the core reads latents, so these are sent, and one index key a token.
     """
@@ -154,5 +154,5 @@ def gathered(own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, f
 
 
 def exchanged(_own: LatentAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Queries and results, keys and values."""
+    """Shapes of queries and results, keys and values, for an exchange of heads for tokens."""
     return ((part.heads, part.head_dim, 2.0), (part.kv_heads, part.head_dim, 2.0))

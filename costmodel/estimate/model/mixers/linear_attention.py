@@ -22,7 +22,7 @@ from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: LinearAttention, tp: Number) -> Mixer:
-    """The mixer cut over tp ranks, which divide the heads of keys."""
+    """The mixer as one of tp ranks stores it; tp shards the key heads."""
     heads, key_heads = own.heads / tp, own.key_heads / tp
     part = Mixer(heads, key_heads, own.value_dim, 0.0)
     with term("linear attention"):
@@ -40,7 +40,7 @@ def _projections(hidden: Number, own: LinearAttention, part: Mixer) -> Iterator[
 
 
 def matrices(hidden: Number, own: LinearAttention, part: Mixer, _tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices as one rank multiplies them."""
+    """The weight matrices as one rank multiplies them."""
     *ahead, out = _projections(hidden, own, part)
     yield from ahead
     if own.rule == "kimi-delta":
@@ -50,7 +50,7 @@ def matrices(hidden: Number, own: LinearAttention, part: Mixer, _tp: Number) -> 
 
 
 def flop(own: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward; a scan is causal always."""
+    """Forward FLOP of the core; a scan is always causal."""
     del causal
     tokens = tokens_in_micro_batch(size.sequences, size.sequence)
     sizes = (own.value_dim, part.kv_heads, own.key_dim, own.chunk, own.conv or 0.0)
@@ -60,23 +60,23 @@ def flop(own: LinearAttention, part: Mixer, size: CoreSize, *, causal: bool) -> 
 def traffic(
     _model: Model, own: LinearAttention, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Bytes of convolution, scan, gate and norm."""
+    """Memory traffic of convolution, scan, gate and norm."""
     sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
     return linear_attention_traffic(tokens, *sizes, element, rule=own.rule, backward=backward)
 
 
 def activations(own: LinearAttention, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream."""
+    """Saved activations, without the residual stream."""
     sizes = (part.heads, own.value_dim, part.kv_heads, own.key_dim, own.chunk)
     return linear_attention_activations(tokens, *sizes, element, rule=own.rule)
 
 
 def cache(own: LinearAttention, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence, however long, while it serves."""
+    """Bytes of the state of a sequence in serving, whatever its length."""
     sizes = (own.heads / tp, own.value_dim, own.key_heads / tp, own.key_dim, own.conv or 1.0)
     return linear_state_bytes(*sizes, width.state, width.wide)
 
 
 def exchanged(own: LinearAttention, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Values, gates and results; queries and keys."""
+    """Shapes of values, gates and results, and of queries and keys, for an exchange of heads for tokens."""
     return ((part.heads, own.value_dim, 3.0), (part.kv_heads, own.key_dim, 2.0))

@@ -12,7 +12,7 @@ from costmodel.ground.record import record
 
 @record
 class Matmul:
-    """A weight matrix as one rank multiplies it: so many columns n, inner dimension k.
+    """A weight matrix as one rank multiplies it, with n columns and inner dimension k.
 
     Of one that several ranks hold whole, each for a part of the tokens, the columns are split over them.
     """
@@ -25,7 +25,7 @@ class Matmul:
 
 @record
 class Mixer:
-    """Heads of a rank, the width that its core works in, and its parameters; beside it a second mixer, if any.
+    """A mixer on one rank: heads, head width and parameters; `beside` is a second, parallel mixer.
 
     The parameters of a mixer with one beside it are those of both.
     """
@@ -39,7 +39,7 @@ class Mixer:
 
 @record
 class CoreSize:
-    """What a core runs over: sequences, tokens of each, and heads."""
+    """Sizes of an attention core or a scan: sequences, tokens of each, and heads."""
 
     sequences: Number
     sequence: Number
@@ -48,7 +48,7 @@ class CoreSize:
 
 @record
 class CacheWidth:
-    """Bytes of an element of a cache, of a state, and of what stays in 16 bits."""
+    """Bytes of an element of the KV cache, of a state, and of a 16-bit value."""
 
     cache: Number
     state: Number
@@ -56,27 +56,27 @@ class CacheWidth:
 
 
 class MixerKind(Protocol):
-    """Functions of one kind of mixer; `own` is its part of the model document, a module implements them all."""
+    """Interface of a mixer's module; `own` is the mixer's part of the model document."""
 
     def hold(self, model: Model, own: Any, tp: Number) -> Mixer:
-        """The mixer cut over tp ranks."""
+        """The mixer as one of tp ranks stores it."""
 
     def matrices(self, hidden: Number, own: Any, part: Mixer, tp: Number) -> Iterable[Matmul]:
-        """Its weight matrices as one rank multiplies them."""
+        """The weight matrices as one rank multiplies them."""
 
     def flop(self, own: Any, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-        """Work of its core, forward."""
+        """Forward FLOP of the core."""
 
     def traffic(
         self, model: Model, own: Any, part: Mixer, tokens: Number, element: Number, *, backward: bool
     ) -> Number:
-        """Bytes through memory beside its products and scores."""
+        """Memory traffic without matrix products and scores."""
 
     def activations(self, own: Any, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-        """Bytes it keeps for backward beside the stream and the scores."""
+        """Saved activations, without the residual stream and the scores."""
 
     def cache(self, own: Any, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-        """Bytes it keeps of a sequence of so many tokens while it serves."""
+        """Cache bytes of a sequence with so many tokens in serving."""
 
     def exchanged(self, own: Any, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-        """Heads, their width, and how often an exchange of heads for tokens moves them."""
+        """Heads, their width, and how many such tensors an exchange of heads for tokens moves."""

@@ -20,7 +20,7 @@ from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: SelectiveScan, tp: Number) -> Mixer:
-    """The mixer cut over tp ranks, which divide the channels."""
+    """The mixer as one of tp ranks stores it; tp shards the channels."""
     inner = own.inner / tp
     options = {"normalised": own.norms, "biases": own.biases}
     held = selective_scan_parameters(model.hidden, inner, own.state, own.rank, own.conv, **options)
@@ -28,7 +28,7 @@ def hold(model: Model, own: SelectiveScan, tp: Number) -> Mixer:
 
 
 def matrices(hidden: Number, own: SelectiveScan, part: Mixer, _tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices as one rank multiplies them."""
+    """The weight matrices as one rank multiplies them."""
     yield Matmul("scan in", 2.0 * part.heads, hidden)
     yield Matmul("scan steps", made(own), part.heads)
     yield Matmul("scan steps up", part.heads, own.rank)
@@ -36,7 +36,7 @@ def matrices(hidden: Number, own: SelectiveScan, part: Mixer, _tp: Number) -> It
 
 
 def made(own: SelectiveScan) -> float:
-    """Width of what each token makes of all channels: compressed steps, input and output of the state.
+    """Width of the scan's inputs that each token computes from all channels: low-rank step sizes, B and C.
 
     Ranks of tp hold some channels each, and sum it up.
     """
@@ -44,14 +44,14 @@ def made(own: SelectiveScan) -> float:
 
 
 def flop(own: SelectiveScan, _part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward; a scan is causal always."""
+    """Forward FLOP of the core; a scan is always causal."""
     del causal
     tokens = tokens_in_micro_batch(size.sequences, size.sequence)
     return selective_scan_flop(tokens, size.heads, own.state, own.conv)
 
 
 def scan_time(own: SelectiveScan, part: Mixer, tokens: Number, attainable: Number, *, backward: bool) -> Number:
-    """Time of its core on the vector units; backward does the forward scan again, and twice its work."""
+    """Time of the scan on the vector units; backward repeats the forward scan and has twice its work."""
     with term("exponentials"):
         decays = tokens * (part.heads * own.state)
     work = selective_scan_flop(tokens, part.heads, own.state, own.conv)
@@ -61,21 +61,21 @@ def scan_time(own: SelectiveScan, part: Mixer, tokens: Number, attainable: Numbe
 def traffic(
     _model: Model, own: SelectiveScan, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Bytes of convolution, scan, gate and norms."""
+    """Memory traffic of convolution, scan, gate and norms."""
     sizes = (part.heads, own.state, own.rank, element)
     return selective_scan_traffic(tokens, *sizes, normalised=own.norms, backward=backward)
 
 
 def activations(own: SelectiveScan, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream."""
+    """Saved activations, without the residual stream."""
     return selective_scan_activations(tokens, part.heads, own.state, own.rank, element, normalised=own.norms)
 
 
 def cache(own: SelectiveScan, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence, however long, while it serves."""
+    """Bytes of the state of a sequence in serving, whatever its length."""
     return state_cache_bytes(own.inner / tp, 1.0, 0.0, own.state, own.conv, width.state, width.wide)
 
 
 def exchanged(_own: SelectiveScan, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Inputs, steps, gates and outputs of some channels; rows with cp are refused."""
+    """Shapes of inputs, steps, gates and outputs for an exchange; plans with cp are refused."""
     return ((part.heads, part.head_dim, 4.0),)

@@ -21,7 +21,7 @@ from costmodel.ground.equation import Number, term
 
 
 def hold(model: Model, own: StateSpace, tp: Number) -> Mixer:
-    """The mixer cut over tp ranks."""
+    """The mixer as one of tp ranks stores it."""
     heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
     held = state_space_parameters(model.hidden, heads, own.head_dim, groups, own.state, own.conv)
     if not own.norm:
@@ -30,26 +30,26 @@ def hold(model: Model, own: StateSpace, tp: Number) -> Mixer:
 
 
 def matrices(hidden: Number, own: StateSpace, part: Mixer, _tp: Number) -> Iterator[Matmul]:
-    """Its weight matrices as one rank multiplies them."""
+    """The weight matrices as one rank multiplies them."""
     yield Matmul("state in", state_space_width(part.heads, part.head_dim, part.kv_heads, own.state), hidden)
     yield Matmul("state out", hidden, part.heads * part.head_dim)
 
 
 def flop(own: StateSpace, part: Mixer, size: CoreSize, *, causal: bool) -> Number:
-    """Work of its core, forward; a scan is causal always."""
+    """Forward FLOP of the core; a scan is always causal."""
     del causal
     tokens = tokens_in_micro_batch(size.sequences, size.sequence)
     return state_space_flop(tokens, size.heads, own.head_dim, part.kv_heads, own.state, own.chunk, own.conv)
 
 
 def traffic(_model: Model, own: StateSpace, part: Mixer, tokens: Number, element: Number, *, backward: bool) -> Number:
-    """Bytes of convolution, scan, gate and norm."""
+    """Memory traffic of convolution, scan, gate and norm."""
     sizes = (own.head_dim, part.kv_heads, own.state)
     return state_space_traffic(tokens, part.heads, *sizes, element, backward=backward)
 
 
 def activations(own: StateSpace, part: Mixer, tokens: Number, element: Number, _split: Number) -> Number:
-    """Bytes it keeps for backward beside the stream."""
+    """Saved activations, without the residual stream."""
     kept = state_space_activations(tokens, part.heads, own.head_dim, part.kv_heads, own.state, element)
     if own.norm:
         return kept
@@ -58,11 +58,11 @@ def activations(own: StateSpace, part: Mixer, tokens: Number, element: Number, _
 
 
 def cache(own: StateSpace, tp: Number, _tokens: Number, width: CacheWidth) -> Number:
-    """Bytes it keeps of a sequence, however long, while it serves."""
+    """Bytes of the state of a sequence in serving, whatever its length."""
     heads, groups = own.heads / tp, kv_heads_per_rank(own.groups, tp)
     return state_cache_bytes(heads, own.head_dim, groups, own.state, own.conv, width.state, width.wide)
 
 
 def exchanged(own: StateSpace, part: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Inputs, gates and outputs of some heads, their B and C."""
+    """Shapes of inputs, gates and outputs, and of B and C, for an exchange of heads for tokens."""
     return ((part.heads, part.head_dim, 3.0), (part.kv_heads, own.state, 2.0))

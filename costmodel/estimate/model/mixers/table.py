@@ -44,7 +44,7 @@ KINDS: dict[type[AnyMixer], MixerKind] = {
 
 
 def mixer_kinds(kind: Layers) -> Iterator[str]:
-    """What the mixers of a layer are, in words."""
+    """Names of a layer's mixers, such as `latent attention`."""
     if kind.attention is not None:
         yield "attention with sinks" if kind.attention.sinks else "attention"
     if kind.latent is not None:
@@ -60,13 +60,13 @@ def mixer_kinds(kind: Layers) -> Iterator[str]:
 
 
 def layer_words(model: Model) -> str:
-    """What the layers of a model consist of: their mixers, and whether tokens are routed to experts."""
+    """Names of all mixers in a model, and `experts` if tokens are routed."""
     mixers = dict.fromkeys(name for kind in model.layers for name in mixer_kinds(kind))
     return " + ".join([*mixers, *(["experts"] if model.has_experts else [])])
 
 
 def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
-    """The mixing half cut over tp ranks, if the layer has one."""
+    """A layer's mixers as one of tp ranks stores them; None without a mixer."""
     held = [KINDS[type(own)].hold(model, own, tp) for own in kind.mixers]
     if len(held) < 2:
         return held[0] if held else None
@@ -79,14 +79,14 @@ def mixer(model: Model, kind: Layers, tp: Number) -> Mixer | None:
 
 
 def each(kind: Layers, part: Mixer) -> Iterator[tuple[MixerKind, AnyMixer, Mixer]]:
-    """Every mixer of a layer: its row of the table, its part of the document, and what a rank holds of it."""
+    """Each mixer of a layer: its module, its part of the document, and its shard on a rank."""
     held = (part, part.beside or part)
     for own, mine in zip(kind.mixers, held, strict=False):
         yield KINDS[type(own)], own, mine
 
 
 def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iterator[Matmul]:
-    """The weight matrices of the mixing half."""
+    """The weight matrices of a layer's mixers."""
     for row, own, mine in each(kind, part):
         for matrix in row.matrices(hidden, own, mine, tp):
             if not kind.shared_output or matrix.name != "attention out":
@@ -94,7 +94,7 @@ def mixer_matmuls(hidden: Number, kind: Layers, part: Mixer, tp: Number) -> Iter
 
 
 def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, heads: Number, *, causal: bool) -> Number:
-    """Work of the cores, forward; `heads` are those of the first."""
+    """Forward FLOP of a layer's cores; `heads` are those of the first mixer."""
     found: list[Number] = []
     for row, own, mine in each(kind, part):
         size = CoreSize(sequences, sequence, mine.heads if found else heads)
@@ -103,14 +103,14 @@ def core_flop(kind: Layers, part: Mixer, sequences: Number, sequence: Number, he
 
 
 def without_scan(kind: Layers, part: Mixer) -> tuple[Layers, Mixer]:
-    """Attention of a layer without the scan beside it."""
+    """A layer's attention without the selective scan in parallel to it."""
     return kind.model_copy(update={"selective_scan": None, "shared_output": False}), replace(part, beside=None)
 
 
 def mixer_traffic(
     model: Model, kind: Layers, part: Mixer, tokens: Number, element: Number, *, backward: bool
 ) -> Number:
-    """Bytes through memory of the mixing half beside its products and scores."""
+    """Memory traffic of a layer's mixers, without matrix products and scores."""
     found = [row.traffic(model, own, mine, tokens, element, backward=backward) for row, own, mine in each(kind, part)]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_traffic(tokens, part.beside.heads, element, backward=backward))
@@ -118,7 +118,7 @@ def mixer_traffic(
 
 
 def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number, split: Number) -> Number:
-    """What the mixing half keeps beside the stream and the scores."""
+    """Saved activations of a layer's mixers, without the residual stream and the scores."""
     found = [row.activations(own, mine, tokens, element, split) for row, own, mine in each(kind, part)]
     if kind.shared_output and part.beside is not None:
         found.append(shared_output_activations(tokens, part.beside.heads, element))
@@ -126,7 +126,7 @@ def mixer_activations(kind: Layers, part: Mixer, tokens: Number, element: Number
 
 
 def narrow_width(hidden: Number, kind: Layers) -> Number | None:
-    """Width of what ranks of tp gather of the input of the mixing half where it is narrowed first; else nothing."""
+    """Width of the narrow input that tp ranks gather, if the mixer projects its input down first; else None."""
     if kind.latent is not None:
         with term("latents"):
             return (kind.latent.query_rank or hidden) + kind.latent.kv_rank + kind.latent.rope_dim
@@ -137,13 +137,13 @@ def narrow_width(hidden: Number, kind: Layers) -> Number | None:
 
 
 def picked_keys(kind: Layers) -> float:
-    """Keys that an indexer picks for a token, whose numbers ranks of tp gather; each finds those of its own tokens."""
+    """Keys that an indexer selects per token; tp ranks gather their indices, as each selects for its own tokens."""
     own = kind.latent if kind.latent is not None else kind.compressed and kind.compressed.entries
     return own.indexer.top_k if own and own.indexer is not None else 0.0
 
 
 def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
-    """Heads as the scores of one sequence by itself count them: unfused, those of entries come on top."""
+    """Heads that write scores for one sequence; unfused compressed attention also writes scores of entries."""
     if fused or kind.compressed is None or kind.compressed.entries is None:
         return part.heads
     with term("scores of entries"):
@@ -151,18 +151,18 @@ def score_heads(kind: Layers, part: Mixer, *, fused: bool) -> Number:
 
 
 def summed_inside(kind: Layers) -> float:
-    """Width of what ranks of tp sum up inside the mixing half, beside its result: the steps of a selective scan."""
+    """Width of the tensor that tp ranks all-reduce inside a mixer: the inputs of a selective scan; else 0."""
     return 0.0 if kind.selective_scan is None else selective_scan.made(kind.selective_scan)
 
 
 def mixer_cache(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """Bytes that one layer keeps of a sequence of so many tokens while it serves, on a rank of tp."""
+    """Cache bytes of one layer for a sequence with so many tokens in serving, on a rank of tp."""
     found = [KINDS[type(own)].cache(own, tp, tokens, width) for own in kind.mixers]
     return sum(found[1:], start=found[0]) if found else 0.0
 
 
 def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> Number:
-    """What a query reads of it: of sparse attention the tokens picked, and of shared keys those of another layer."""
+    """Cache bytes that a query reads: of selected tokens in sparse attention; shared keys come from another layer."""
     if kind.latent is not None:
         return latent_attention.read(kind.latent, tokens, width)
     if kind.compressed is not None:
@@ -174,8 +174,9 @@ def cache_read(kind: Layers, tp: Number, tokens: Number, width: CacheWidth) -> N
 
 @record
 class SharedKeys:
-    """Keys that all heads of a layer read, so that products may bound a step: how many, their width, that of positions
-    beside it.
+    """The keys that all heads of a layer share, so that matrix products may bound decode attention.
+
+    Their number, their width, and the width of their rotary part.
     """
 
     count: Number
@@ -184,7 +185,7 @@ class SharedKeys:
 
 
 def shared_keys(kind: Layers, tokens: Number) -> SharedKeys | None:
-    """What one query reads of so many tokens where all heads read the same keys."""
+    """The keys that one query reads out of so many tokens, if all heads share them; else None."""
     if kind.latent is not None:
         return SharedKeys(latent_attention.picked(kind.latent, tokens), kind.latent.kv_rank, kind.latent.rope_dim)
     if kind.compressed is not None:
@@ -193,7 +194,7 @@ def shared_keys(kind: Layers, tokens: Number) -> SharedKeys | None:
 
 
 def token_bytes(kind: Layers, width: CacheWidth) -> Number:
-    """What a token adds to the cache of a layer that sees every token, with all heads once."""
+    """Cache bytes that each token adds in a layer without a window, with all heads."""
     if kind.attention is not None and kind.attention.window is not None:
         return 0.0
     if kind.compressed is not None:
@@ -203,7 +204,7 @@ def token_bytes(kind: Layers, width: CacheWidth) -> Number:
 
 
 def state_bytes(kind: Layers, tp: Number, width: CacheWidth) -> Number:
-    """Of them those of states, which a step writes back whole."""
+    """Bytes of a layer's recurrent states, which a step writes back whole."""
     states = [own for own in kind.mixers if isinstance(own, ScanMixer)]
     found = [KINDS[type(own)].cache(own, tp, 0.0, width) for own in states]
     return sum(found[1:], start=found[0]) if found else 0.0

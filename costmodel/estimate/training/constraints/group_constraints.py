@@ -15,20 +15,20 @@ PLAIN = ("gpipe", "1f1b")  # schedules whose stages may be unequal
 
 
 def replicas_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
-    """Data-parallel replicas on so many nodes."""
+    """Data-parallel replicas on this number of nodes."""
     with term("replicas of a group"):
         ranks = world_size(nodes, inputs.case.node.accelerators)
         return data_parallel_degree(ranks, block.tp, block.cp, block.pp)
 
 
 def stages_of(inputs: TrainingInputs, block: Block, nodes: Number) -> Number:
-    """Stages of a pipeline over all groups that lie on so many nodes."""
+    """Pipeline stages on this number of nodes, if the pipeline spans all groups."""
     with term("stages of a group"):
         return nodes / inputs.case.cluster.nodes * block.pp
 
 
 def _not_over_groups(inputs: TrainingInputs, block: Block) -> Mask:
-    """Pipelines whose stages do not lie over the groups in their order, each on one kind."""
+    """Rows whose pipeline stages do not each lie on one kind of node, in the order of the groups."""
     structure, wrong = block.structure, none(block)
     for nodes, _ in inputs.groups:
         wrong = wrong | leaves_rest(stages_of(inputs, block, nodes), 1.0)
@@ -37,7 +37,7 @@ def _not_over_groups(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def spans_kinds(inputs: TrainingInputs, block: Block) -> Mask:
-    """Replicas that lie on nodes of two kinds, and what ties replicas together in each micro-batch."""
+    """Rows with replicas on two kinds of nodes, or with unequal replicas that synchronise in each micro-batch."""
     if not inputs.groups:
         return none(block)
     if block.structure.shares == "stages":
@@ -52,5 +52,5 @@ def spans_kinds(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def shares_without_groups(inputs: TrainingInputs, block: Block) -> Mask:
-    """Shares of a job whose nodes are all of one kind."""
+    """Rows with unequal shares in a job with only one kind of node."""
     return all_if(block, not inputs.groups and block.structure.shares != "proportional")

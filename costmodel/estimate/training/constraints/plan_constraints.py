@@ -72,7 +72,7 @@ def expert_widths(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def expert_ranks(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where the ranks of a stage, within one replica of the shards, are not a whole number of expert groups."""
+    """Rows where the ranks of a stage, within one HSDP replica, are not a whole number of expert groups."""
     ranks = block.dp * block.tp * block.cp
     experts = block.ep * block.etp
     if inputs.experts is not None:
@@ -95,13 +95,13 @@ def no_experts(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def axis_missing(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows with an axis of parallelism that the stack's software lacks; L033 has context parallelism."""
+    """Rows with an axis of parallelism that the stack does not support; L033 checks context parallelism."""
     missing = (axis for axis in AXES if axis != "cp" and not inputs.stack.has(axis))
     return none(block) | any_of(np.asarray(getattr(block, axis) > 1) for axis in missing)
 
 
 def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where the chunks of ranks would be unequal."""
+    """Rows where the sequence chunks of context-parallel ranks would be unequal."""
     if single_rank(block.cp):
         return none(block)
     chunks = 1.0 if block.structure.cp_type == "a2a" else 2.0
@@ -109,7 +109,7 @@ def chunked_sequence(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def heads_exchanged(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where an exchange of heads for tokens (a2a, and always in mixers that scan) would split a head."""
+    """Rows where an exchange of heads for tokens (cp_type a2a, and every scan) would split a head."""
     found = none(block)
     if single_rank(block.cp):
         return found
@@ -134,7 +134,7 @@ def context_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def indexer_not_gathered(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where a ring or an exchange of heads would hide tokens from an indexer, or entries from their queries."""
+    """Rows where context parallelism would hide tokens from an indexer, or compressed entries from queries."""
     picks = any(kind.needs_all_tokens for kind in inputs.model.layers)
     return (block.cp > 1) & (picks and block.structure.cp_type != "all-gather")
 
@@ -155,7 +155,7 @@ STALE = ("async", "stale")
 
 
 def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
-    """Replicas that cannot continue without each other."""
+    """Rows with asynchronous updates and sharded states, a pipeline, one replica, or a critical batch."""
     structure = block.structure
     if sync_of(structure.sync).way not in STALE:
         return none(block)
@@ -164,7 +164,7 @@ def not_asynchronous(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def not_served(inputs: TrainingInputs, block: Block) -> Mask:
-    """Gradients that servers cannot sum, and more replicas to wait for than there are."""
+    """Rows whose gradients a parameter server cannot sum, or that wait for more replicas than there are."""
     structure = block.structure
     sync, method = sync_of(structure.sync), codec_of(structure.compression).method
     if structure.sync == USUAL:
@@ -176,17 +176,17 @@ def not_served(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def speed_alone(block: Block) -> Mask:
-    """Plans that may need more steps; by how many is not modelled."""
+    """Rows that may need more steps, with asynchronous or partial updates; only their speed is predicted."""
     return all_if(block, sync_of(block.structure.sync).way in (*STALE, "first"))
 
 
 def heads(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that would split a head, or a channel that counts as one."""
+    """Rows where tp would split a head, or a channel that counts as a head."""
     return any_of(leaves_rest(heads, block.tp) for kind in inputs.model.cut_kinds for heads in kind.head_counts)
 
 
 def kv_heads(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows where some ranks would have more key and value heads than others."""
+    """Rows where some ranks would have more KV heads than others."""
     counts = {kind.attention.kv_heads for kind in inputs.model.kinds if kind.attention is not None}
     return any_of(leaves_rest(kv_heads, block.tp) & leaves_rest(block.tp, kv_heads) for kv_heads in counts)
 
@@ -201,7 +201,7 @@ def adapters(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def widths(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows that would split the stream or an MLP unevenly."""
+    """Rows where tp would split the hidden width or an MLP unevenly."""
     widths = {
         inputs.model.hidden,
         *(kind.dense.ffn_hidden for kind in inputs.model.cut_kinds if kind.dense is not None),
@@ -210,7 +210,7 @@ def widths(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def tied_layers(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows whose pipeline would part layers from what they read of others."""
+    """Rows whose pipeline would separate layers from others that they read."""
     return (block.pp > 1) & inputs.model.on_one_stage
 
 
@@ -218,7 +218,7 @@ LEAST_CAP = 0.7  # of the rating; under it power no longer falls with the cube o
 
 
 def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
-    """Elastic runs in which a failed node leaves no replica of all states."""
+    """Elastic plans in which a failed node may leave no complete replica."""
     if inputs.run is None or inputs.run.elastic is None:
         return none(block)
     from costmodel.estimate.training.failed_node import most_replicas_lost, whole_replicas
@@ -227,7 +227,7 @@ def nothing_can_leave(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
-    """Ranks after an interruption that are not whole replicas on the whole nodes that are left."""
+    """Rows where the stated ranks after an interruption are not whole replicas on whole nodes."""
     if inputs.run is None or inputs.run.restart.ranks is None:
         return none(block)
     from costmodel.estimate.training.failed_node import continues
@@ -236,23 +236,23 @@ def not_resharded(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def idle_cap(inputs: TrainingInputs) -> bool:
-    """Whether a cap on power has no effect."""
+    """Whether a power cap has no effect."""
     return 1 <= cap_over_rating(inputs.case) < np.inf
 
 
 def deep_cap(inputs: TrainingInputs) -> bool:
-    """Whether a cap on power is lower than the law of its effect holds."""
+    """Whether a power cap is below the range in which its effect is known."""
     return cap_over_rating(inputs.case) < LEAST_CAP
 
 
 def price_without_servers(inputs: TrainingInputs, block: Block) -> Mask:
-    """A price of servers where none sums gradients."""
+    """Rows with a stated price of servers but without a parameter server."""
     stated = inputs.case.scenario.assume.server_price is not None
     return all_if(block, stated and not servers_of(block.structure.sync))
 
 
 def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
-    """Compression that needs whole gradients where they are sharded."""
+    """Rows with compression that needs whole gradients, although they are sharded."""
     structure = block.structure
     if structure.compression == "none" or codec_of(structure.compression).method in SCATTERED:
         return none(block)
@@ -261,14 +261,14 @@ def not_scattered(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def nothing_to_compress(inputs: TrainingInputs, block: Block) -> Mask:
-    """Compression of what is not sent, or no smaller than what is."""
+    """Rows that compress gradients that are not sent, or whose compressed gradients are no smaller."""
     if block.structure.compression == "none":
         return none(block)
     return np.asarray((block.shards == 1) & (block.dp_replicate == 1)) | (compressed_bytes(inputs, block) >= 1)
 
 
 def compression_not_offered(inputs: TrainingInputs, block: Block) -> Mask:
-    """Compression that the stack does not come with."""
+    """Rows with compression that the stack does not offer."""
     method = codec_of(block.structure.compression).method
     return all_if(block, method != "none" and method not in inputs.stack.compression)
 
@@ -331,7 +331,7 @@ SWAPPED = {"tp-cp-pp-dp": ("dp", "pp"), "tp-dp-cp-pp": ("cp", "dp")}  # against 
 
 
 def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
-    """Duplicate plans: rows that equal another row of the same search under another name. One row of each set stays."""
+    """Duplicate plans: rows equal to another row of the search with other keys. One row of each set remains."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
     same = _same_zero(inputs, block) | _same_split(inputs, block)
     if structure.sequence_parallel != stack.sequence_parallel:
@@ -353,7 +353,7 @@ def _repeats(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
-    """Rows without sharding peers, where less sharding stores the same states and is searched too."""
+    """Rows without sharding peers where a lower ZeRO stage of the search stores identical states."""
     structure, stack, space = block.structure, inputs.stack, inputs.case.space
     kept = _kept_alone(inputs, structure, structure.zero)
     offered = {*stack.zero}.intersection(space.zero or stack.zero)
@@ -364,7 +364,7 @@ def _same_zero(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _kept_alone(inputs: TrainingInputs, structure: Structure, zero: Zero) -> tuple[bool, ...]:
-    """The effect of a ZeRO stage on a single rank: copies of weights and gradients, weights on the host, its step."""
+    """The effects of a ZeRO stage on a single rank: copies of weights and gradients, offload, and the update."""
     states, on_host = inputs.stack.states, "parameters" in structure.offload
     copies = states.sharded_master and zero == 3, states.gradient_copies and zero >= 2
     return *copies, on_host and zero == 3, states.freed_gradient and zero == 2
@@ -397,7 +397,7 @@ class Check:
     choices: tuple[str, ...]
 
     def masks(self, inputs: TrainingInputs, blocks: Sequence[Block]) -> Iterator[tuple[list[int], Mask]]:
-        """The refused rows of the same plans under several structures, and the groups of equal masks."""
+        """Refused rows of equal plans under several structures, grouped by structures with equal masks."""
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, block in enumerate(blocks):
             alike.setdefault(tuple(getattr(block.structure, name) for name in self.choices), []).append(number)
@@ -488,7 +488,7 @@ def refused_rows(inputs: TrainingInputs, block: Block) -> dict[str, Mask]:
 
 
 def valid_rows(inputs: TrainingInputs, block: Block) -> Mask:
-    """The plans of a block that no reason speaks against, as `refusals` has them of one plan."""
+    """Mask of the plans of a block for which `refusals` would be empty."""
     whole = ~leaves_rest(block.dp, 1.0)
     found = np.zeros(len(block), dtype=bool)
     if whole.any():
@@ -499,7 +499,7 @@ def valid_rows(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def _never_fitted(efficiency: Efficiency) -> bool:
-    """Whether no kernel of an accelerator has a residual of timings: its constants are priors or of training steps."""
+    """Whether no kernel of an accelerator was measured, so that its constants are priors or from training steps."""
     kernels: list[MatmulFit | AttentionFit | CollectiveFit] = [*efficiency.matmul.values()]
     kernels += [*efficiency.attention.values(), *efficiency.collectives.values()]
     fits = [fit.fitted for fit in (efficiency.memory, *kernels) if fit is not None]
@@ -545,7 +545,7 @@ def _assumes_experts(inputs: TrainingInputs) -> bool:
 
 
 def _inner_widths(inputs: TrainingInputs) -> Iterator[Number]:
-    """Dimensions of a layer's matmuls that tensor parallelism shards."""
+    """Widths of a layer's matrices that tensor parallelism shards."""
     for kind in inputs.model.layers:
         if kind.dense is not None:
             yield kind.dense.ffn_hidden

@@ -26,14 +26,14 @@ def choices_offered(inputs: TrainingInputs, block: Block) -> bool:
 
 
 def wrong_keys(inputs: TrainingInputs, block: Block) -> Mask:
-    """Modules without selective recompute, or layers without full recompute."""
+    """Rows with recompute modules without selective recompute, or with recompute layers without full recompute."""
     structure = block.structure
     modules = structure.recompute_modules is not None and structure.recompute != "selective"
     return all_if(block, modules or (structure.recompute_layers is not None and structure.recompute != "full"))
 
 
 def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
-    """More recomputed layers than a model chunk has, or none."""
+    """Rows with more recomputed layers than a model chunk has, or with too few."""
     structure = block.structure
     if structure.recompute_layers is None:
         return all_if(block, False)
@@ -43,7 +43,7 @@ def wrong_layers(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
-    """Offload keys that contradict each other."""
+    """Rows with contradictory offload keys."""
     structure, kept = block.structure, set(block.structure.offload)
     alone = inputs.stack.offload is not None and inputs.stack.offload.parameters_alone
     optimizer = "optimizer" in kept and structure.zero == 0
@@ -54,20 +54,20 @@ def wrong_offload(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def several_in_backward(inputs: TrainingInputs, block: Block) -> Mask:
-    """A step in backward of several micro-batches."""
+    """Rows with several micro-batches although the optimizer updates in backward."""
     batches = micro_batches_per_step(inputs.global_batch, block.dp, block.micro_batch)
     return np.asarray(batches > 1) & all_if(block, inputs.optimizer.in_backward)
 
 
 def wrong_step(inputs: TrainingInputs, block: Block) -> Mask:
-    """A step in backward that the stack lacks, or beside what it excludes."""
+    """Rows with updates in backward that the stack does not support, or with options that exclude them."""
     structure = block.structure
     able = inputs.stack.states.in_backward and structure.zero in (0, 3) and "optimizer" not in structure.offload
     return all_if(block, inputs.optimizer.in_backward and not able)
 
 
 def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
-    """Matrices that are cut over ranks, or on the host, under an optimizer that projects whole gradients."""
+    """Rows with sharded or offloaded matrices although the optimizer projects whole gradients."""
     structure = block.structure
     cut = (block.tp > 1) | (block.shards > 1 if structure.zero >= 1 else False)
     kept = inputs.optimizer.projection is not None
@@ -75,13 +75,13 @@ def cut_matrices(inputs: TrainingInputs, block: Block) -> Mask:
 
 
 def assumed_host(inputs: TrainingInputs, block: Block) -> bool:
-    """Whether offload relies on an assumed host memory."""
+    """Whether the size of the host memory for offload is an assumption."""
     unstated = inputs.case.node.memory is None and not math.isnan(inputs.host.capacity)
     return unstated and (bool(block.structure.offload) or inputs.optimizer.paged)
 
 
 def unknown_host(inputs: TrainingInputs, block: Block) -> Mask:
-    """Offload to a host whose memory or link no document states."""
+    """Rows with offload to a host whose memory or link no document states."""
     host, structure = inputs.host, block.structure
     if not structure.offload and not inputs.optimizer.paged:
         return all_if(block, False)

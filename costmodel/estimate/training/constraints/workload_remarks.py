@@ -21,12 +21,12 @@ _IN_THOUSANDS = frozenset(float(thousand << power) for thousand in (1000, 1_000_
 
 
 def rounded(batch: FromTokens) -> bool:
-    """Whether its tokens are not a whole number of sequences."""
+    """Whether a batch in tokens is not a whole number of sequences."""
     return batch.tokens != float(tokens_per_step(batch, batch.sequence))
 
 
 def odd_sequence(sequence: float) -> bool:
-    """Whether a sequence is a power of two in thousands, or too short for any text.
+    """Whether a sequence has a power of two times a thousand tokens, or too few tokens for any text.
 
     >>> odd_sequence(16000.0), odd_sequence(16384.0), odd_sequence(10000.0), odd_sequence(8.0)
     (True, False, False, True)
@@ -44,7 +44,7 @@ def odd_batch(global_batch: Number, sequence: Number) -> bool:
 
 
 def under_a_step(inputs: TrainingInputs) -> bool:
-    """Whether all tokens of a run are fewer than those of one step."""
+    """Whether a run has fewer tokens than one step."""
     wanted = inputs.case.scenario.workload.tokens
     return wanted is not None and bool(wanted < tokens_per_step(inputs.global_batch, inputs.sequence))
 
@@ -55,7 +55,7 @@ def of_another_maker(case: ResolvedScenario) -> bool:
 
 
 def over_critical(case: ResolvedScenario) -> bool:
-    """Whether the batch of a step is over twice the critical one that the scenario states."""
+    """Whether the batch of a step is over twice the critical batch that the scenario states."""
     workload = case.scenario.workload
     with term("twice the critical batch"):
         critical = critical_batch(workload)
@@ -66,7 +66,7 @@ def over_critical(case: ResolvedScenario) -> bool:
 
 
 def counted_as_gpt(inputs: TrainingInputs) -> bool:
-    """Whether every layer is what Megatron's closed forms count."""
+    """Whether every layer is a GPT layer, as Megatron's closed forms assume."""
     wide = float(4.0 * inputs.model.hidden)
     return all(_gpt_layer(kind, wide) for kind in inputs.model.layers)
 
@@ -79,7 +79,7 @@ def _gpt_layer(kind: Layers, wide: float) -> bool:
 
 
 def odd_heads(inputs: TrainingInputs) -> Iterator[bool]:
-    """Of each kind of layers, whether its heads are left to the vector units."""
+    """For each kind of layer with attention, whether its head width makes the vector units compute it."""
     for kind in inputs.model.layers:
         if kind.attention is not None:
             width = kind.attention.head_dim

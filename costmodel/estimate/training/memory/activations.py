@@ -74,7 +74,7 @@ def dropped_bytes(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
 
 
 def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """Bytes between the thin matrices of routed experts, unless all of them are recomputed."""
+    """Saved bytes between the thin matrices of routed experts' adapters; 0 if all of the experts are recomputed."""
     if inputs.tuning is None or part.routed is None or inputs.experts is None:
         return 0.0
     if "moe" in (block.structure.recompute_modules or ()):
@@ -84,7 +84,7 @@ def _between_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Numbe
 
 
 def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number:
-    """Bytes of routed experts that need not be saved with recompute modules and frozen weights."""
+    """Bytes of routed experts that are not saved, because of recompute modules and frozen weights."""
     modules = block.structure.recompute_modules or ()
     if "moe" in modules:
         with term("dropped experts"):
@@ -103,7 +103,7 @@ def _spared_experts(inputs: TrainingInputs, block: Block, part: Shard) -> Number
 
 
 def whole_activations(inputs: TrainingInputs, block: Block, part: Shard, *, selective: bool) -> Number:
-    """Bytes saved in one layer without recompute, or with only the attention core recomputed."""
+    """Bytes saved in one layer without recompute; if `selective`, with recompute of the attention core."""
     kernels, model = inputs.stack.kernels, inputs.model
     split = block.sequence_ranks
     tokens = local_tokens(inputs, block)
@@ -161,7 +161,7 @@ def _expert_activations(inputs: TrainingInputs, part: Shard, block: Block) -> Nu
 
 
 def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
-    """Bytes saved by narrow inputs; the attention output is saved wide by its core and narrow beside it."""
+    """Additional bytes of inputs saved in the narrow type; the attention output is saved both wide and narrow."""
     halves, hidden = additions(part.kind), inputs.model.hidden
     own = part.kind.attention
     out = 0.0 if part.mixer is None else part.mixer.heads * (part.mixer.head_dim if own is None else own.value_width)
@@ -176,7 +176,7 @@ def _narrow_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: N
 
 
 def _gathered_inputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
-    """Additional bytes of the inputs of a layer's halves that stay gathered instead of sharded."""
+    """Additional bytes of a layer's inputs that are saved gathered instead of sharded."""
     message = activation_message(tokens, inputs.model.hidden, inputs.widths.element)
     with term("gathered inputs kept"):
         return exchanges(part.kind) * (message - message / split)

@@ -78,7 +78,7 @@ ON_HOST = ("host states", "host activations")
 
 @record
 class Ledger:
-    """Bytes by line and stage; every line has one entry per stage."""
+    """The memory breakdown: bytes by line; every line has one entry per stage."""
 
     lines: dict[str, PerStage[Number]]
     peaks: PerStage[Number]
@@ -90,11 +90,11 @@ class Ledger:
     own: tuple[int, ...] = (0, 1, 2)  # of the three stages those that its kind of nodes has
 
     def stages(self, pp: float) -> tuple[int, ...]:
-        """Of a pipeline with so many ranks the stages that it states."""
+        """Positions of the stages that the breakdown shows for a pipeline with so many ranks."""
         return tuple(position for position in stages_of(pp) if position in self.own)
 
     def line(self, name: str, stage: int) -> Number:
-        """One line of one stage."""
+        """Bytes of one line on one stage."""
         return self.lines[name][stage]
 
 
@@ -102,7 +102,7 @@ class Ledger:
 def ledger(
     inputs: TrainingInputs, block: Block, layers: StageLayers, parameters: StageParameters, micro_batches: Number
 ) -> Ledger:
-    """Every line of the breakdown for the first, a middle and the last stage."""
+    """The memory breakdown for the first, a middle and the last stage."""
     last_stage = block.pp - 1
     stages = (last_stage - last_stage, np.minimum(last_stage, 1.0), last_stage)
     held = _held(inputs, block, layers, parameters)
@@ -192,7 +192,7 @@ def _stage(
 
 
 def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
-    """The larger of a recomputed layer and the loss; the loss is freed before a layer is recomputed."""
+    """The larger of a recomputed layer and the loss, and 0 for the other; the loss is freed before recompute."""
     if not np.any(again):
         return again, loss
     larger = again > loss
@@ -203,7 +203,7 @@ def _one_of(again: Number, loss: Number) -> tuple[Number, Number]:
 def _fixed(
     inputs: TrainingInputs, block: Block, parameters: StageParameters, held: RankParameters, position: int
 ) -> tuple[dict[str, Number], Number]:
-    """Bytes of a stage that do not depend on micro-batches, and the bytes of them on the host."""
+    """Bytes of a stage that do not depend on micro-batches, and bytes of its states on the host."""
     column, on_host = all_states(inputs, block, parameters, held, position)
     column["gathered"] = gathered(inputs, block, parameters, held.adapters, position)
     column["buckets"] = live_buckets(inputs, block)
@@ -212,7 +212,7 @@ def _fixed(
 
 @record
 class SavedActivations:
-    """Activations of a micro-batch: of a stage's layers, of its largest layer, and of a recomputed layer."""
+    """Saved activations of a micro-batch: of a stage's layers, of its largest layer, and of a recomputed layer."""
 
     layers: Number
     largest: Number
@@ -248,7 +248,7 @@ def _activations(
 
 
 def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Number) -> Number:
-    """Bytes of a layer during its recompute."""
+    """Additional bytes of a layer during its recompute."""
     what = dropped(inputs, block.structure)
     if what == "layer":
         whole = together(block.structure) * whole_activations(inputs, block, part, selective=False)
@@ -264,7 +264,7 @@ def _held_whole(inputs: TrainingInputs, block: Block, part: Shard, layers: Numbe
 
 
 def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) -> tuple[Number, Number]:
-    """What the first stage saves beside its layers, and its largest recomputed layer: masks, and a vision tower."""
+    """Saved bytes on the first stage besides its layers, and its largest recomputed layer: masks, vision tower."""
     saved: Number = 0.0
     if inputs.stack.kernels.dropout:
         tokens = local_tokens(inputs, block)
@@ -276,7 +276,7 @@ def _first(inputs: TrainingInputs, block: Block, live: Number, whole: Number) ->
 
 
 def _context(inputs: TrainingInputs, block: Block) -> Number:
-    """Tokens of other ranks that are held during the layer that needs most of them."""
+    """Bytes of other ranks' tokens during the layer that needs most of them."""
     if single_rank(block.cp):
         return 0.0
     held: Number = 0.0
@@ -291,7 +291,7 @@ OUTER = 2.0  # weights of the last exchange, and their momentum
 def with_memories(
     inputs: TrainingInputs, block: Block, column: dict[str, Number], trained: Number, routed: Number
 ) -> dict[str, Number]:
-    """The lines of a stage, with error feedback under gradients and an outer optimizer under the optimizer."""
+    """The lines of a stage, plus error feedback of compression and the states of an outer optimizer."""
     found = dict(column)
     if block.structure.compression != "none":
         copies = 1.0 if inputs.experts is None else expert_data(inputs, block)
@@ -325,7 +325,7 @@ def loss_bytes(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def waiting_bytes(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Number:
-    """Bytes saved by the losses of the other micro-batches, where backward waits for every forward of a pipeline.
+    """Bytes saved for the losses of other micro-batches, if backward waits for all forwards of a pipeline.
 
     They are the softmax, and the inputs of the head and of the norm before it.
     """
@@ -371,7 +371,7 @@ def _cast(inputs: TrainingInputs, block: Block, parameters: StageParameters, pos
 
 
 def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """The layer in use and the prefetched layers, beside the tables of the stage.
+    """Bytes of the layer in use and the prefetched layers, with the tables of the stage.
 
     A rank without sharding peers copies a layer only to use it, and reduces its gradient into the stored one. If
     backward does not prefetch, its gradients coexist with one layer's weights.
@@ -391,7 +391,7 @@ def _layers(inputs: TrainingInputs, block: Block, parameters: StageParameters, e
 
 
 def _matrices(inputs: TrainingInputs, block: Block, parameters: StageParameters, ends: tuple[Number, Number]) -> Number:
-    """Matrices of the layers that the stack gathers at a time, or of one table."""
+    """Bytes of the matrices that the stack gathers at a time: of layers, or of one table."""
     held = np.where(block.pp == 1, np.maximum(parameters.embedding, parameters.head), np.maximum(*ends))
     matrix = held
     for kind in inputs.model.layers:

@@ -39,7 +39,7 @@ def memory_band(inputs: TrainingInputs, lines: Mapping[str, Number], names: Sequ
 
 
 def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
-    """P90 of a stage's peak, less the optimizer states that move to the host before anything is too large.
+    """P90 of a stage's peak, if paged optimizer states move to the host before memory runs out.
 
     >>> [float(absorbed(high, 24.0, 2.0)) for high in (20.0, 25.0, 30.0)]
     [20.0, 24.0, 28.0]
@@ -48,7 +48,7 @@ def absorbed(high: Number, usable: Number, pageable: Number) -> Number:
 
 
 def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Number], names: Sequence[str]) -> Number:
-    """Relative spread of that sum: lines of one kind are wrong together, kinds are independent."""
+    """Relative spread of the sum of some lines: lines of one kind have a common error, kinds are independent."""
     error: Number = term_error(inputs.stack.spread.memory, total)
     with term("spread of the memory"):
         for kind, members in MEMORY_KINDS.items():
@@ -63,19 +63,19 @@ def memory_spread(inputs: TrainingInputs, total: Number, lines: Mapping[str, Num
 
 
 def unmeasured_layers(inputs: TrainingInputs) -> MeasuredLayers | None:
-    """How far the memory of such layers may be off, where it was not measured in any run."""
+    """The spread of the memory of kinds of layers that no run measured; None if a run did."""
     known = inputs.case.common.layers
     return None if known is None or layer_words(inputs.model) in known.runs else known
 
 
 def unmeasured_memory(inputs: TrainingInputs) -> Iterator[Assumption]:
-    """A line for layers whose memory was measured in no run."""
+    """An assumption for layers whose memory no run measured."""
     if unmeasured_layers(inputs) is not None:
         yield Assumption(f"memory of {layer_words(inputs.model)}", "never measured", "wider band")
 
 
 def fit_chance(inputs: TrainingInputs, ledger: Ledger) -> Number:
-    """Chance that the peak of every stage is within usable memory, and what is on the host within that.
+    """Chance that the peak of every stage fits in usable memory, and offloaded bytes in the host's.
 
     Stages and the host are wrong together, so the least counts.
     """
@@ -100,12 +100,12 @@ LEAST = 1e-9  # a share of the host that is nothing
 
 
 def host_spread(inputs: TrainingInputs) -> Number:
-    """Relative spread of what a host holds: of all memory, and of its states."""
+    """Relative spread of offloaded bytes on a host: that of all memory, and that of states."""
     spread = inputs.stack.spread
     return combined_error(term_error(spread.memory, 1.0), term_error(spread.states, 1.0))
 
 
 def host_band(inputs: TrainingInputs, held: Number) -> tuple[Number, Number]:
-    """P10 and P90 of the bytes that offload takes of a host."""
+    """P10 and P90 of the offloaded bytes on a host."""
     spread = host_spread(inputs)
     return tenth_percentile(held, spread), ninetieth_percentile(held, spread)

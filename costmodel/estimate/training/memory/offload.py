@@ -72,7 +72,7 @@ def _leaving_late(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
 
 
 def gradients_held(inputs: TrainingInputs, block: Block, parameters: StageParameters, gradients: Number) -> Number:
-    """Gradients of a stage, or of its largest layer where backward updates each layer at once."""
+    """Gradients of a stage, or of its largest layer if backward updates each layer at once."""
     if not inputs.optimizer.in_backward:
         return gradients
     with term("gradients of one layer"):
@@ -91,7 +91,7 @@ def paged_states(inputs: TrainingInputs, needed: Number, states: Number) -> Numb
 
 
 def page_time(inputs: TrainingInputs, paged: Number) -> Number:
-    """Time of a step in which those states come to the device and leave it again."""
+    """Time of a step to load the paged states and to store them again."""
     with term("pages in and out"):
         return _link(inputs, gradient_traffic(paged, BOTH_DIRECTIONS))
 
@@ -99,7 +99,7 @@ def page_time(inputs: TrainingInputs, paged: Number) -> Number:
 def moved_activations(
     inputs: TrainingInputs, block: Block, kept: Number, layer: Number, loss: Number
 ) -> tuple[Number, Number]:
-    """Activations of a stage's layers that stay on the device, and those on the host.
+    """Activations of a stage's layers that stay on the device, and those offloaded to the host.
 
     In addition one layer is in flight, which is gone when the loss starts; at least one layer is in use and one in
     flight.
@@ -123,7 +123,7 @@ def offloaded_share(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def used_capacity(inputs: TrainingInputs, block: Block, states: Number, activations: Number) -> tuple[Number, Number]:
-    """Bytes of a node's ranks on host memory and drives together, and relative to the capacity of the fuller one."""
+    """Bytes of a node's ranks on host memory and drives, and their share of the capacity of the fuller one."""
     host = inputs.host
     with term("on the host"):
         both = host.ranks * (states + activations)
@@ -158,7 +158,7 @@ class OffloadTime:
 
 
 def offload_time(inputs: TrainingInputs, block: Block, passing: OffloadTraffic, micro_batches: Number) -> OffloadTime:
-    """Traffic hides behind the compute of its micro-batch, separately in each direction; the update is not hidden."""
+    """Time of offload; host traffic hides behind the compute of its micro-batch, the update is not hidden."""
     structure, offloading = block.structure, inputs.stack.offload
     if not structure.offload or offloading is None:
         return OffloadTime(0.0, 0.0, None)

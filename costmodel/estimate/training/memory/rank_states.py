@@ -36,7 +36,7 @@ from costmodel.ground.record import record
 
 @record
 class RankParameters:
-    """Parameters of a rank in one position: all, those of its layers, the trained ones.
+    """Parameters of a rank at one position: all, those of its layers, and the trained ones.
 
     Routed experts separately, all and trained; and those of the adapters of the largest layer.
     """
@@ -73,7 +73,7 @@ def _states(inputs: TrainingInputs, block: Block, held: Number, over: Number) ->
 
 
 def kept_gradient(states: StateBytes, summed: float, *, zero: int) -> float:
-    """Bytes of a gradient that stays on a rank, of those that are summed."""
+    """Bytes of a gradient that a rank stores; `summed`: bytes while gradients are reduced."""
     return max(summed, states.sharded_gradient or 0.0) if zero >= 2 else summed
 
 
@@ -100,7 +100,7 @@ def updating_bytes(inputs: TrainingInputs, block: Block, held: RankParameters, b
 
 
 def moment_bytes(inputs: TrainingInputs, block: Block, held: RankParameters) -> Number:
-    """Bytes of the moments that a rank of a stage has on its device, if they may move."""
+    """Bytes of the moments that a rank of a stage has on its device and may page out."""
     if not inputs.optimizer.paged or "optimizer" in block.structure.offload:
         return 0.0
     with term("moments"):
@@ -114,7 +114,7 @@ def _updated(inputs: TrainingInputs, block: Block, held: RankParameters) -> Numb
 
 
 def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Number) -> Number:
-    """Bytes that converted weights of the layers add to the stored ones, or save where they replace them.
+    """Bytes of converted weights of the layers, less the stored weights that they replace.
 
     FSDP gathers them in the narrow type, and under ZeRO 2 they stay gathered.
     """
@@ -132,7 +132,7 @@ def _converted(inputs: TrainingInputs, block: Block, layers: Number, over: Numbe
 
 
 def _frozen(inputs: TrainingInputs, block: Block, layers: Number, held: Number, over: Number) -> Number:
-    """Frozen weights of a rank; those of layers may be packed, and all are sharded like trained ones."""
+    """Bytes of a rank's frozen weights; those of layers may be packed, and ZeRO 3 shards all of them."""
     frozen = frozen_bytes(inputs, layers, held)
     return frozen / over if block.structure.zero == 3 else frozen
 

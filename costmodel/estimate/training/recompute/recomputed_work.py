@@ -60,22 +60,22 @@ class RecomputedWork:
 
     @property
     def halves(self) -> float:
-        """In how many halves of the layer named modules repeat both products and exchanges."""
+        """Number of layer halves where named modules repeat both products and collectives."""
         return float(sum(not self.matrices.isdisjoint(half) for half in ((OUT, *UP_PROJECTIONS), FEEDS[:1])))
 
     @property
     def routed(self) -> float:
-        """How often the routed experts are recomputed."""
+        """Number of times that the routed experts are recomputed."""
         return self.times if self.matrices.issuperset(ROUTED) else 0.0
 
 
 def dropped(inputs: TrainingInputs, structure: Structure) -> Way:
-    """What a plan drops of a layer in this stack."""
+    """What a plan recomputes of a layer in this stack: modules, the layer, operations, the core, or nothing."""
     return "modules" if structure.recompute_modules is not None else inputs.dropped(structure.recompute)
 
 
 def again_of(inputs: TrainingInputs, structure: Structure, kind: Layers) -> RecomputedWork:
-    """The recomputed work of a layer of that kind."""
+    """The recomputed work of a layer of this kind."""
     what = dropped(inputs, structure)
     if what == "modules":
         return _of_modules(inputs, structure, kind)
@@ -121,7 +121,7 @@ def _of_modules(inputs: TrainingInputs, structure: Structure, kind: Layers) -> R
 
 
 def _matrices(inputs: TrainingInputs, kind: Layers) -> frozenset[str]:
-    """Every weight matrix of a layer."""
+    """Names of all weight matrices in a layer."""
     names = (matrix.name for matrix in matmuls(inputs.model, shard(inputs.model, kind, 1.0)))
     return frozenset(names).union(() if kind.experts is None else ROUTED)
 
@@ -161,7 +161,7 @@ def again_bytes(
 
 
 def issued_again(inputs: TrainingInputs, structure: Structure, kind: Layers, again: RecomputedWork) -> Number:
-    """Operations that backward issues again, also of adapters, relative to those of the layer."""
+    """Operations issued again by recompute, also of adapters, relative to those of the layer."""
     beside = issued(inputs, kind, again.matrices) if inputs.tuning is not None else 0.0
     if again.dropped == "modules":
         return share(_operations(structure, kind), inputs.stack.launch.operations) + beside
@@ -185,5 +185,5 @@ def _operations(structure: Structure, kind: Layers) -> float:
 
 
 def unpacked_again(inputs: TrainingInputs, kind: Layers, again: RecomputedWork) -> Number:
-    """Packed matrices that are multiplied again, and unpacked before."""
+    """Number of 4-bit matrices that recompute unpacks again."""
     return again.times * sum(1.0 for name in packed_matrices(inputs, kind) if name in again.matrices)

@@ -46,7 +46,7 @@ def reached(block: Block, layers: Number) -> Number:
 
 
 def reached_of_all(model: Model, block: Block) -> Number:
-    """Share of all layers that recompute covers; ranks with other numbers of layers differ."""
+    """Share of all layers that recompute covers, averaged over ranks with different numbers of layers."""
     if not partial(block.structure):
         return 1.0
     held = stage_layers(model, block)
@@ -58,18 +58,18 @@ def reached_of_all(model: Model, block: Block) -> Number:
 
 
 def checkpointed(inputs: TrainingInputs, structure: Structure, tokens: Number, split: Number) -> Number:
-    """Saved inputs with full recompute: one per group of layers that are recomputed together."""
+    """Saved bytes per layer with full recompute: one input per group of layers that are recomputed together."""
     kept = checkpoint_activations(tokens, stream_width(inputs.model), inputs.widths.element, split)
     return kept / together(structure)
 
 
 def together(structure: Structure) -> float:
-    """Layers that are recomputed at once."""
+    """Layers that are recomputed together."""
     return max(structure.recompute_layers or 1.0, 1.0) if structure.recompute_method == "uniform" else 1.0
 
 
 def narrow_widths(inputs: TrainingInputs, ffn_hidden: Number, *, gated: bool) -> Number:
-    """Inner widths of an MLP that are saved narrow: of its last matrix, and both of the activation function."""
+    """Total inner width of an MLP that is saved in the narrow type: 1 or 3 tensors."""
     narrow = inputs.narrow
     return 3.0 * ffn_hidden if narrow is not None and narrow.gates and gated else ffn_hidden
 
@@ -121,7 +121,7 @@ def recompute_saving_bytes(
 
 
 def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Number) -> Number:
-    """Outputs of norms and of the activation function of a layer, which a compiled graph makes again in backward."""
+    """Bytes of norm and activation outputs of a layer, which a compiled graph recomputes in backward."""
     element = inputs.widths.element
     with term("made again by compiled kernels"):
         spared = norm_output_bytes(tokens, inputs.model.hidden, additions(part.kind), element, split)
@@ -131,7 +131,7 @@ def fused_outputs(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 
 def _core_output(inputs: TrainingInputs, part: Shard, core: Mixer, tokens: Number) -> Number:
-    """Output of the attention core, which remat policies drop with it; if inputs are saved narrow, that copy too."""
+    """Bytes of the attention core's output, which remat policies drop with the core, with its narrow copy if saved."""
     latent, own = part.kind.latent, part.kind.attention
     width = core.head_dim if own is None else own.value_width
     width = width if latent is None else latent.value_dim

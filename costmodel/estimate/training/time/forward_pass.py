@@ -34,7 +34,7 @@ def forward_time(inputs: TrainingInputs, block: Block, micro_batches: Number) ->
 
 
 def frozen_copy(inputs: TrainingInputs, block: Block) -> Number:
-    """Bytes of a model that only runs forward, in 16 bits and sharded as the trained one."""
+    """Bytes of a frozen model that only runs forward, in 16 bits and sharded like the trained model."""
     layers = stage_layers(inputs.model, block)
     most = fullest(inputs, block, stage_parameters(inputs, block, layers))
     zero, width = block.structure.zero, inputs.stack.states.compute

@@ -80,7 +80,7 @@ def multiplied(
     narrow: bool = False,
     trained: bool = True,
 ) -> ForwardBackward:
-    """Product of rows with a weight matrix, or of equal groups with one matrix each, and both products of backward.
+    """Product of rows with a weight matrix, or of equal groups with one matrix each, with its two backward products.
 
     A frozen matrix has no gradient. In a narrow type the inputs are converted.
     """
@@ -171,7 +171,7 @@ def attention_pass(inputs: TrainingInputs, part: Shard, block: Block) -> Forward
 
 
 def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> ForwardBackward:
-    """A core without scores in a stack without fused attention: products of chunks, backward twice their work."""
+    """A scan in a stack without fused attention: matrix products of chunks; backward has twice the work."""
     flop = core_flop(part.kind, mixer, block.micro_batch, inputs.layer_sequence, mixer.heads, causal=True) / block.cp
     with term("scan"):
         forward = product(inputs, flop, 0.0)
@@ -180,7 +180,7 @@ def _scan(inputs: TrainingInputs, part: Shard, mixer: Mixer, block: Block) -> Fo
 
 
 def _selective(inputs: TrainingInputs, own: SelectiveScan, mixer: Mixer, block: Block) -> ForwardBackward:
-    """A scan on the vector units, whatever kernels of attention the stack has."""
+    """A selective scan on the vector units, whatever attention kernels the stack has."""
     tokens, rate = local_tokens(inputs, block), inputs.vector_rate
     forward = scan_time(own, mixer, tokens, rate, backward=False)
     backward = scan_time(own, mixer, tokens, rate, backward=True)
@@ -188,7 +188,7 @@ def _selective(inputs: TrainingInputs, own: SelectiveScan, mixer: Mixer, block: 
 
 
 def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
-    """Whether power throttling slows down the core of a layer.
+    """Whether power throttling slows down a layer's core.
 
     That of a scan, made of plain products, always.
     """
@@ -196,7 +196,7 @@ def slowed_core(fit: AttentionFit, kind: Layers) -> bool:
 
 
 def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number:
-    """Time of one of the products of unfused attention, for a number of heads."""
+    """Time of one product of unfused attention, for so many heads."""
     sequence, element = inputs.layer_sequence, inputs.widths.element
     flop = batches * matmul_flop(sequence, sequence, head_dim)
     nbytes = batches * matmul_bytes(sequence, sequence, head_dim, element, element)
@@ -207,7 +207,7 @@ def _scores(inputs: TrainingInputs, batches: Number, head_dim: Number) -> Number
 
 
 def _merge(inputs: TrainingInputs, part: Shard, block: Block) -> Number:
-    """Merge of a ring's partial results; zero without a ring."""
+    """Time to merge the partial results of ring attention; 0 without a ring."""
     if block.structure.cp_type != "p2p" or single_rank(block.cp) or part.mixer is None or part.kind.recurrent:
         return 0.0
     tokens, mixer = local_tokens(inputs, block), part.mixer
@@ -229,7 +229,7 @@ def adapted(
 def _adapters(
     inputs: TrainingInputs, part: Shard, tokens: Number, named: frozenset[str]
 ) -> tuple[ForwardBackward, TimeByCategory]:
-    """A layer's adapters, with unpacking and with their recompute."""
+    """A layer's adapters, with unpacking of weights; and their recompute."""
     found, again = ForwardBackward(TimeByCategory(), TimeByCategory()), TimeByCategory()
     for adapter in adapters(inputs, part):
         own = tokens / adapter.split
@@ -246,7 +246,7 @@ def _adapters(
 
 
 def unpacking(inputs: TrainingInputs, weights: Number) -> Number:
-    """Time of turning so many packed weights back into what the matmuls read."""
+    """Time to unpack so many 4-bit weights to the type that the matmuls read."""
     streamed = stream(inputs, dequantise_traffic(weights, packed_width(), inputs.stack.states.compute))
     slower: Number = UNPACKING * streamed
     return slower
@@ -278,12 +278,12 @@ def layer_pass(inputs: TrainingInputs, part: Shard, block: Block) -> ForwardBack
 
 
 def in_part(again: RecomputedWork, work: TimeByCategory) -> TimeByCategory:
-    """Products that are recomputed; the memory-bound work between them is repeated even if not all of them are."""
+    """Recomputed work, with a part of the matrix products; memory-bound work is repeated in full."""
     return work if again.times == 1 else replace(work, matmul=again.times * work.matmul)
 
 
 def shared_experts(inputs: TrainingInputs, part: Shard, tokens: Number) -> ForwardBackward:
-    """The matrix products of a layer's shared experts, which may hide traffic."""
+    """The matrix products of a layer's shared experts, which may hide all-to-all."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     if inputs.experts is None or inputs.experts.shared_overlap == 0:
         return found
@@ -328,7 +328,7 @@ def _memory_bound(inputs: TrainingInputs, part: Shard, tokens: Number, split: Nu
 
 
 def core_of(again: RecomputedWork, layer: ForwardBackward) -> ForwardBackward:
-    """The attention of a layer without recompute."""
+    """The attention time of a layer without recompute."""
     forward, backward = layer.forward.attention, layer.backward.attention
     if again.core:
         backward = backward - forward

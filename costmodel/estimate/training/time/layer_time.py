@@ -34,7 +34,7 @@ class LayerWork:
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def layer_work(inputs: TrainingInputs, block: Block, kind: Layers) -> LayerWork:
-    """One layer, on rows with different shardings."""
+    """The work and the traffic of one layer."""
     structure, tp = block.structure, group(inputs, "tp", block.tp, 1.0)
     part = shard(inputs.model, kind, block.tp, block.ep, block.etp)
     layer = layer_pass(inputs, part, block)
@@ -73,7 +73,7 @@ def launched(
     calls: tuple[Number, Number],
     experts: ExpertWork | None = None,
 ) -> ForwardBackward:
-    """A layer with the time in which the device waits for the host.
+    """A layer with the time that the device waits for host launches.
 
     Backward issues twice as many operations, and recompute issues them again.
 

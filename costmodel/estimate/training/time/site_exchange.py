@@ -30,8 +30,9 @@ WELL_USED = 0.95
 
 @record
 class SiteExchange:
-    """An exchange of all fragments: bytes in fp32, as they are sent and that a site sends; its time, what of it steps
-    hide, and the utilisation of a site.
+    """An exchange of all fragments between sites.
+
+    Bytes in fp32, bytes as sent, and bytes that a site sends; its time, the time that steps hide, and utilisation.
     """
 
     raw: Number
@@ -43,7 +44,7 @@ class SiteExchange:
 
 
 def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> SiteExchange:
-    """An exchange between sites whose steps take so long."""
+    """The exchange between sites whose steps take this time."""
     with term("between sites"):
         parameters = model_parameters(inputs.model)
         raw, message = (gradient_traffic(parameters, WIDTHS[name]) for name in ("fp32", sites.dtype))
@@ -54,7 +55,7 @@ def exchange(inputs: TrainingInputs, sites: Sites, time: Number) -> SiteExchange
 
 
 def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> TrainingStep:
-    """A step in the mean, with its share of the exchange."""
+    """The mean step, with its share of the exchange between sites."""
     sites = inputs.sites
     if sites is None:
         return step
@@ -72,6 +73,6 @@ def with_sites(inputs: TrainingInputs, block: Block, step: TrainingStep) -> Trai
 
 
 def to_use_well(sites: Sites, found: SiteExchange, time: Number) -> tuple[Number, Number]:
-    """Bandwidth of a site, and steps between exchanges, with which it computes 95 % of the time."""
+    """Bandwidth of a site, or steps between exchanges, at which it computes for 95 % of the time."""
     needed = local_bandwidth(found.wire, sites.every, time, WELL_USED, found.hidden)
     return needed, inner_steps_needed(time, found.time, WELL_USED, found.hidden)

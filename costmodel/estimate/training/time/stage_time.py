@@ -36,7 +36,7 @@ Exchanged = tuple[Number, Exchange, Number]
 
 @record
 class Stages:
-    """Work for one micro-batch: of a mean layer, of embedding and head; and the layers of each rank.
+    """Work for one micro-batch: of the mean layer, and of embedding and head; and the layers of each rank.
 
     The mean layer depends on the rank if recompute covers only some layers, or if one kind comes first. So there is one
     for the first, a middle and the last rank. `layer` is that of the middle, with the recompute share of the largest
@@ -53,14 +53,14 @@ class Stages:
 
     @functools.cached_property
     def fullest(self) -> tuple[Number, Number]:
-        """Seconds forward and backward of the layers on the rank with most."""
+        """Seconds of forward and of backward for the layers on the largest rank."""
         layers = self.held.fullest
         return layers * self.layer.forward.total, layers * self.layer.backward.total
 
 
 @memoized(*RECOMPUTE, "sequence_parallel", "cp_type", "order", "schedule")
 def stages(inputs: TrainingInputs, block: Block, held: StageLayers) -> Stages:
-    """A layer and the ends of a rank, for one micro-batch."""
+    """The mean layer, embedding and head, for one micro-batch."""
     later, structure = is_later(block.structure.schedule), block.structure
     ends = ends_traffic(inputs, block)
     works, kept, exchanged = [], [], list[Exchanged]()
@@ -97,7 +97,7 @@ def _more(model: Model, block: Block, held: StageLayers, ahead: TokenPrediction)
 
 
 def _exchanges(work: LayerWork, layers: Number, recomputed: Number) -> Iterator[Exchanged]:
-    """Exchanges of a number of layers of a kind, a share of which is recomputed."""
+    """Collectives of so many layers of a kind, with the share of the layers that is recomputed."""
     for item in (item for axis in work.traffic for item in axis.exchanges):
         yield layers, item, recomputed
 
@@ -119,7 +119,7 @@ def _means(inputs: TrainingInputs, held: StageLayers, works: Sequence[ForwardBac
 def _reached(
     block: Block, held: StageLayers, again: PerStage[ForwardBackward], plain: PerStage[ForwardBackward]
 ) -> tuple[ForwardBackward, PerStage[ForwardBackward]]:
-    """The mean layer of the largest, the first, a middle and the last rank: some recomputed, the others plain."""
+    """The mean layer of the largest, the first, a middle and the last rank, if recompute covers some layers."""
     if not partial(block.structure):
         return again.middle, again
     with term("layers recomputed"):
@@ -136,7 +136,7 @@ def _reached(
 def _prediction(
     inputs: TrainingInputs, ahead: TokenPrediction, block: Block, work: LayerWork, head: ForwardBackward
 ) -> ForwardBackward:
-    """Multi-token prediction beside the head: per module a projection of both inputs, a layer, and the head again."""
+    """Time of multi-token prediction: for each module a projection, a layer, and the head again."""
     with term("multi-token prediction"):
         hidden, tokens = inputs.model.hidden, local_tokens(inputs, block)
         joined = Matmul("projection", hidden / block.tp, hidden + stream_width(inputs.model))
@@ -146,7 +146,7 @@ def _prediction(
 
 @memoized()
 def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
-    """The head and the loss."""
+    """Time of the head and the loss."""
     tokens = head_tokens(inputs, block)
     vocab = vocab_per_rank(inputs, block.tp)
     with term("head"):
@@ -164,7 +164,7 @@ def head_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
 
 @memoized()
 def embedding_pass(inputs: TrainingInputs, block: Block) -> ForwardBackward:
-    """The lookup and its gradient."""
+    """Time of the embedding lookup and of its gradient."""
     tokens = local_tokens(inputs, block)
     with term("embedding"):
         nbytes = embedding_traffic(tokens, inputs.model.hidden, inputs.widths.element)

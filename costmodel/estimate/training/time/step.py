@@ -55,7 +55,7 @@ from costmodel.ground.record import record
 
 @record
 class TrainingStep:
-    """Seconds of a step by category, and its transfers."""
+    """Seconds of a step by category, with its transfers."""
 
     terms: dict[str, Number]
     total: Number
@@ -104,7 +104,7 @@ def training_step(
 
 @memoized("sequence_parallel")
 def _addition(inputs: TrainingInputs, block: Block) -> Number:
-    """Bytes of an addition to the residual stream of a rank, which reads two and writes one."""
+    """Bytes of an addition to the residual stream on a rank: two reads and one write."""
     with term("residual addition"):
         each = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
         return 3.0 * each / block.sequence_ranks
@@ -112,7 +112,7 @@ def _addition(inputs: TrainingInputs, block: Block) -> Number:
 
 @record
 class PipelineTime:
-    """Seconds from the first forward to the last backward, the time of the busiest rank, its wait, and the ranks."""
+    """Pipelined time by category, with the bubble; and the ranks of the pipeline."""
 
     terms: dict[str, Number]
     ranks: PerStage[Rank]
@@ -128,7 +128,7 @@ def _pipelined(
     micro_batches: Number,
     slow: Slowed | None,
 ) -> PipelineTime:
-    """The ranks of a pipeline, with the exposed sharding time in each layer."""
+    """Time of the pipeline's busiest rank and the bubble, with the exposed FSDP traffic in each layer."""
     ranks = first, middle, last = _ranks(
         block, work, ForwardBackward(TimeByCategory(dp=forward), TimeByCategory(dp=backward)), slow
     )
@@ -142,7 +142,7 @@ def _pipelined(
 
 
 def _ranks(block: Block, work: Stages, shown: ForwardBackward, slow: Slowed | None) -> PerStage[Rank]:
-    """The first, a middle and the last rank; a slow part lies in the last."""
+    """The first, a middle and the last rank; the last one has the slow GPU."""
     held, each, only = work.held, work.each, block.pp == 1
     layers = each.each(lambda layer: layer + shown)
     none, both = ForwardBackward(TimeByCategory(), TimeByCategory()), work.embedding + work.head
@@ -183,7 +183,7 @@ def _tied_embedding(inputs: TrainingInputs, block: Block, placed: Groups, parame
 
 @memoized("zero", "schedule")
 def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> tuple[Number, Number]:
-    """The update of a rank's states, and the clearing and norm of all its gradients; also what others spare it."""
+    """Time of a rank's update, with clearing and norm of gradients; and update time saved by dividing it over ranks."""
     zero, (held, _, routed) = block.structure.zero, fullest(inputs, block, parameters)
     with term("optimizer"):
         own = stepped(block, held)
@@ -203,7 +203,7 @@ def _optimizer(inputs: TrainingInputs, block: Block, parameters: StageParameters
 
 
 def _whole_matrices(inputs: TrainingInputs, updated: Number) -> Number:
-    """Products of a rank's gradients with the optimizer's subspace and back, or those that orthogonalise updates.
+    """Time of the optimizer's matrix products: projection to a subspace and back, or orthogonalisation of updates.
 
     Ranks of data parallelism divide among them the matrices that are orthogonalised, as DistMuon and Megatron core do.
     """
@@ -260,7 +260,7 @@ def _converted_weights(
 
 @memoized(*RECOMPUTE, "order", "schedule")
 def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Transfer, ...]:
-    """Exchanges of layers and of embedding and head in a step."""
+    """Collectives of layers, embedding and head in a step."""
     ends = replace(groups(inputs, block).tp, name="ends")
     return (
         *(item.of_step(layers * micro_batches, again) for layers, item, again in work.exchanged),
@@ -271,7 +271,7 @@ def _within(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: N
 def _ends(
     inputs: TrainingInputs, block: Block, tp: Group, traffic: EndsTraffic, micro_batches: Number
 ) -> Iterator[Transfer]:
-    """Exchanges of embedding and head on the rank with most; multi-token prediction has its own heads."""
+    """Collectives of embedding and head on the rank with most of them; multi-token prediction repeats the head."""
     heads = 1.0 if inputs.model.prediction is None else 1.0 + inputs.model.prediction.depth
     for item in traffic.exchanges:
         head = heads * item.head
@@ -282,7 +282,7 @@ def _ends(
 
 @record
 class PipelineTraffic:
-    """Sends between stages."""
+    """Sends between pipeline stages."""
 
     exposed: Number
     transfers: tuple[Transfer, ...]

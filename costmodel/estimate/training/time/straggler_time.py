@@ -27,14 +27,14 @@ WAITING = ("zero", "schedule", "sync")  # the choices that decide who waits for 
 
 @record
 class Slowed:
-    """Slowdown of the compute of all ranks, and of the rank with the slow part beyond that."""
+    """Slowdown of compute on all ranks, and a further one on the rank with the slow GPU."""
 
     ranks: Number
     slow: Number
 
 
 def slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slowed | None:
-    """What the scenario assumes of stragglers does to compute; nothing where it assumes none."""
+    """Slowdown of compute by the stragglers that the scenario assumes; None if it assumes none."""
     stated = inputs.case.scenario.assume.stragglers
     if stated.jitter is None and stated.spread is None and stated.slow_part is None:
         return None
@@ -58,8 +58,10 @@ def _slowed(inputs: TrainingInputs, block: Block, micro_batches: Number) -> Slow
 
 
 def _jitter(inputs: TrainingInputs, block: Block, micro_batches: Number, sync: Sync) -> Number:
-    """What jitter adds: ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or
-    in each micro-batch as well where they share weights or gradients layer by layer.
+    """Extra compute time by jitter, relative.
+
+    Ranks of a replica wait for each other in each micro-batch, replicas at the end of a step, or in each micro-batch as
+    well where they share weights or gradients layer by layer.
     """
     stated = inputs.case.scenario.assume.stragglers
     assert stated.jitter is not None
@@ -85,7 +87,7 @@ def _meet_each_time(inputs: TrainingInputs, block: Block) -> bool:
 
 
 def _slow_part(block: Block, share: float, sync: Sync) -> Number:
-    """What the slow part does to its stage; asynchronous replicas continue, and the first of some leave it out."""
+    """Slowdown of the stage with the slow GPU; asynchronous or partial updates do not wait for it."""
     with term("slow part"):
         if sync.way == "async":
             return slow_part_slowdown(share, block.dp, waits=False)
@@ -94,14 +96,14 @@ def _slow_part(block: Block, share: float, sync: Sync) -> Number:
 
 
 def with_stragglers(ranks: PerStage[Rank], slow: Slowed) -> PerStage[Rank]:
-    """The ranks of a pipeline, whose compute takes longer; the slow part lies in the last."""
+    """The ranks of a pipeline with slower compute; the slow GPU is in the last rank."""
     with term("stragglers"):
         every = PerStage(*(_longer(rank, slow.ranks) for rank in ranks))
         return PerStage(every.first, every.middle, _longer(every.last, slow.slow))
 
 
 def _longer(rank: Rank, slowdown: Number) -> Rank:
-    """A rank whose compute takes so many times as long."""
+    """A rank with compute multiplied by a slowdown."""
     return replace(
         rank,
         layer=rank.layer.computing(slowdown),
@@ -111,7 +113,7 @@ def _longer(rank: Rank, slowdown: Number) -> Rank:
 
 
 def used_share(block: Block) -> Number | None:
-    """Share of the samples that a step uses which does not wait for all replicas; nothing where it does."""
+    """Share of the samples used by a step that only waits for the first replicas; None if it waits for all."""
     sync = sync_of(block.structure.sync)
     if sync.way != "first":
         return None

@@ -25,7 +25,7 @@ LEAST = 1.0  # micro-batches of a replica
 
 
 def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number]:
-    """Micro-batches of a replica of each kind: equal, or whole numbers with which the last replica ends first."""
+    """Micro-batches of a replica on each kind of node: equal, or the whole numbers with the shortest step."""
     equal = micro_batches(inputs, block)
     if block.structure.shares == "equal":
         return [equal for _ in inputs.groups]
@@ -42,7 +42,7 @@ def micro_batches_of_groups(inputs: TrainingInputs, block: Block) -> list[Number
 
 
 def _pace(inputs: TrainingInputs, block: Block, count: Number) -> tuple[Number, Number]:
-    """Micro-batches a second of a replica, and the time of a step beside them, from two numbers of micro-batches."""
+    """Micro-batches per second of a replica, and the fixed time of a step, from two numbers of micro-batches."""
     twice = 2.0 * count
     once_time, twice_time = (_step_time(inputs, block, each) for each in (count, twice))
     speed = count / (twice_time - once_time)
@@ -57,7 +57,7 @@ def _step_time(inputs: TrainingInputs, block: Block, count: Number) -> Number:
 def _whole(
     shares: list[Number], replicas: Sequence[Number], total: Number, speeds: Sequence[Number], fixed: Sequence[Number]
 ) -> list[Number]:
-    """Whole shares that hold the total: the kind that would end its next micro-batch first takes it, on each replica.
+    """Whole shares that add up to the total: the kind that would finish next gets one more on each replica.
 
     Rounding down leaves less than one micro-batch of each replica, so a pass for each kind and one more are enough.
     """
@@ -78,7 +78,7 @@ def _whole(
 
 
 def of_slowest(each: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
-    """The results of the kind that ends last, row by row; of memory those of the kind that is most loaded."""
+    """The results of the kind of node that ends last, row by row; memory results of the kind with the highest share."""
     found = dict(each[0])
     for other in each[1:]:
         later = np.asarray(other["step_time"]) > np.asarray(found["step_time"])

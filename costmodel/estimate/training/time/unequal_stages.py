@@ -39,7 +39,7 @@ _NONE = 1e-6  # layers of a rank that is left out of a comparison
 
 @record
 class KindStages:
-    """Layers as one kind has them: for the time of the whole pipeline, and for the memory of its own stages.
+    """Layers of each kind of node: for the time of the whole pipeline, and for the memory of its own stages.
 
     stages: layers of each of its own stages, plan by plan
     """
@@ -50,14 +50,14 @@ class KindStages:
 
     @property
     def own(self) -> tuple[int, ...]:
-        """Of the first, the middle and the last rank of the first plan those that it has."""
+        """Positions among first, middle and last rank that lie on this kind of node, in the first plan."""
         ranks = (self.held.first, self.held.middle, self.held.last)
         return tuple(position for position, layers in enumerate(ranks) if np.ravel(layers)[0] > _NONE)
 
 
 @record
 class _Pace:
-    """Seconds of a micro-batch on a kind, plan by plan: of a layer, of a stage beside its layers, and of the head.
+    """Seconds of a micro-batch on a kind of node, plan by plan: of a layer, of the rest of a stage, and of the head.
 
     most: layers that the memory of a rank holds
     """
@@ -69,18 +69,18 @@ class _Pace:
 
 
 def over_stages(inputs: TrainingInputs) -> TrainingInputs:
-    """The inputs with groups whose stages hand over to those of others, while replicas agree within each."""
+    """The inputs with groups that hand over pipeline stages; data-parallel traffic stays inside each group."""
     kinds = ((nodes, replace(kind, crossing=CROSSED_BY_STAGES)) for nodes, kind in inputs.groups)
     return replace(inputs, groups=tuple(kinds))
 
 
 def stages_of_groups(inputs: TrainingInputs, block: Block) -> list[KindStages]:
-    """The layers of each kind of a job, as its groups lie."""
+    """The layers on each kind of node of a job, as its groups are placed."""
     return kinds_of_stages(over_stages(inputs), block, micro_batches(inputs, block))
 
 
 def kinds_of_stages(inputs: TrainingInputs, block: Block, count: Number) -> list[KindStages]:
-    """The layers of each kind, with which the slowest stage is as fast as whole layers allow."""
+    """The layers on each kind of node that make the slowest stage as fast as whole layers allow."""
     with term("stages of groups"):
         paces = [_pace(kind, block, count) for _, kind in inputs.groups]
         counts = [_rows(stages_of(inputs, block, nodes), block) for nodes, _ in inputs.groups]
@@ -99,14 +99,14 @@ def _layers(inputs: TrainingInputs, first: Number, middle: Number, last: Number)
 
 
 def _micro_batch(inputs: TrainingInputs, block: Block, count: Number, layers: StageLayers) -> Number:
-    """Time that one more micro-batch takes a pipeline."""
+    """Time that one more micro-batch adds to a pipeline."""
     parameters = stage_parameters(inputs, block, layers)
     one, two = (training_step(inputs, block, layers, parameters, each).total for each in (count, 2.0 * count))
     return time_of_another(one, two, count)
 
 
 def _pace(inputs: TrainingInputs, block: Block, count: Number) -> _Pace:
-    """From stages of all layers and of twice as many, beside which the head is short."""
+    """Times and memory of a layer and a stage on one kind of node, from evaluations with two numbers of layers."""
     some = layer_count(inputs.model)
     none, many = _NONE * some, some + some
     one, two = (_micro_batch(inputs, block, count, _layers(inputs, each, each, none)) for each in (some, many))
@@ -123,7 +123,7 @@ def _memory(inputs: TrainingInputs, block: Block, count: Number, layers: StageLa
 
 
 def _split(total: int, paces: Sequence[_Pace], kinds: Sequence[int], row: int) -> list[int]:
-    """Layers of every stage of one plan."""
+    """Layers of every pipeline stage in one plan."""
     if not kinds:
         return []
     speeds = np.array([1.0 / paces[kind].layer[row] for kind in kinds])
@@ -142,7 +142,7 @@ def _as_kind(
     layers: Sequence[Sequence[int]],
     place: int,
 ) -> KindStages:
-    """The first, a middle and the last rank of each plan, as one kind has them."""
+    """The first, a middle and the last rank of each plan, converted to one kind of node."""
     timed, held, own = [], [], []
     for row, (on, each) in enumerate(zip(kinds, layers, strict=True)):
         timed.append(_ranks([_as_long(paces, row, place, at, on, each) for at in range(len(on))]))
@@ -155,7 +155,7 @@ def _as_kind(
 def _as_long(
     paces: Sequence[_Pace], row: int, place: int, at: int, kinds: Sequence[int], layers: Sequence[int]
 ) -> float:
-    """Layers with which a stage would take one kind as long as it takes its own."""
+    """Layers with which a stage would take as long on one kind of node as it takes on its own kind."""
     own, other = paces[place], paces[kinds[at]]
     apart = other.stage[row] - own.stage[row]
     if at == len(kinds) - 1:
@@ -164,7 +164,7 @@ def _as_long(
 
 
 def _ranks(layers: Sequence[float]) -> tuple[float, float, float]:
-    """The first, the most loaded middle and the last rank; of two the middle stands for the smaller."""
+    """Layers of the first, the most loaded middle and the last rank; with two ranks the smaller one is the middle."""
     if not layers:
         return _NONE, _NONE, _NONE
     between = max(layers[1:-1]) if len(layers) > 2 else min(layers)

@@ -40,7 +40,7 @@ NOTHING = LayerTraffic("cp")
 def context_traffic(
     inputs: TrainingInputs, cp: Group, block: Block, part: Shard, core: ForwardBackward, *, again: bool
 ) -> LayerTraffic:
-    """Exchanges of keys and values in a ring or by all-gather, or of heads for tokens; `core` is the attention time."""
+    """Context-parallel traffic: ring, all-gather, or all-to-all of heads for tokens; `core` is the attention time."""
     if single_rank(block.cp) or part.mixer is None:
         return NOTHING
     once = _exchanged(inputs, cp, block, part, part.mixer, core)
@@ -72,7 +72,7 @@ def _of_mixer(
     sides: tuple[tuple[Number, Number, float], ...],
     core: ForwardBackward,
 ) -> LayerTraffic:
-    """A scan runs along the sequence: it exchanges heads for tokens, whatever cp_type."""
+    """Traffic of one mixer; a scan always exchanges heads for tokens, whatever cp_type."""
     kind = block.structure.cp_type
     if kind == "a2a" or isinstance(own, StateSpace | LinearAttention):
         return _all_to_all(inputs, cp, block, sides)
@@ -80,7 +80,7 @@ def _of_mixer(
 
 
 def _keys(inputs: TrainingInputs, mixer: Mixer, tokens: Number) -> Number:
-    """Bytes of the keys, or of the values, of some tokens."""
+    """Bytes of the keys, or of the values, of so many tokens."""
     return heads_message(tokens, mixer.kv_heads, mixer.head_dim, inputs.widths.element)
 
 
@@ -108,7 +108,7 @@ def _ring(inputs: TrainingInputs, cp: Group, block: Block, mixer: Mixer, core: F
 def _gathered(
     inputs: TrainingInputs, cp: Group, block: Block, sent: tuple[tuple[Number, Number, float], ...]
 ) -> LayerTraffic:
-    """All-gather of what the core reads before attention, again in backward, and a reduce-scatter of gradients."""
+    """All-gather of keys and values before attention, again in backward, and reduce-scatter of their gradients."""
     tokens = tokens_in_micro_batch(block.micro_batch, inputs.layer_sequence)
     exchanges: list[Exchange] = []
     once: Number = 0.0
@@ -127,7 +127,7 @@ def _gathered(
 
 
 def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ...]:
-    """Heads, width and number of the vectors of a token that an all-gather sends."""
+    """Heads, width and number of the vectors per token in an all-gather."""
     if isinstance(own, LatentAttention):
         return gathered(own, mixer)
     if isinstance(own, CompressedAttention):
@@ -138,7 +138,7 @@ def _sent(own: AnyMixer, mixer: Mixer) -> tuple[tuple[Number, Number, float], ..
 def _all_to_all(
     inputs: TrainingInputs, cp: Group, block: Block, sides: tuple[tuple[Number, Number, float], ...]
 ) -> LayerTraffic:
-    """All-to-all from tokens of all heads to all tokens of some heads, and back."""
+    """All-to-all that exchanges tokens with all heads for all tokens with some heads, and back."""
     tokens = local_tokens(inputs, block)
     exchanges = []
     exposed: Number = 0.0

@@ -29,7 +29,7 @@ from costmodel.ground.units import Figure
 
 @record
 class CodecPractice:
-    """How a method works: bytes of an element, of a scale and elements that share one, passes over the gradients.
+    """A compression method: bytes of an element and of a scale, elements per scale, and passes over the gradients.
 
     sent: summed on the way; by parts: each rank gets a part from all, sums it, and all gather the sums; gathered: each
     rank gets those of all others. feedback: bytes of a gradient that a rank remembers of what it left out, and that the
@@ -74,14 +74,14 @@ SCATTERED = frozenset({"fp16", "int8"})  # what sharded gradients can be summed 
 
 
 def practice_of(block: Block) -> tuple[Codec, CodecPractice]:
-    """The codec of a structure, and how it works."""
+    """The codec of a structure, and its method."""
     codec = codec_of(block.structure.compression)
     return codec, PRACTICES[codec.method]
 
 
 @memoized("compression")
 def compressed_bytes(inputs: TrainingInputs, block: Block) -> Number:
-    """Compressed over raw bytes of the gradients, in the type that the stack reduces."""
+    """Compressed over uncompressed bytes of the gradients, in the type that the stack reduces."""
     codec, practice = practice_of(block)
     with term("compression"):
         if codec.method == "top-k":
@@ -92,7 +92,7 @@ def compressed_bytes(inputs: TrainingInputs, block: Block) -> Number:
 
 
 def _factors(inputs: TrainingInputs, block: Block, rank: float) -> Number:
-    """Elements of the factors over those of the model's matrices as tp cuts them; a small matrix is sent whole."""
+    """Elements of low-rank factors over those of the matrices, as tp shards them; small matrices are sent whole."""
     sent: Number = 0.0
     whole: Number = 0.0
     for count, matrix, part in factor_shares(inputs, block, rank):
@@ -103,13 +103,13 @@ def _factors(inputs: TrainingInputs, block: Block, rank: float) -> Number:
 
 
 def factor_shares(inputs: TrainingInputs, block: Block, rank: float) -> Iterator[tuple[Number, Matmul, Number]]:
-    """Matrices, how many of each, and what is sent of one: its factors, or all of it where these are larger."""
+    """Each matrix with its count and the share of it that is sent: its factors, or 1 if these are larger."""
     for count, matrix in _matrices(inputs, block):
         yield count, matrix, np.minimum(low_rank_share(rank, matrix.n, matrix.k), 1.0)
 
 
 def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Matmul]]:
-    """Matrices of the model on a rank, and how many of each."""
+    """The matrices of a rank, and the count of each."""
     model = inputs.model
     for kind in model.layers:
         part = shard(model, kind, block.tp, block.ep, block.etp)
@@ -122,13 +122,13 @@ def _matrices(inputs: TrainingInputs, block: Block) -> Iterator[tuple[Number, Ma
 
 
 def warm_up(inputs: TrainingInputs, block: Block) -> float:
-    """Share of the steps before compression begins."""
+    """Share of the steps before compression starts."""
     stated = inputs.case.scenario.assume.compression.warm_up
     return practice_of(block)[1].warm_up if stated is None else stated
 
 
 def remembered(inputs: TrainingInputs, block: Block, held: Number, routed: Number, copies: Number) -> Number:
-    """Bytes of what compression leaves out of the gradients of a rank, for the next step; experts sum over copies."""
+    """Bytes of a rank's error feedback: the compression error of its gradients, kept for the next step."""
     _, practice = practice_of(block)
     if not practice.feedback:
         return 0.0

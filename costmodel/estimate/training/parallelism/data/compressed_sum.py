@@ -22,7 +22,7 @@ from costmodel.ground.equation import Number, term
 
 
 def summed_as(inputs: TrainingInputs, block: Block, raw: Transfer) -> tuple[Transfer, ...]:
-    """A collective that sums gradients, or what compression sends in its place, piece by piece."""
+    """The transfers that sum gradients: the collective itself, or the ones for servers or compression."""
     if block.structure.sync != USUAL:
         return (by_servers(inputs, block, raw),)
     if block.structure.compression == "none":
@@ -51,7 +51,7 @@ def _again(inputs: TrainingInputs, raw: Transfer, message: Number, operation: Op
 
 
 def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: Number) -> Number:
-    """Time of a step to compress the gradients of so many parameters so often, and to restore their sums."""
+    """Time of a step to compress gradients and to restore their sums; `times`: how often in a step."""
     stated = inputs.case.scenario.assume.compression.codec
     if stated is not None:
         return stated
@@ -64,7 +64,7 @@ def codec_time(inputs: TrainingInputs, block: Block, parameters: Number, times: 
 
 
 def by_servers(inputs: TrainingInputs, block: Block, raw: Transfer) -> Transfer:
-    """A sum of gradients: inside each domain first, then pushed to the servers and pulled from them."""
+    """A gradient sum by parameter servers: inside each domain first, then push to the servers and pull from them."""
     sync = sync_of(block.structure.sync)
     servers = sync.number if sync.way == "parameter-server" else 0.0
     message, group = raw.message, raw.group

@@ -42,8 +42,9 @@ def data_traffic(
     work: Stages,
     micro_batches: Number,
 ) -> DataTraffic:
-    """Data-parallel traffic: of the weights where they are gathered, of what is trained where gradients are summed;
-    with compression the mean over all steps, of which it leaves out the first.
+    """Data-parallel traffic: weights where they are gathered, and gradients of trained parameters.
+
+    With compression it is the mean over all steps, of which the first are not compressed.
     """
     found = _data_traffic(inputs, block, placed, parameters, own, work, micro_batches)
     if block.structure.compression == "none":
@@ -61,7 +62,7 @@ def data_traffic(
 
 
 def _mixed(part: float, one: DataTraffic, other: DataTraffic) -> DataTraffic:
-    """The mean of a step, of which a part is like one and the rest like the other."""
+    """The mean of two kinds of traffic; `part` is the share of steps of the first kind."""
     with term("warm-up"):
         sent = [replace(each, count=part * each.count) for each in one.transfers]
         sent += [replace(each, count=(1.0 - part) * each.count) for each in other.transfers]
@@ -82,7 +83,7 @@ def _data_traffic(
     work: Stages,
     micro_batches: Number,
 ) -> DataTraffic:
-    """The same of a step."""
+    """Data-parallel traffic of a step, without compression time and warm-up."""
     zero, placed = block.structure.zero, _holders(inputs, block, placed)
     most = fullest(inputs, block, own)
     units, reduced = _units(inputs, block, parameters, own, work.held, micro_batches)
@@ -105,7 +106,7 @@ def _data_traffic(
 
 
 def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, data: DataTraffic) -> DataTraffic:
-    """The same where the host gathers the matrices of experts one after the other; recompute gathers them again."""
+    """The traffic if the host gathers matrices of experts one after the other; recompute gathers them again."""
     kernels = inputs.stack.experts
     if kernels is None or kernels.fetched is None or not kernels.looped:
         return data
@@ -126,19 +127,19 @@ def one_by_one(inputs: TrainingInputs, block: Block, edp: Group, held: Number, d
 
 @memoized("schedule")
 def fullest(inputs: TrainingInputs, block: Block, parameters: StageParameters) -> LargestRankParameters:
-    """Parameters of the rank with most."""
+    """Parameters of the rank with most parameters."""
     return parameters.fullest(block)
 
 
 @memoized("order", "schedule")
 def _holders(inputs: TrainingInputs, block: Block, placed: Groups) -> Groups:
-    """The data-parallel groups, and the ranks that hold the same weights."""
+    """The groups, with data-parallel ranks of both directions in a bidirectional pipeline."""
     return replace(placed, dp=replicas_both_ways(inputs, block, placed.dp))
 
 
 @memoized()
 def _passing(inputs: TrainingInputs, block: Block, work: Stages, micro_batches: Number) -> tuple[Number, Number]:
-    """Forward and backward time that overlaps with traffic once per step."""
+    """Forward and backward time that can hide traffic once per step."""
     passes = _passes(inputs, block, micro_batches)
     forward, backward = work.fullest
     return passes * forward, passes * backward
@@ -159,7 +160,7 @@ def _units(
     layers: StageLayers,
     micro_batches: Number,
 ) -> tuple[FsdpUnits, FsdpUnits]:
-    """FSDP units: parameters that are gathered and reduced layer by layer."""
+    """FSDP units: parameters that are gathered, and parameters that are reduced, layer by layer."""
     table = np.maximum(parameters.embedding, parameters.head)
     tables = parameters.fuller_end(block.pp) / table
     once = summed_once(inputs, block)
@@ -194,8 +195,10 @@ def expert_data_traffic(
     compute: tuple[Number, Number],
     rest: DataTraffic,
 ) -> DataTraffic:
-    """Collectives of the trained parameters of experts. They hide behind the compute that other data-parallel traffic
-    leaves: of a layer if they are moved with each layer, else of the whole pass.
+    """Data-parallel traffic of routed experts.
+
+    It hides behind the compute that other data-parallel traffic leaves: of a layer if experts are moved with each
+    layer, else of the whole pass.
     """
     zero, placed = block.structure.zero, replace(placed, dp=edp)
     beside = np.maximum(compute[0] - rest.taken[0], 0.0), np.maximum(compute[1] - rest.taken[1], 0.0)
@@ -213,7 +216,7 @@ def expert_data_traffic(
 
 
 def together(one: DataTraffic, other: DataTraffic) -> DataTraffic:
-    """Two transfers, one after the other."""
+    """The traffic of two kinds of parameters, one after the other."""
     return DataTraffic(
         one.exposed + other.exposed,
         one.layer_forward + other.layer_forward,

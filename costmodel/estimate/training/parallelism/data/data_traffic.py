@@ -39,7 +39,7 @@ class DataTraffic:
 
 @record
 class Buffer:
-    """Traffic once per step: its transfers, their total time, and the time of the last pieces."""
+    """Traffic that occurs once per step: its transfers, their total time, and the time of the last bucket."""
 
     transfers: tuple[Transfer, ...]
     time: Number
@@ -47,7 +47,7 @@ class Buffer:
 
 
 def _bucketed(inputs: TrainingInputs, message: Number, element: float, dp: Group, operation: Operation) -> Transfer:
-    """A buffer of elements of a width, sent in buckets; an empty buffer has none."""
+    """The transfer of a buffer, sent in buckets; an empty buffer is not sent."""
     if not np.any(message):
         none = 0.0 * message
         return Transfer(dp, operation, message, none, none)
@@ -80,7 +80,7 @@ def replicated_traffic(
     ends: Number,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """Gradients once per step and, with a sharded optimizer, the weights; compute at the same time hides them."""
+    """Gradient traffic once per step, hidden by backward; with a sharded optimizer also weights, hidden by forward."""
     sums = _gradients(inputs, block, placed, parameters)
     with term("dp gradients"):
         exposed = exposed_time(sums.time, beside[1], inputs.overlap.dp, sums.tail)
@@ -93,7 +93,7 @@ def replicated_traffic(
 
 @memoized("zero", "compression", "sync")
 def _gradients(inputs: TrainingInputs, block: Block, placed: Groups, parameters: Number) -> Buffer:
-    """The sum of all gradients, over the shards and over their replicas."""
+    """The traffic that sums all gradients, over the shards and over their replicas."""
     with term("dp gradients"):
         gradients = gradient_traffic(parameters, inputs.widths.reduced)
         transfer = _bucketed(inputs, gradients, inputs.widths.reduced, placed.dp, _summing(inputs, block))
@@ -115,7 +115,7 @@ def _sum(times: Sequence[Number]) -> Number:
 
 @memoized()
 def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: Number, ends: Number) -> Buffer:
-    """All-gather of updated weights once per step; embedding, head and adapters stay wide."""
+    """All-gather of updated weights once per step; embedding, head and adapters are sent in 16 bits."""
     compute = inputs.stack.states.compute
     with term("dp weights"):
         if np.all(inputs.gathered == compute) or inputs.tuning is not None:
@@ -128,7 +128,7 @@ def _weights_back(inputs: TrainingInputs, block: Block, dp: Group, parameters: N
 
 
 def _shown(inputs: TrainingInputs, back: Buffer, forward: Number) -> Number:
-    """The part of the weight all-gather that the next forward does not hide."""
+    """Exposed time of the weight all-gather, of which the next forward hides a part."""
     with term("dp weights"):
         return exposed_time(back.time, forward, inputs.overlap.weights, back.tail)
 
@@ -151,17 +151,17 @@ class FsdpUnits:
 
     @functools.cached_property
     def once(self) -> Number:
-        """How often a step repeats a transfer that micro-batches may share: once, or in each micro-batch."""
+        """Repetitions in a step of a transfer that micro-batches may share: 1, or the number of micro-batches."""
         return np.where(self.shared, 1.0, self.micro_batches)
 
     def placed(self, each: Number) -> tuple[Number, Number]:
-        """A layer's exposed time of shared transfers: in every micro-batch, and once per step."""
+        """A layer's exposed time of transfers: in every micro-batch, or once per step if they are shared."""
         return np.where(self.shared, 0.0, each), np.where(self.shared, self.layers * each, 0.0)
 
 
 @record
 class FsdpTraffic:
-    """Unit-wise traffic: its transfers, and the times of a layer and of a table."""
+    """Unit-wise FSDP traffic: its transfers, and the times of a layer and of a table."""
 
     transfers: tuple[Transfer, ...]
     layer: Number
@@ -177,7 +177,7 @@ def _moved(
     operation: Operation,
     times: Number,
 ) -> tuple[Transfer, Transfer]:
-    """Transfers of a layer's weights or gradients, and of a table, with their width and count per step.
+    """Transfers of a layer's weights or gradients, and of a table, with their counts per step.
 
     Adapters are wide too.
     """
@@ -219,8 +219,9 @@ def _scatters(inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpU
 def _with_replicas(
     inputs: TrainingInputs, block: Block, placed: Groups, units: FsdpUnits, data: DataTraffic, beside: Number
 ) -> DataTraffic:
-    """The same with the sum over shard replicas: FSDP's after each reduce-scatter, others only in the last micro-batch,
-    beside the rest of its backward.
+    """Adds the all-reduce over shard replicas, for stacks that run it only in the last micro-batch.
+
+    The rest of that micro-batch's backward hides it. FSDP has it in each reduce-scatter already.
     """
     if single_rank(placed.replicas.ranks) or inputs.stack.states.sharded_master:
         return data
@@ -238,7 +239,7 @@ def _with_replicas(
 def _ends(
     inputs: TrainingInputs, moved: FsdpTraffic, units: FsdpUnits, times: Number, beside: Number, taken: Number
 ) -> tuple[Number, Number]:
-    """Exposed time of tables, and the time that they occupy the link during the layers.
+    """Exposed time of embedding and head, and the link time per layer that they take.
 
     They hide behind the compute time that the layers leave; one table of a step has nothing to hide behind.
     """
@@ -259,7 +260,7 @@ def sharded_gradients(
     units: FsdpUnits,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """ZeRO 2: gradients scattered layer by layer in every micro-batch, weights gathered once per step.
+    """ZeRO 2 traffic: gradients reduce-scattered layer by layer in every micro-batch, weights gathered once per step.
 
     They overlap with all layers in forward, and with one backward.
     """
@@ -280,7 +281,7 @@ def sharded_weights(
     reduced: FsdpUnits,
     beside: tuple[Number, Number],
 ) -> DataTraffic:
-    """FSDP: weights gathered layer by layer in forward, and under ZeRO 3 again in backward; gradients scattered.
+    """FSDP traffic: weights gathered layer by layer in forward, under ZeRO 3 again in backward; gradients scattered.
 
     Embedding and head are freed only after backward, so they are gathered once per pass. In PyTorch's pipelines the
     gradients wait for the last micro-batch, and weights that stay gathered are gathered once. The first gather and the

@@ -31,7 +31,7 @@ from costmodel.ground.record import record
 
 @record
 class ExpertWork:
-    """Device time of a layer's routed experts, and host time to issue one direction.
+    """Device time of a layer's routed experts, and host time to issue forward and backward.
 
     Unless all experts have the same number of tokens, the host waits for the token counts before it issues forward.
     """
@@ -43,7 +43,7 @@ class ExpertWork:
 
 
 def expert_pass(inputs: TrainingInputs, part: Shard, block: Block, again: RecomputedWork) -> ExpertWork | None:
-    """The routed experts of a layer, with their recompute; zero for a layer without experts."""
+    """The routed experts of a layer, with their recompute; None for a layer without experts."""
     stated, held = inputs.experts, part.routed
     if stated is None or held is None:
         return None
@@ -89,7 +89,7 @@ def _matmuls(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: N
 
 
 def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: Number) -> ForwardBackward:
-    """Products that fill experts and empty them: masks of 0 and 1 have no gradient, those of routing weights have."""
+    """Products with masks that gather tokens for experts and return them; only masks with weights have a gradient."""
     rows = mask_rows(tokens, held.of.top_k, stated.load)
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     for name, weighted in (("fill", False), ("empty", True)):
@@ -101,7 +101,7 @@ def _masks(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, tokens: N
 
 
 def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: Number) -> ForwardBackward:
-    """Adapters of the experts as grouped thin products, and unpacking of the weights beside them."""
+    """Adapters of the experts as grouped thin products, and unpacking of their base weights."""
     found = ForwardBackward(TimeByCategory(), TimeByCategory())
     grouped = functools.partial(_grouped, inputs, stated, held, rows, narrow=False, trained=True)
     for adapter in routed_adapters(inputs, held):
@@ -114,7 +114,7 @@ def _adapters(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, rows: 
 
 
 def _host(inputs: TrainingInputs, stated: ExpertInputs, held: Routed, *, backward: bool) -> Number:
-    """Host time to issue one direction of the experts, one after the other."""
+    """Host time to issue all experts in one direction."""
     adapters, unpacked = sum(1.0 for _ in routed_adapters(inputs, held)), 1.0 if inputs.packed else 0.0
     trained = inputs.tuning is None
     count, converted = looped(held), inputs.recipe.conversions

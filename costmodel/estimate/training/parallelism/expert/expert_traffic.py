@@ -25,7 +25,7 @@ from costmodel.ground.record import record
 
 @record
 class ExpertGroups:
-    """The second division of the ranks of a stage, innermost first: etp, ep, and the ranks with the same experts."""
+    """Expert groups among the ranks of a stage, innermost first: etp, ep, and the ranks with the same experts."""
 
     etp: Group
     ep: Group
@@ -33,7 +33,7 @@ class ExpertGroups:
 
 
 def expert_data(inputs: TrainingInputs, block: Block) -> Number:
-    """Ranks with the same experts that share their states; without replicas of the shards."""
+    """Ranks with the same experts that shard their states, without HSDP replicas."""
     return expert_data_degree(inputs.ranks, block.pp, block.ep, block.etp) / block.dp_replicate
 
 
@@ -108,7 +108,7 @@ def expert_traffic(
 
 
 def _shown(sent: Number, compute: Number, overlap: float, occupied: float) -> Number:
-    """The exposed time, and the compute that is slowed down by the hidden part."""
+    """Exposed time, plus the compute time lost because hidden traffic slows it down."""
     exposed = exposed_time(sent, compute, overlap, 0.0)
     return exposed + lost_time(sent - exposed, occupied) if np.any(occupied) else exposed
 

@@ -48,7 +48,7 @@ SLOTS = {"even": (0.0, 0.0), "lighter-ends": (1.0, 1.0), "lighter-first": (1.0, 
 
 
 def _experts_alone(model: Model) -> str | None:
-    """Which part of a model has the only experts: the dense-first layers or the others."""
+    """Whether experts are only in the `leading` layers or only in the `others`; None if in both or in neither."""
     ahead, *rest = (kind.experts is not None for kind in model.layers)
     return None if ahead == any(rest) else "leading" if ahead else "others"
 
@@ -80,7 +80,7 @@ class StageLayers:
 
     @property
     def fullest(self) -> Number:
-        """Layers of the rank with most."""
+        """Layers of the rank with most layers."""
         return self.middle if self.equal else largest(self.first, self.middle, self.last)
 
     def held(self, position: int) -> Number:
@@ -95,12 +95,12 @@ class StageLayers:
         return PerStage(*(layers * amount for layers, amount in zip(held, amounts, strict=True)))
 
     def stages(self, pp: float) -> tuple[Number, ...]:
-        """Layers of the first, a middle and the last of so many stages, as far as they exist."""
+        """Layers of the first, a middle and the last of so many stages, without stages that do not exist."""
         first, last = self.mirrored or (self.first, self.last)
         return ((first,), (first, last))[int(pp) - 1] if pp < 3 else (first, self.middle, last)
 
     def share_of(self, model: Model, kind: Layers, position: int) -> Number:
-        """Share of a kind in the layers of a rank; kinds other than leading ones are spread evenly."""
+        """Share of a kind in the layers of a rank; kinds other than leading ones are distributed evenly."""
         if self.leading is None:
             return share(kind.count, self.total)
         held = self.held(position)
@@ -108,13 +108,13 @@ class StageLayers:
         return share(self._counted(model, kind, held, self.leading[position]), whole)
 
     def _counted(self, model: Model, kind: Layers, held: Number, ahead: Number) -> Number:
-        """Layers of a kind among a number of layers, some of which are leading layers."""
+        """Layers of a kind among so many layers, `ahead` of which are leading layers."""
         if kind.leading:
             return ahead
         return share(kind.count, self.total - model.layers[0].count) * (held - ahead)
 
     def of_stages(self, model: Model, kind: Layers) -> tuple[Number, Number]:
-        """Layers of one kind in the first and the last stage; a bidirectional pipeline runs both on one rank."""
+        """Layers of one kind in the first and the last stage, which one rank of a bidirectional pipeline both runs."""
         assert self.mirrored is not None
         first, last = self.mirrored
         if self.mirrored_leading is None:
@@ -123,7 +123,7 @@ class StageLayers:
         return self._counted(model, kind, first, ahead), self._counted(model, kind, last, behind)
 
     def of_kind(self, model: Model, kind: Layers, amount: Number, position: int) -> Number:
-        """The part of an amount of all layers of a rank that belongs to one kind."""
+        """The part of an amount for all layers of a rank that belongs to one kind."""
         return amount if len(model.layers) == 1 else self.share_of(model, kind, position) * amount
 
     def means(self, model: Model, amounts: Sequence[Number]) -> PerStage[Number]:
@@ -177,7 +177,7 @@ def stage_layers(model: Model, block: Block) -> StageLayers:
 
 
 def _divided(layers: Number, block: Block) -> StageLayers:
-    """Layers of the ranks, for all kinds together."""
+    """Layers of the ranks, regardless of their kinds."""
     if block.structure.split == "stated":
         return _stated(layers, block)
     if block.structure.split == "spread":
@@ -189,7 +189,7 @@ def _divided(layers: Number, block: Block) -> StageLayers:
 
 
 def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
-    """Layers of a middle rank, and how many fewer the first and the last chunk of the model have."""
+    """Layers of a middle rank, and how many fewer the first and the last chunk have."""
     if block.structure.split == "full-chunks":
         chunk, missing = _full(layers, block)
         behind = np.minimum(missing, chunk)
@@ -201,13 +201,13 @@ def _cut(layers: Number, block: Block) -> tuple[Number, Number, Number]:
 
 
 def _full(layers: Number, block: Block) -> tuple[Number, Number]:
-    """Layers of a full chunk, and how many the model lacks to fill all chunks."""
+    """Layers of a full chunk, and how many layers are missing to fill all chunks."""
     chunk = full_chunk_layers(layers, block.pp, block.vpp)
     return chunk, block.pp * block.vpp * chunk - layers
 
 
 def _before(held: StageLayers, block: Block) -> Before:
-    """Layers of the model before a chunk."""
+    """A function from a chunk's position to the layers of the model before it."""
     layers, sizes = held.total, (block.pp, block.vpp)
     if block.structure.split == "stated":
         first, _ = held.mirrored or (held.first, held.last)
@@ -219,13 +219,13 @@ def _before(held: StageLayers, block: Block) -> Before:
 
 
 def of_schedule(schedule: Schedule, middle: Number, first: Number, last: Number) -> tuple[Number, Number]:
-    """Layers of the first and the last rank if the ends hold fewer; for a bidirectional pipeline of both stages."""
+    """Layers of the first and the last rank (or stage, if bidirectional) when the first and last chunk have fewer."""
     fewer_first, fewer_last = (first, last) if schedule in BOTH_WAYS else boundary_parameters(schedule, first, last)
     return middle - fewer_first, middle - fewer_last
 
 
 def _with_ends(block: Block, layers: Number, middle: Number, first: Number, last: Number) -> StageLayers:
-    """Ranks whose first and last hold other numbers of layers than those between."""
+    """Layers of the ranks if first and last differ from those between."""
     if block.structure.schedule not in BOTH_WAYS:
         return StageLayers(layers, first, np.where(block.pp < 3, np.minimum(first, last), middle), last)
     mean = (first + last) / 2.0
@@ -264,7 +264,7 @@ def _stated(layers: Number, block: Block) -> StageLayers:
 
 
 def _spread(layers: Number, block: Block) -> StageLayers:
-    """The remainder goes to the first stages; a rank of a folded pipeline holds one stage from either side."""
+    """Layers of ranks if the first stages take the remainder; a folded pipeline has a stage from both ends per rank."""
     last = block.pp - 1
     ranks = (0.0, np.minimum(last, 1.0), last)
     if block.structure.schedule not in FOLDED:
@@ -285,7 +285,7 @@ def unequal_chunks(model: Model, block: Block) -> NDArray[np.bool_]:
 
 
 def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows with the same spread layers as without a stated split: even, or with one missing at the end."""
+    """Rows where `spread` gives the same layers as the default split: equal, or one fewer at the end."""
     if block.structure.schedule in FOLDED:
         return np.zeros(len(block), dtype=bool)
     layers, chunks = layer_count(model), block.pp * block.vpp
@@ -293,7 +293,7 @@ def spread_as_fitting(model: Model, block: Block) -> NDArray[np.bool_]:
 
 
 def indivisible(model: Model, block: Block) -> NDArray[np.bool_]:
-    """Rows whose layers the split does not divide into whole chunks, or leaves a middle chunk empty."""
+    """Rows whose layers the split does not divide into whole chunks, or whose middle chunk would be empty."""
     layers, split, chunks = layer_count(model), block.structure.split, block.pp * block.vpp
     if (split, block.structure.schedule) in _UNEVEN:
         return np.ones(len(block), dtype=bool)
@@ -317,7 +317,7 @@ Before = Callable[[Number], Number]  # layers of the model before a chunk, by it
 
 
 def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool) -> PerStage[Number]:
-    """Such layers on the first rank, on the middle rank with most or fewest, and on the last rank.
+    """Leading layers on the first rank, on the middle rank with most or fewest, and on the last rank.
 
     Fewer of them are held further from the input: the second rank holds most, the last but one fewest. A bidirectional
     pipeline has the fewest in the middle.
@@ -332,13 +332,13 @@ def leading_of_ranks(count: Number, block: Block, before: Before, *, most: bool)
 
 
 def leading_of_stages(count: Number, block: Block, before: Before) -> tuple[Number, Number]:
-    """Such layers in the first and the last stage; a bidirectional pipeline runs both on one rank."""
+    """Leading layers in the first and the last stage, which one rank of a bidirectional pipeline both runs."""
     last = block.pp - 1
     return _of_chunk(count, before, 0.0), _of_chunk(count, before, last)
 
 
 def _of_rank(count: Number, block: Block, before: Before, rank: Number) -> Iterator[Number]:
-    """Such layers in each chunk of a rank; in a bidirectional pipeline in its stage of either direction."""
+    """Leading layers in each chunk of a rank; in a bidirectional pipeline in its stage of each direction."""
     schedule, back = block.structure.schedule, block.pp - 1 - rank
     yield _of_chunk(count, before, rank)
     if schedule in FOLDED:

@@ -22,7 +22,7 @@ Part = Callable[[ForwardBackward], Number]
 
 @record
 class Rank:
-    """One rank for one micro-batch: its layers, and embedding or head, or both if it is the only rank."""
+    """Work of one rank for one micro-batch: its layers, and embedding or head, or both on a single rank."""
 
     layers: Number
     layer: ForwardBackward
@@ -32,19 +32,19 @@ class Rank:
 
     @functools.cached_property
     def forward(self) -> Number:
-        """Seconds forward."""
+        """Seconds of forward."""
         with term("forward"):
             return self.of(lambda both: both.forward.total)
 
     @functools.cached_property
     def backward(self) -> Number:
-        """Seconds backward."""
+        """Seconds of backward."""
         with term("backward"):
             return self.of(lambda both: both.backward.total)
 
     @functools.cached_property
     def total(self) -> Number:
-        """Forward and backward."""
+        """Seconds of forward and backward."""
         return self.forward + self.backward
 
     @functools.cached_property
@@ -54,11 +54,11 @@ class Rank:
             return self.of(lambda both: both.deferred)
 
     def of(self, part: Part) -> Number:
-        """The sum of an amount over its layers and its ends."""
+        """A part of the time, summed over layers, embedding and head."""
         return summed(self.of_layers(part), known_as("its ends", self.of_ends(part)))
 
     def of_layers(self, part: Part) -> Number:
-        """An amount over its layers."""
+        """A part of the time of all layers."""
         each = part(self.layer)
         if nothing(each):
             return each
@@ -66,7 +66,7 @@ class Rank:
             return self.layers * each
 
     def of_ends(self, part: Part) -> Number:
-        """An amount over embedding and head."""
+        """A part of the time of embedding and head."""
         return _where(self.only, part(self.all_ends), part(self.ends))
 
 
@@ -107,7 +107,7 @@ def busiest_rank(ranks: Sequence[Rank], micro_batches: Number) -> tuple[dict[str
 
 
 def _of_slowest(ranks: Sequence[Rank], slower: Sequence[Any], part: Part) -> Number:
-    """An amount on the slowest rank; evaluated once if all ranks have the same layers."""
+    """A part of the time on the slowest rank; evaluated once if all ranks have the same layers."""
     first, *others = ranks
     if all(rank.layers is first.layers and rank.layer is first.layer for rank in others):
         ends = _latest(slower, [rank.of_ends(part) for rank in ranks])
@@ -124,7 +124,7 @@ def _latest(slower: Sequence[Any], values: Sequence[Number]) -> Number:
 
 
 def _where(mask: Any, one: Number, other: Number) -> Number:
-    """`np.where` that is zero where neither argument was ever set."""
+    """`np.where` that stays an unset zero if both arguments are unset."""
     return other if one is other or (nothing(one) and nothing(other)) else np.where(mask, one, other)
 
 

@@ -58,22 +58,22 @@ LOOPED, FOLDED, BOTH_WAYS = _lying("looped"), _lying("folded"), _lying("both way
 
 
 def summed_once(inputs: TrainingInputs, block: Block) -> NDArray[np.bool_]:
-    """Rows whose gradients stay unsharded until the last micro-batch: those of PyTorch's FSDP in a pipeline."""
+    """Rows whose gradients stay unsharded until the last micro-batch: with PyTorch's FSDP in a pipeline."""
     return np.asarray((block.pp > 1) & inputs.stack.states.sharded_master)
 
 
 def is_plain(schedule: Schedule) -> TypeGuard[PlainSchedule]:
-    """Whether backward is one piece, in one direction, in Megatron's order."""
+    """Whether a schedule has undivided backward passes in one direction, in Megatron's order."""
     return schedule in PLAIN
 
 
 def is_later(schedule: Schedule) -> TypeGuard[LaterSchedule]:
-    """Whether it splits backward, folds the pipeline, or runs bidirectional or breadth-first."""
+    """Whether a schedule splits backward, folds the pipeline, or runs bidirectional or breadth-first."""
     return schedule not in PLAIN
 
 
 def weight_replication(schedule: Schedule) -> float:
-    """Copies of a stage's weights."""
+    """Copies of a stage's weights: 2 in a bidirectional pipeline, else 1."""
     return 2.0 if schedule in BOTH_WAYS else 1.0
 
 
@@ -113,7 +113,7 @@ def wrong_batches(block: Block, micro_batches: Number) -> NDArray[np.bool_]:
 
 
 def live(block: Block, micro_batches: Number, stage: Number) -> Number:
-    """Micro-batches in flight; with one stage each backward directly follows its forward."""
+    """Micro-batches in flight on a stage; with one stage, each backward directly follows its forward."""
     schedule, pp = block.structure.schedule, block.pp
     if is_plain(schedule):
         held = in_flight(pp, micro_batches, block.vpp, stage, schedule=schedule)
@@ -128,7 +128,7 @@ def forwards_first(schedule: Schedule) -> bool:
 
 
 def boundary_parameters(schedule: Schedule, embedding: Number, head: Number) -> tuple[Number, Number]:
-    """Work of embedding and head per micro-batch on the first and the last rank; bidirectional, each does half."""
+    """Work of embedding and head on the first and on the last rank; in a bidirectional pipeline each has half."""
     if schedule in FOLDED:
         return embedding + head, 0.0 * head
     if schedule in BOTH_WAYS:
@@ -145,7 +145,7 @@ def holds_embedding_and_head(schedule: Schedule, position: int) -> tuple[bool, b
 
 
 def head_holder(block: Block, held: Number, position: int) -> Number:
-    """The amount on the first, a middle or the last rank of something that belongs to the head."""
+    """An amount of the head, if the first, a middle or the last rank holds the head; else 0."""
     _, at_last = holds_embedding_and_head(block.structure.schedule, position)
     return held if at_last else np.where(block.pp == 1, held, 0.0)
 
@@ -156,6 +156,6 @@ def separate_embedding_and_head(schedule: Schedule) -> bool:
 
 
 def stepped(block: Block, held: Number) -> Number:
-    """Parameters whose states a replica stores; with two copies of the weights a sharded optimizer needs one."""
+    """Parameters whose states a replica updates; of two copies of weights, a sharded optimizer stores one."""
     copies = weight_replication(block.structure.schedule)
     return held / copies if copies > 1 and block.structure.zero >= 1 else held

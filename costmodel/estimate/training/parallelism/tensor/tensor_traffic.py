@@ -30,7 +30,7 @@ from costmodel.ground.record import record
 
 @record
 class AtEnds:
-    """One kind of collective per micro-batch, with its count for the head and for the embedding."""
+    """One kind of collective per micro-batch for embedding and head, with its count for each."""
 
     operation: Operation
     time: Number
@@ -40,7 +40,7 @@ class AtEnds:
 
 @record
 class EndsTraffic:
-    """Seconds of embedding and head, forward and backward, for one micro-batch, and their exchanges."""
+    """Seconds of tensor-parallel collectives of embedding and head for one micro-batch, and the collectives."""
 
     embedding: ForwardBackward
     head: ForwardBackward
@@ -58,7 +58,7 @@ def tensor_traffic(
     *,
     sequence_parallel: bool,
 ) -> LayerTraffic:
-    """Two exchanges per layer and direction, one if its halves are parallel; sequence parallelism halves each."""
+    """Tensor-parallel traffic of a layer: two exchanges per direction, one if its halves are parallel."""
     made = list((_scattered if sequence_parallel else _summed)(inputs, tp, tokens, kind, again))
     pairs = list(_of_adapters(inputs, tp, tokens, kind, again, sequence_parallel=sequence_parallel))
     pairs.extend(_picks(inputs, tp, tokens, kind, again))
@@ -85,8 +85,9 @@ def tensor_traffic(
 def _of_adapters(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork, *, sequence_parallel: bool
 ) -> Iterator[Exchange]:
-    """Results of adapters that are cut twice, gathered whole beside the outputs that are summed, and under sequence
-    parallelism their gradients; the traffic between two thin matrices is negligible.
+    """All-gathers of adapter results where both thin matrices are sharded, and with sequence parallelism of gradients.
+
+    The traffic between two thin matrices is negligible.
     """
     if inputs.tuning is None or not inputs.stack.split_adapters:
         return
@@ -102,7 +103,7 @@ ONCE: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
 
 
 def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "again"]) -> Number:
-    """Time of several exchanges in one direction."""
+    """Total time of several collectives in one direction."""
     total: Number = 0.0
     for item in made:
         total = total + getattr(item, part) * item.time
@@ -112,7 +113,7 @@ def _together(made: Sequence[Exchange], part: Literal["forward", "backward", "ag
 def _copies(
     inputs: TrainingInputs, tp: Group, made: Sequence[Exchange], part: Literal["forward", "backward", "again"]
 ) -> Number:
-    """Time in which the ranks reorder what several exchanges gathered, or are about to scatter."""
+    """Time to reorder data after all-gathers and before reduce-scatters."""
     with term("tp copies"):
         moved = _together([replace(item, time=READ_AND_WRITTEN * item.message) for item in made], part)
         time = stream_time(moved, inputs.rates.memory_bandwidth, inputs.rates.memory_share)
@@ -125,7 +126,7 @@ READ_AND_WRITTEN = 2.0
 def _summed(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-reduce of the outputs, in backward of the input gradients; of narrowed inputs, of the narrow vectors."""
+    """All-reduces of outputs, and in backward of input gradients; narrow ones if a mixer projects its input down."""
     count, hidden, narrow = exchanges(kind), inputs.model.hidden, narrow_width(inputs.model.hidden, kind)
     yield _sum(inputs, tp, tokens, hidden, (count, count if narrow is None else count - 1.0, again.scatters))
     if narrow is not None:
@@ -136,7 +137,7 @@ def _summed(
 def _inside(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-reduce inside a mixer, and of its gradient."""
+    """All-reduce inside a mixer, and all-reduce of its gradient."""
     width = summed_inside(kind)
     if width:
         yield _sum(inputs, tp, tokens, width, (1.0, 1.0, 1.0 if again.dropped == "layer" else 0.0))
@@ -145,7 +146,7 @@ def _inside(
 def _picks(
     inputs: TrainingInputs, tp: Group, tokens: Number, kind: Layers, again: RecomputedWork
 ) -> Iterator[Exchange]:
-    """All-gather of what an indexer picks; no gradient goes through a choice."""
+    """All-gather of the key indices that an indexer selects; selection has no gradient."""
     count = picked_keys(kind)
     if count:
         with term("tp all-gather of picks"):
@@ -157,7 +158,7 @@ def _picks(
 def _sum(
     inputs: TrainingInputs, tp: Group, tokens: Number, width: Number, counts: tuple[float, float, float]
 ) -> Exchange:
-    """All-reduces of a width: counts for forward, backward and repeated forward."""
+    """All-reduces of this width, with counts for forward, backward and recompute."""
     message = activation_message(tokens, width, inputs.widths.element)
     with term("tp all-reduce"):
         time = collective_time(inputs, message, tp, "all_reduce")
@@ -202,7 +203,7 @@ def _pair(
 
 @memoized("sequence_parallel")
 def ends_traffic(inputs: TrainingInputs, block: Block) -> EndsTraffic:
-    """Exchanges of embedding and head, in 16 bits; the head's input again if the stack freed it."""
+    """Collectives of embedding and head in 16 bits; the head's input is gathered again if the stack freed it."""
     tp = group(inputs, "tp", block.tp, 1.0)
     message = activation_message(local_tokens(inputs, block), inputs.model.hidden, inputs.widths.element)
 

@@ -164,7 +164,7 @@ def load(scenario: Scenario, settings: Settings = ()) -> LoadedScenario:
 
 
 def _scenario(name: str, scenario: object) -> str | Mapping[str, Any] | LoadedScenario | None:
-    """A scenario as it was given, a path as text; an error for anything else."""
+    """Check an argument for a scenario, and turn a path into text; an error for any other type."""
     if isinstance(scenario, os.PathLike):
         return str(Path(scenario))
     if scenario is None or isinstance(scenario, str | Mapping) or hasattr(scenario, "asked"):
@@ -229,7 +229,7 @@ def _diff(
 
 
 def _diff_function() -> Callable[..., Result]:
-    """`diff`, whose sides are scenarios of any form, where the command has names."""
+    """The function `diff`, which accepts scenarios of any form, not only names as the command does."""
     from costmodel.commands.short_form import flag_options
 
     signature = inspect.signature(_diff, eval_str=True)
@@ -318,7 +318,7 @@ def _bound(
 
 
 def _question(name: str, bound: Mapping[str, Any], options: Mapping[str, inspect.Parameter]) -> Question:
-    """What a command is asked about."""
+    """The question that the arguments of a call describe."""
     from costmodel.commands.short_form import Question, flag_options
 
     scenario, settings = _scenario(name, bound.get("scenario")), _assignments(name, bound.get("settings", ()))
@@ -343,7 +343,7 @@ _BY_PLACE, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter
 
 
 def _plain(option: inspect.Parameter) -> inspect.Parameter:
-    """An option as a function has it; booleans are keyword-only, so that nothing else is used as one."""
+    """A command's option as a parameter of a function; booleans are keyword-only."""
     annotation, kind = option.annotation, _BY_NAME if isinstance(option.default, bool) else option.kind
     annotation = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     default = None if option.default is option.empty else option.default
@@ -351,7 +351,7 @@ def _plain(option: inspect.Parameter) -> inspect.Parameter:
 
 
 def _value(command: str, option: inspect.Parameter, value: Any) -> Any:
-    """The value of an option within its range, as the command has it; an error for one of another type."""
+    """An argument checked against the type and the range of the command's option."""
     from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
     if value is option.default or (value is None and option.default is option.empty):

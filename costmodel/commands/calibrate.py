@@ -41,7 +41,7 @@ SourceOption = Annotated[
 
 
 class LeaveOut(StrEnum):
-    """What is left out of a fit of runs in turn."""
+    """Columns whose groups can be left out of a fit in turn (leave-one-group-out)."""
 
     SOURCE_FAMILY = "source_family"
     SOURCE = "source"

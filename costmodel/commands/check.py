@@ -101,7 +101,7 @@ def check(
 
 
 def _runs(folder: str, *, alone: bool) -> Reply:
-    """Whether the runs of the last night of a folder differ from those before, and by which term."""
+    """Compare the runs of a folder's last night with earlier nights, and name the term that explains a slowdown."""
     from costmodel.evidence.validate.moved_terms import moved_runs
     from costmodel.explore.import_file import GivenBesideFile
     from costmodel.explore.log_folder import log_folder
@@ -120,7 +120,7 @@ def _runs(folder: str, *, alone: bool) -> Reply:
 
 
 def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
-    """The entries in a baseline, beside those of other scenarios; other processes that update it wait."""
+    """Write entries into a baseline file and keep its other scenarios, while other processes wait."""
     from costmodel.documents.schemas.baseline import renewed
     from costmodel.report.answers.check import baseline_text
 
@@ -129,7 +129,7 @@ def _write_baseline(path: Path, entries: Mapping[str, Entry]) -> None:
 
 
 def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenario]:
-    """Every scenario by its name in a baseline, or the faults of all that cannot be read."""
+    """Each scenario by its name in a baseline; raises the faults of all that cannot be read."""
     from costmodel.explore.compare.check import key_of
     from costmodel.explore.safety import preferring
 
@@ -151,7 +151,7 @@ def _loaded(question: Question, others: Sequence[str]) -> dict[str, LoadedScenar
 
 
 def _baseline(path: Path | None, *, update: bool) -> Baseline | None:
-    """The baseline to compare with; one that is still to be written may be missing."""
+    """The baseline to compare with; it may be missing if it is written later."""
     from costmodel.documents.schemas.baseline import read_baseline
 
     if path is None:

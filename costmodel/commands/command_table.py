@@ -11,7 +11,7 @@ TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and a
 
 
 class CommandEntry(NamedTuple):
-    """Where a command stands: its panel of the help, its module and its function, and the folder of that module.
+    """A command of the table: its help panel, its module and function, and the folder of the module.
 
     used: the options that its help shows, beside those of all commands; empty for all that it has. refuses: options of
     a workload that it has no answer for, which no help shows

@@ -31,7 +31,7 @@ def scenarios(incomplete: str) -> list[str]:
 
 
 def scenarios_and_models(incomplete: str) -> list[str]:
-    """Scenarios, or models alone."""
+    """Names of scenarios and models, or paths."""
     return _beginning([*names("scenario"), *names("model")], incomplete) + _files(incomplete)
 
 
@@ -48,7 +48,7 @@ def keys(incomplete: str) -> list[str]:
 
 
 def assignments(incomplete: str) -> list[str]:
-    """path=value of --set: paths, and behind the sign values."""
+    """Completions for --set: paths, and after the equals sign the values of the path."""
     from costmodel.documents.keys.key_list import values_of
 
     path, sign, _ = incomplete.partition("=")
@@ -93,7 +93,7 @@ def measured(incomplete: str) -> list[str]:
 
 
 def explained(incomplete: str) -> list[str]:
-    """What `explain` takes first: a scenario, a word or a code."""
+    """Completions for the first argument of `explain`: scenarios, words, codes and files."""
     from costmodel.explore.explain.pages import all_words
 
     return _beginning([*names("scenario"), *all_words()], incomplete) + _files(incomplete)
@@ -107,7 +107,7 @@ def quantities(incomplete: str) -> list[str]:
 
 
 def pairs(incomplete: str) -> list[str]:
-    """Two results with a comma between."""
+    """Pairs of results, separated by a comma."""
     from costmodel.documents.schemas.results import TRAINING_COLUMNS
 
     first, comma, _ = incomplete.partition(",")
@@ -123,6 +123,6 @@ def collectives(incomplete: str) -> list[str]:
 
 
 def schedules(incomplete: str) -> list[str]:
-    """Schedules with commas between."""
+    """Schedules, separated by commas."""
     before, comma, _ = incomplete.rpartition(",")
     return _beginning((f"{before}{comma}{name}" for name in get_args(Schedule)), incomplete)

@@ -91,7 +91,7 @@ def diff(
 
 
 def _of_flags(question: Question, ranks: Ranks, *, stated: bool, exit_code: bool) -> Reply:
-    """Flags alone against the same with what --set changes, or two plans of their search."""
+    """Compare the scenario of flags with the same scenario after --set, or two ranked plans of its search."""
     if not question.is_flags:
         raise fail("C013", "A is missing", None, "name a scenario, or describe one: --model NAME --gpu NAME")
     if not (question.assignments or stated):
@@ -117,7 +117,7 @@ def compared(
     changed: bool,
     exit_code: bool,
 ) -> Reply:
-    """The difference of two scenarios, each as it is or as the plan of a rank."""
+    """The difference of two scenarios; with ranks, of the plans at these ranks in their searches."""
     from costmodel.explore.compare.compare import compare
     from costmodel.report.answers import compare as report
 
@@ -138,7 +138,7 @@ def compared(
 
 
 def _side(name: str, case: LoadedScenario, rank: int | None, *, changed: bool) -> Side:
-    """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
+    """One side of a comparison: a scenario, an unchanged stored result, or the plan at a rank of the search."""
     from costmodel.explore.compare.compare import is_stored
     from costmodel.explore.workloads import workload_of
 

@@ -104,7 +104,7 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 
 
 def _shelf(word: str) -> DocumentGroup:
-    """The group of documents that a word names, one or several."""
+    """The kinds of documents that a word names, as one group."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import fail
 
@@ -176,7 +176,7 @@ def list_documents(
 
 
 def _formats(prefix: str) -> Reply:
-    """Formats of other tools, or the options of one."""
+    """The formats whose names start with a prefix; the options of the format if there is only one."""
     from costmodel.explore.launch_formats import launch_formats
     from costmodel.report.terminal.documents import documents as report
 
@@ -188,7 +188,7 @@ def _formats(prefix: str) -> Reply:
 
 
 def _keys(prefix: str) -> Reply:
-    """Every key that --set takes and that begins so."""
+    """Every key for --set that starts with a prefix."""
     from costmodel.documents.keys.key_list import keys_of
     from costmodel.report.terminal.documents import documents as report
 

@@ -30,7 +30,7 @@ _NO_MORE = {
 
 
 def open_streams() -> None:
-    """Standard input, output and error, as nothing where they are closed, so that no file takes their place."""
+    """Open the null device for closed standard streams, so that no file takes their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -40,7 +40,7 @@ def open_streams() -> None:
 
 
 def without_leftovers() -> None:
-    """Take out variables that a shell, a test or a terminal left behind and that no request stands behind."""
+    """Remove variables that a shell, test or terminal left in the environment and that no request needs."""
     if not is_completing():
         os.environ.pop(COMPLETING, None)
     for name in _WIDTHS:
@@ -51,7 +51,7 @@ def without_leftovers() -> None:
 
 
 def is_completing() -> bool:
-    """Whether a shell asks for completions now: it gives no arguments, and the words beside the instruction."""
+    """Whether a shell asks for completions: there are no arguments, and the completion variables are set."""
     action, _, shell = os.environ.get(COMPLETING, "").partition("_")
     if len(sys.argv) > 1 or shell not in _SHELLS:
         return False
@@ -61,7 +61,7 @@ def is_completing() -> bool:
 
 
 def check_memory() -> None:
-    """A fault where there is too little memory to start: libraries in C end the program without a word."""
+    """Raise a fault if there is too little memory to start, since C libraries abort without a message."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if sys.platform != "win32" else {}
     try:
         mmap.mmap(-1, TO_START, **private).close()
@@ -71,7 +71,7 @@ def check_memory() -> None:
 
 
 def surroundings(error: BaseException) -> CostModelError | None:
-    """The fault of the surroundings that an error stands for; None where the program is at fault."""
+    """The fault for an error of the environment, such as missing memory; None if the program is at fault."""
     if isinstance(error, MemoryError):
         return fail("C022", "there is not enough memory", None, "take fewer --workers, or raise the limit: ulimit -v")
     if isinstance(error, OSError):
@@ -89,7 +89,7 @@ def surroundings(error: BaseException) -> CostModelError | None:
 
 
 def _refused(error: OSError) -> CostModelError:
-    """What the operating system refused."""
+    """The fault for an error of the operating system."""
     name = f"{os.fsdecode(error.filename)} " if isinstance(error.filename, str | bytes) else ""
     if error.errno in _FULL:
         what = name or "a file, or standard output, "

@@ -105,7 +105,7 @@ def _served(question: Question, case: LoadedScenario) -> list[ServedOn]:
 
 
 def _model_memory(model: str) -> Reply:
-    """A model alone."""
+    """The answer for a model without a machine: parameters, weights and optimizer states."""
     from costmodel.explore.explain.model_memory import model_alone
     from costmodel.report.machine import json_answer
     from costmodel.report.terminal.plan import memory_breakdown

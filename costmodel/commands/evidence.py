@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ValidateQuestion(StrEnum):
-    """What is compared with the measurement."""
+    """Quantities that `validate` compares with measurements."""
 
     TIME = "time"
     MEMORY = "memory"
@@ -32,7 +32,7 @@ class ValidateQuestion(StrEnum):
 
 
 class Grouping(StrEnum):
-    """What figures can be gathered by."""
+    """Columns by which `validate` can group figures."""
 
     SOURCE = "source"
     SOURCE_FAMILY = "source_family"
@@ -169,7 +169,7 @@ def _count_rows(done: int, rows: int) -> None:
 def _worth(
     found: list[Validated], quantity: ValidateQuestion | None, grouping: str | None, worst: int, without: Sequence[str]
 ) -> Reply:
-    """What each term of a step is worth in measured steps."""
+    """Show what each term of a step is worth: the errors of measured steps with the term and without it."""
     if worst or without or quantity not in (None, ValidateQuestion.TIME):
         sentence = "--worth takes --by and --where, and is about the time of steps"
         raise fail("C005", sentence, Place("command line"), "leave the others out")
@@ -179,7 +179,7 @@ def _worth(
 def worth_reply(
     found: Sequence[Validated], terms: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> Reply:
-    """What terms of a step are worth in measured steps; here: their shares in a plan, where it is asked about one."""
+    """What terms of a step are worth in measured steps; here: the shares of the terms in a plan, if there is one."""
     from costmodel.evidence.validate.scores import worth_of_terms
     from costmodel.report.answers.validate import worth, worth_json
 
@@ -212,7 +212,7 @@ def named_once(tables: Sequence[str]) -> None:
 
 
 def chosen_values(written: list[str]) -> dict[str, list[str]]:
-    """The values asked for, by column."""
+    """The values of each column in `--where column=value` options."""
     chosen: dict[str, list[str]] = {}
     for text in written:
         column, separator, value = text.partition("=")

@@ -36,12 +36,12 @@ class Exit(IntEnum):
 
 
 def print_faults(error: CostModelError) -> None:
-    """Every fault on standard error."""
+    """Print every fault on standard error."""
     printed(faults(error.faults, terminal_width(stderr=True)), stderr=True)
 
 
 def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
-    """Ctrl-C ends with 130, without a traceback and without waiting for workers that may never answer."""
+    """Handle Ctrl-C: exit with 130, without a traceback and without waiting for workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getpid() != own:  # a worker, which inherited this
         os._exit(Exit.INTERRUPTED)
@@ -49,7 +49,7 @@ def interrupt(own: int, _signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End now: processes that still work, and may never answer, end too."""
+    """Exit now and kill child processes that still work."""
     workers = _workers(os.getpid())
     for worker in workers:
         with contextlib.suppress(OSError):
@@ -60,13 +60,13 @@ def _leave(code: int) -> NoReturn:
 
 
 def _unless_interrupted() -> None:
-    """Exit as interrupted where Ctrl-C caused the error; then it is no bug."""
+    """Exit with 130 if Ctrl-C was pressed before the error: then the error is no bug."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         raise SystemExit(Exit.INTERRUPTED)
 
 
 def _workers(own: int) -> set[int]:
-    """Child processes, as the system lists them where it does, and as the process pool lists them."""
+    """Child processes, from the system where it lists them, and from the process pool."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
         found.update(map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()))
@@ -75,7 +75,7 @@ def _workers(own: int) -> set[int]:
 
 
 def _streams() -> None:
-    """A closed stream swallows what is written to it; a narrow encoding replaces what it cannot write."""
+    """Replace closed output streams by the null device; others replace letters that they cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -85,7 +85,7 @@ def _streams() -> None:
 
 
 def _meant(error: BaseException | None) -> int:
-    """The exit code at the moment a pipe was closed: that of the pending exit, else 0."""
+    """The exit code that was pending when a pipe was closed; 0 if there was none."""
     while error is not None:
         code = getattr(error, "exit_code", None)
         if isinstance(code, int):

@@ -109,7 +109,7 @@ def explain(
 
 
 def _plan(question: Question) -> Reply:
-    """The scenario's plan beside its neighbours."""
+    """The scenario's plan compared with neighbouring plans."""
     from costmodel.commands import pages
     from costmodel.explore.vary.neighbours import neighbours
     from costmodel.explore.workloads import workload_of
@@ -132,7 +132,7 @@ def _words() -> Reply:
 
 
 def _page(word: str) -> Reply:
-    """What a word or code means."""
+    """The page that explains a word or code."""
     from costmodel.explore.explain.pages import page_or_nearest
     from costmodel.report.terminal.documents import word_pages
 
@@ -141,7 +141,7 @@ def _page(word: str) -> Reply:
 
 
 def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, latency: str, run: bool) -> Reply:
-    """An all-reduce over a ring of so many ranks, step by step; a real one by the links that it has, unless stated."""
+    """A ring all-reduce over `ranks` ranks, step by step; `run` also runs it here and measures its links."""
     from costmodel.explore.explain.ring_steps import USUAL, ring, usual_bandwidth
     from costmodel.ground.parsing import UnitError, parse
     from costmodel.report.terminal.plan import ring_steps
@@ -168,7 +168,7 @@ def _ring(word: str | None, ranks: int | None, message: str, bandwidth: str, lat
 
 
 def _figure(question: Question, label: str, depth: int | None, worth: bool) -> Reply:
-    """A figure of a scenario's plan, as a tree of equations; of a label that is none its page."""
+    """A figure of the scenario's plan as a tree of equations; a page if the label names no figure."""
     from costmodel.commands import pages
     from costmodel.explore.labelled_figures import explained, has_none, labelled
     from costmodel.explore.workloads import workload_of
@@ -198,7 +198,7 @@ def _figure(question: Question, label: str, depth: int | None, worth: bool) -> R
 
 
 def _worth(costs: Mapping[str, float], label: str, figures: Sequence[str]) -> Reply:
-    """What the terms of a step, or one of them, are worth in published steps, beside their share in this plan."""
+    """What terms of a step are worth in published steps, with their shares in this plan."""
     from costmodel.commands.evidence import StepTerm, worth_reply
     from costmodel.evidence.validate.validate import validated
 
@@ -216,7 +216,7 @@ def _no_worth(label: str) -> CostModelError:
 
 
 def _is_quantity(word: str) -> bool:
-    """Whether a word is a figure of plans, as the second one behind a misspelt scenario may be."""
+    """Whether a word is a figure of plans: then the word before it may be a misspelt scenario."""
     from costmodel.explore.explain.explain import quantities
 
     return word in quantities()
@@ -245,7 +245,7 @@ def _without_figure(question: Question, what: str) -> CostModelError:
 
 
 def _is_scenario(what: str) -> bool:
-    """Whether a word names a scenario, or a file that may hold one."""
+    """Whether a word is the name of a scenario, a document file, or '-' for standard input."""
     from costmodel.documents.reader.folders import SUFFIXES, names
 
     return what == "-" or what in names("scenario") or what.endswith(SUFFIXES)

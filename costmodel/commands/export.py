@@ -58,7 +58,7 @@ _MEANT = {re.sub(r"[^a-z0-9]", "", one): one for one in ExportFormat} | {
 
 
 def _offered(incomplete: str) -> list[str]:
-    """Formats that begin so."""
+    """Formats whose names start with the incomplete word."""
     return [str(one) for one in ExportFormat if one.startswith(incomplete)]
 
 
@@ -120,7 +120,7 @@ def export(
 
 
 def _format(word: str) -> ExportFormat | None:
-    """The format that a word names, however it is written; a fault that names the nearest."""
+    """The format that a word names, without regard to case and punctuation; a fault suggests the nearest name."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import Place, fail
 

@@ -29,7 +29,7 @@ _EXAMPLE = "  costmodel "
 
 
 class _Help:
-    """What both kinds of commands print as their help; Typer's own cuts names and values where columns are narrow."""
+    """Base of commands that print costmodel's own help; Typer's help cuts names and values in narrow columns."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -50,7 +50,7 @@ class CommandHelp(_Help, TyperCommand):
 
 
 class Commands(UserDict[str, Any]):
-    """Commands by name, as Typer takes them; one is built when it is asked for, so that no other delays it."""
+    """Commands by name for Typer; each is imported and built only when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
         """A command with its options."""
@@ -59,14 +59,14 @@ class Commands(UserDict[str, Any]):
 
 @functools.cache
 def _command(name: str) -> Any:
-    """A command of the table; Typer makes no group of one that is alone."""
+    """Import and build the command with a name, outside of any group."""
     entry, alone = COMMANDS[name], typer.Typer(add_completion=False)
     alone.command(name, cls=CommandHelp, rich_help_panel=entry.panel)(entry.load())
     return typer.main.get_command(alone)
 
 
 class CommandGroupHelp(_Help, TyperGroup):
-    """All commands, with legible help and legible errors of usage."""
+    """The program: all commands, with costmodel's layout of help and of usage errors."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -77,16 +77,16 @@ class CommandGroupHelp(_Help, TyperGroup):
         return [*COMMANDS]
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """The command line taken apart, as far as the name of a command."""
+        """Parse the command line up to the name of the command."""
         return _legible(super().make_context)(*args, **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """The words of a command line; help COMMAND is COMMAND --help."""
+        """Parse the words of a command line; `help COMMAND` means `COMMAND --help`."""
         words = [*args[1:2], "--help"] if args[:1] == ["help"] else args
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: Any) -> Any:
-        """The command, after its own options are taken apart."""
+        """Run the command after its own options are parsed."""
         return _legible(super().invoke)(ctx)
 
 
@@ -119,7 +119,7 @@ def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> It
 
 
 def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
-    """The parameters that a help lists, and how many it leaves out; of other workloads it has none."""
+    """The parameters that a help lists, and how many it leaves out; options that the command refuses are absent."""
     params, entry = command.get_params(ctx), COMMANDS.get(ctx.info_name)
     if entry is None or isinstance(command, TyperGroup):
         return params, 0
@@ -133,7 +133,7 @@ def _listed(command: Any, ctx: Any, *, whole: bool) -> tuple[list[Any], int]:
 
 
 def _panel(param: Any, command: Any) -> str:
-    """The heading that a parameter stands under; those of the program itself all stand under one."""
+    """The help heading of a parameter; all options of the program itself share one."""
     if param.param_type_name != "option":
         return "Arguments"
     if isinstance(command, TyperGroup):
@@ -148,7 +148,7 @@ def _text(text: str) -> Iterator[Line]:
 
 
 def _prose(text: str, indent: str = "") -> CellTable:
-    """Words that wrap under their beginning."""
+    """A paragraph whose wrapped lines align with its first line."""
     return CellTable(("",), [(text,)], "l", headed=False, indent=indent)
 
 
@@ -157,7 +157,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[Line]:
-    """Names and what they mean: side by side, or where names are long one above the other."""
+    """Names and their meanings: in two columns, or with long names above their meanings."""
     rows = [(name, " ".join(words.split())) for name, words in rows]
     if not rows:
         return
@@ -172,7 +172,7 @@ def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterato
 
 
 def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, with errors of usage laid out as all other text; Typer draws them in a box, in colours of its own."""
+    """Wrap a function so that usage errors are printed as plain lines; Typer draws them in coloured boxes."""
 
     @functools.wraps(run)
     def running(*args: Any, **options: Any) -> Any:
@@ -190,7 +190,7 @@ def _legible(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _usage_error(error: Any) -> Iterator[Text]:
-    """What is wrong with a command line, and where to read how it is right."""
+    """Lines that explain a usage error and where to read the correct usage."""
     known = {spelling for parameter in error.ctx.command.params for spelling in parameter.opts}
     hint = option_hint(getattr(error, "option_name", ""), sys.argv, known) or _other_way(error, known)
     sentence = error.message.partition(". Did you mean")[0].rstrip(".") if hint else error.format_message()
@@ -207,7 +207,7 @@ def _usage_error(error: Any) -> Iterator[Text]:
 
 
 def _other_way(error: Any, known_options: Collection[str]) -> str:
-    """What to type in the place of the name of a command, or of a setting without its option."""
+    """The command to type for an unknown command name, or `--set` for settings without an option."""
     message, unknown = error.format_message(), re.search(r"No such command '([^']*)'", error.format_message())
     if unknown:
         return next(
@@ -222,7 +222,7 @@ def _other_way(error: Any, known_options: Collection[str]) -> str:
 
 
 def _in_its_part(name: str) -> str:
-    """A key of a scenario with the part that it is in."""
+    """The full path of a scenario's key, such as plan.tp for tp."""
     from costmodel.documents.keys.schema_paths import holders_of
     from costmodel.documents.schemas.scenario import Scenario
 
@@ -248,7 +248,7 @@ _OTHER_NAMES = {  # names that people type for commands, and a line to begin wit
 
 
 def _is_unquoted(words: Sequence[str]) -> bool:
-    """Whether the words behind import are those of another tool's command."""
+    """Whether the words after `import` are another tool's command without quotes."""
     from costmodel.explore.typed_commands import starts_command
 
     return starts_command(words)
@@ -276,7 +276,7 @@ _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 
 
 def option_hint(option: str, words: Sequence[str], known_options: Collection[str] = ("--prompt", "--set")) -> str:
-    """The flag or setting that an unknown option stands for, with its value among the words of a command line.
+    """The flag or setting for an unknown option, with its value from the command line.
 
     known_options: those that the command has, of which a hint is one
 
@@ -295,7 +295,7 @@ def option_hint(option: str, words: Sequence[str], known_options: Collection[str
 
 
 def _workload(words: Sequence[str]) -> str:
-    """The workload that a flag among the words is of alone; empty where any may be meant."""
+    """The workload that one of the given flags belongs to; empty if all flags fit several workloads."""
     from costmodel.explore.workload_flags import of_one_kind
 
     found = of_one_kind([word.removeprefix("--") for word in words if word.startswith("--")])
@@ -311,7 +311,7 @@ def _flag_of(key: str) -> str:
 
 
 def _key(name: str, workload: str) -> str:
-    """The key that a name stands for: its own, or that of other tools; of a workload the one that states the same."""
+    """The key for a name, which can be another tool's; for a workload, its key with the same meaning."""
     from costmodel.documents.keys.field_aliases import meant_by
     from costmodel.documents.keys.workload_keys import in_place
 
@@ -323,7 +323,7 @@ def _key(name: str, workload: str) -> str:
 
 
 def _key_of_that_name(name: str, workload: str) -> str:
-    """The key whose last part is a name, of the plan before others; a limit by which way is better."""
+    """The key whose last part is the name, plan keys first; for a result, its limit on the worse side."""
     from costmodel.documents.keys.key_list import all_keys
     from costmodel.documents.schemas.results import SERVING_RESULTS, TRAINING_COLUMNS
 
@@ -335,7 +335,7 @@ def _key_of_that_name(name: str, workload: str) -> str:
 
 
 def _value(option: str, words: Sequence[str]) -> str:
-    """What stands behind an option."""
+    """The value of an option on the command line; … if there is none."""
     for place, word in enumerate(words):
         if word.startswith(f"{option}="):
             return word.removeprefix(f"{option}=")

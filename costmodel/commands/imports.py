@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ImportedKind(StrEnum):
-    """What a file becomes."""
+    """Kinds of output: a document, or a table of measured runs."""
 
     DOCUMENT = "document"
     RUNS = "runs"
@@ -156,7 +156,7 @@ def _document(files: list[str], beside: GivenBesideFile, *, strict: bool) -> Rep
 
 
 def _is_lossy(found: Imported | ImportedResults) -> bool:
-    """Whether a key of a file is not wholly in what was made of it."""
+    """Whether the output approximates or omits a key of the file."""
     named = [*(loss.kind for loss in found.losses), *(key.verdict for key in found.keys)]
     return any(verdict in ("approximated", "not expressible") for verdict in named)
 

@@ -42,13 +42,13 @@ def printed(answer: str | Iterable[Text], *, stderr: bool = False) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """What still waits for a stream goes nowhere, so that Python does not try it again at the end."""
+    """Redirect a stream to the null device, so that Python does not flush its buffer again at the end."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
-    """A fault for a place that must not be written to."""
+    """Raise a fault if a file must not be written to a path."""
     place = Place(str(path))
     if os.path.isdir(path):
         raise fail("C002", f"{path} is a folder", place, "name a file in it")
@@ -64,7 +64,7 @@ def allowed(path: Path, *, force: bool, forms: Sequence[str] = ()) -> None:
 
 
 def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
-    """A fault for a suffix that selects no format and is not one of plain text."""
+    """Raise a fault for a suffix that selects no format and is not one of plain text."""
     if path.suffix.lower() in (*suffixes, *_PLAIN_TEXT):
         return
     known = ", ".join((*suffixes, ".txt"))
@@ -73,13 +73,13 @@ def known_suffix(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def write_file(path: Path, answer: str | bytes, *, folder: bool = False) -> None:
-    """Into a file, by way of a temporary one beside it; its folder is made where that is asked for."""
+    """Write a file through a temporary file in its folder; folder: create missing folders."""
     written_together({path: answer}, folder=folder)
 
 
 @contextlib.contextmanager
 def updating(path: Path) -> Iterator[None]:
-    """Lock a file from before it is read until it is written anew; a long wait for another process is stated."""
+    """Lock a file while it is read and rewritten; print a line if another process keeps it locked for long."""
     from costmodel.explore.search.lock import updating as locked
     from costmodel.report.terminal.style.theme import styled
 
@@ -88,7 +88,7 @@ def updating(path: Path) -> Iterator[None]:
 
 
 def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = False) -> None:
-    """Into files, all of them or none: the first takes its place once the last stands complete beside its own."""
+    """Write all files or none: the first is replaced only when all temporary files are complete."""
     made: dict[Path, str] = {}
     path = Path()
     try:
@@ -113,14 +113,14 @@ def written_together(answers: Mapping[Path, str | bytes], *, folder: bool = Fals
 
 
 def _behind_links(path: Path) -> Path:
-    """The path that links at a path lead to; an error of the system where they lead in a loop."""
+    """The path after following links; an error of the system if they form a loop."""
     with contextlib.suppress(FileNotFoundError):
         path.stat()
     return Path(os.path.realpath(path))
 
 
 def _beside(path: Path, data: bytes, made: dict[Path, str]) -> None:
-    """A temporary file with what is to stand at a path, in the same folder, with the mode it will have."""
+    """Write data to a temporary file in the folder of a path, with the mode that the final file will have."""
     mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
     handle, made[path] = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     with os.fdopen(handle, "wb") as file:

@@ -46,7 +46,7 @@ def drawn(
     found: object = None,
     filed: Filed | None = None,
 ) -> Reply:
-    """A document as a reply: lines, plain values, and a page with its figure; other forms go ahead of these."""
+    """A document as a reply: lines, plain values, and a page with its figure; `others` override these forms."""
     document = functools.cache(make)
 
     def lines() -> list[Line]:
@@ -76,7 +76,7 @@ def of_view(
     figure: str,
     others: Mapping[str, Form] | None = None,
 ) -> Reply:
-    """An answer about one plan as a reply; other forms go ahead of its page and the figure that is named."""
+    """An answer about one plan as a reply; `others` override its page and the named figure."""
     from costmodel.report.answers.plan_answer import works
 
     forms = {**plan_forms(view, figure), **(others or {})}
@@ -84,14 +84,14 @@ def of_view(
 
 
 def no_answer(view: PlanView, *why: str, rows: str = "") -> Reply:
-    """Only the reasons against a plan as a reply."""
+    """A reply that only lists the reasons against a plan."""
     from costmodel.report.answers import plan_answer as report
 
     return drawn(lambda: report.no_answer(view, *why), view.plain, rows, yes=False, others=plan_forms(view, "time"))
 
 
 def plan_forms(view: PlanView, figure: str) -> dict[str, Form]:
-    """The page of a plan, ahead of it that of its run where its figure is named, and the figure."""
+    """The page of a plan and the named figure as forms; the figure of the run adds the run to the page."""
 
     def page() -> HtmlPage:
         from costmodel.report.page.plan_page import RUN, known_run, plan_page
@@ -107,7 +107,7 @@ def plan_forms(view: PlanView, figure: str) -> dict[str, Form]:
 
 
 def named_figure(view: PlanView, name: str) -> Reply:
-    """One figure of a plan alone; a fault where it has none of that name, and for its table."""
+    """One figure of a plan as a reply; a fault if the plan has no such figure, or for another form."""
     from costmodel.report.answers.plan_answer import works
     from costmodel.report.page.plan_page import plan_figure, plan_sections
 

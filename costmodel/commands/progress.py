@@ -25,7 +25,7 @@ AFTER = 0.5  # seconds before anything is shown
 
 
 class WaitingLine:
-    """What the program does, and for how long; drawn after half a second, and aside while other progress is shown."""
+    """A line with the current work and its time: drawn after half a second, hidden during other progress."""
 
     def __init__(self, words: str) -> None:
         self.words, self.began, self.lock = words, time.monotonic(), threading.Lock()
@@ -69,7 +69,7 @@ _quiet: list[bool] = []  # for every answer of the library that is under way
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing is shown, and Ctrl-C stays as it is: in a program, a notebook or a thread of a server."""
+    """Show no progress and leave Ctrl-C as it is, for use in a program, a notebook or a server thread."""
     _quiet.append(True)
     try:
         yield
@@ -78,13 +78,13 @@ def quiet() -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether the answer is for a program that asked the library."""
+    """Whether progress is off because a program called the library."""
     return bool(_quiet)
 
 
 @contextmanager
 def working(words: str) -> Iterator[None]:
-    """Shows that a command works, on standard error, if that is a terminal and it takes longer than half a second."""
+    """Show that a command works: on standard error, if that is a terminal and it takes over half a second."""
     if not sys.stderr.isatty():
         yield
         return
@@ -106,7 +106,7 @@ def working_on(words: str) -> None:
 
 @contextmanager
 def _other_progress() -> Iterator[None]:
-    """No line of `working` while something else shows the progress."""
+    """Hide the line of `working` while another progress display is active."""
     for line in _waiting:
         line.stop()
     try:
@@ -118,7 +118,7 @@ def _other_progress() -> Iterator[None]:
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed; pressed again, it ends the program at once."""
+    """Yield a function that returns whether Ctrl-C was pressed; the second Ctrl-C ends the program."""
     asked = threading.Event()
     if _quiet:
         yield asked.is_set
@@ -139,7 +139,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def metered() -> Iterator[Callable[[ProgressMark], None]]:
-    """Shows how far the work is, on standard error, if that is a terminal and it takes longer than half a second."""
+    """Show how far the work is: on standard error, if that is a terminal and it takes over half a second."""
     if _quiet or not sys.stderr.isatty():
         yield lambda mark: None
         return
@@ -161,7 +161,7 @@ def metered() -> Iterator[Callable[[ProgressMark], None]]:
 
 @contextmanager
 def counted(what: str) -> Iterator[Watcher]:
-    """A row of answers watched; Ctrl-C ends the program, for an answer that needs them all."""
+    """Show progress over several answers; Ctrl-C ends the program, since all answers are needed."""
     from costmodel.explore.search.progress import Watcher
     from costmodel.report.terminal.style.progress import ProgressMark
 
@@ -171,6 +171,6 @@ def counted(what: str) -> Iterator[Watcher]:
 
 @contextmanager
 def paced(what: str) -> Iterator[Watcher]:
-    """A row of answers watched and ready to be stopped."""
+    """Show progress over several answers, which Ctrl-C stops early."""
     with stoppable() as stop, counted(what) as watcher:
         yield replace(watcher, stop=stop)

@@ -127,7 +127,7 @@ def _reply(questions: Sequence[Question], figure: FigureName | None) -> Reply:
 
 
 def _forms(view: PlanView) -> dict[str, Form]:
-    """The forms of a report: what it has beside the plan is computed where one is asked for."""
+    """The forms of a report; the analyses next to the plan are computed when a form is requested."""
     from costmodel.commands.progress import working_on
     from costmodel.report.machine.formats import markdown_text
     from costmodel.report.page.forms import html_form
@@ -172,7 +172,7 @@ Mark = tuple[int, int]
 
 
 def marks(paths: Sequence[Path]) -> dict[Path, Mark | None]:
-    """When each file was written and how long it is; a missing file has none."""
+    """The time of writing and the size of each file; None for a missing file."""
     return {path: _mark(path) for path in paths}
 
 

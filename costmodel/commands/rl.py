@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def view(case: LoadedScenario, question: str) -> RlView:
-    """Its plan as answers show it."""
+    """The scenario's plan in the form that answers show."""
     from costmodel.report.answers.rl_view import RlView
 
     return RlView(predict(reinforced(case)))
@@ -33,12 +33,12 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """Empty: what flags leave open is searched."""
+    """Empty: a search finds the keys that flags leave open."""
     return ""
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
-    """What sets the best split of a search, and where it is from."""
+    """Settings of the best split of a search, and a phrase on their origin."""
     from costmodel.explore.kept_answers import rl_settings
     from costmodel.explore.rl.search_splits import found_plan
 
@@ -65,7 +65,7 @@ FORMATS = ("verl", "nemo-rl", "openrlhf", "slime", "trl")
 
 
 def usual_format(case: LoadedScenario) -> str:
-    """That of the scenario's software."""
+    """The export format of the scenario's software, or the first format."""
     name = reinforced(case).stack.name
     return name if name in FORMATS else FORMATS[0]
 

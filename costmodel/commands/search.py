@@ -18,7 +18,7 @@ from costmodel.report.terminal.style.answer import Reply
 
 
 class Keep(StrEnum):
-    """What a search keeps in its folder."""
+    """Plans that a search stores in its folder."""
 
     BEST = "best"
     ALL = "all"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _works(answer: ServingAnswer) -> bool:
-    """Whether a plan is valid, fits, stands its load and keeps its limits."""
+    """Whether a plan is valid, fits, can serve its load and meets its limits."""
     return not (answer.refused or answer.broken)
 
 
@@ -35,7 +35,7 @@ _SHOWN = {  # results by question
 
 
 def predicted(case: ServingCase, shown: Collection[str] | None = None) -> ServingAnswer:
-    """The scenario's own plan evaluated, with remedies where it needs any.
+    """The scenario's own plan, evaluated; with remedies if it does not work.
 
     shown: the results that the command shows, where limits on others are not its concern
     """
@@ -49,7 +49,7 @@ def predicted(case: ServingCase, shown: Collection[str] | None = None) -> Servin
 
 
 def view(case: LoadedScenario, question: str) -> ServingView:
-    """Its plan as answers show it."""
+    """The scenario's plan in the form that answers show."""
     from costmodel.report.answers.serving_view import ServingView
 
     held = serving(case)
@@ -92,12 +92,12 @@ def search(case: LoadedScenario, asked: SearchQuestion) -> Reply:
 
 
 def usual_plan(case: LoadedScenario) -> str:
-    """Empty: what flags leave open is searched."""
+    """Empty: a search finds the keys that flags leave open."""
     return ""
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str] | None:
-    """What sets the best layout of a search, and where it is from."""
+    """Settings of the best layout of a search, and a phrase on their origin."""
     from costmodel.explore.serving.best_layout import best_layout
 
     return best_layout(serving(case), nearest=True)

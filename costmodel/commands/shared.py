@@ -138,7 +138,7 @@ def deliver(
     no_color: NoColorOption = False,
     help_all: HelpAllOption = False,
 ) -> None:
-    """Print a reply, or write it whole or not at all; leave with 1 when the answer is no."""
+    """Print a reply or write it to a file; exit with 1 if the answer is no."""
     suffix = output.suffix.lower() if output else ""
     wanted = "json" if as_json else "csv" if as_csv else form.value if form else _SUFFIXES.get(suffix, "table")
     if reply.again is not None and output is None:
@@ -189,7 +189,7 @@ def _write(path: Path, answer: str | bytes) -> None:
 
 
 def form_of(reply: Reply, form: str) -> str | bytes:
-    """The reply in a form for programs; nothing where people read it."""
+    """The reply in a form for programs; empty for the terminal."""
     from costmodel.report.machine import formats
 
     if form in reply.others:
@@ -218,22 +218,22 @@ def form_of(reply: Reply, form: str) -> str | bytes:
 
 
 def answering(command: Callable[..., Reply]) -> Callable[..., None]:
-    """A command that returns its reply: behind its own options stand those of `deliver`."""
+    """A command that delivers the reply of a function: the function's options, then those of `deliver`."""
     return answering_in()(command)
 
 
 def answering_document(command: Callable[..., Reply]) -> Callable[..., None]:
-    """The same for a command whose plain answer is a document in YAML."""
+    """Like `answering`, for a command whose plain answer is a YAML document."""
     return _answering((), command, suffixes=(*_OF_ALL, *_OF_DOCUMENTS))
 
 
 def answering_with_file(command: Callable[..., Reply]) -> Callable[..., None]:
-    """The same for a command that writes a file of another program: it may have any suffix, and none selects a form."""
+    """Like `answering`, for a command that writes another program's file: no suffix is refused or selects a form."""
     return _answering((), command, suffixes=None)
 
 
 def answering_in(*forms: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
-    """The same for a command whose answer takes further forms."""
+    """Like `answering`, for a command whose answer has the given further forms."""
     return functools.partial(_answering, forms, suffixes=(*_OF_ALL, *forms))
 
 
@@ -287,7 +287,7 @@ def _delivery_options() -> Sequence[inspect.Parameter]:
 
 
 def _one_form(how: Mapping[str, Any]) -> None:
-    """A fault for options that select two forms of one answer."""
+    """Raise a fault if options select two different forms of an answer."""
     form = how["form"].value if how["form"] else ""
     short = {"--json": how["as_json"], "--csv": how["as_csv"]}
     asked = {option: option.removeprefix("--") for option, given in short.items() if given}

@@ -54,7 +54,7 @@ AnswerOption = Annotated[str | None, _flag(_SERVING, "answer", "Tokens of an ans
 
 @record
 class Question:
-    """What a command is asked about: a scenario by name, flags, and what --set changes."""
+    """The subject of a command: a scenario by name, flags, and the changes of --set."""
 
     scenario: str | None
     flags: dict[str, Any]
@@ -65,7 +65,7 @@ class Question:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a name alone is given."""
+        """Whether only the name of a scenario is given."""
         return not (self.assignments or self.write or self.is_flags)
 
     @property
@@ -79,14 +79,14 @@ class Question:
         return self.scenario is None
 
     def with_model(self) -> Question:
-        """The same where a model stands in the place of a scenario: as if --model named it."""
+        """A copy in which the scenario's name is a model: as if --model named it."""
         if self.flags["model"] is not None:
             sentence = f"'{self.scenario}' is a model, and --model names another"
             raise fail("C004", sentence, None, "leave one of the two out")
         return replace(self, scenario=None, flags={**self.flags, "model": self.scenario})
 
     def of_rate(self, rates: str) -> Question:
-        """The same where a command has rates of its own: without a scenario their first is the load of the flags."""
+        """A copy with the first of a command's rates as the load, if no scenario is named."""
         from costmodel.explore.search.ranges import doubled, values_of
 
         if self.scenario is not None or not rates:
@@ -103,7 +103,7 @@ class Question:
         return training(case)
 
     def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
-        """The scenario loaded for a command that varies keys, each with the option that does: none of them is assumed,
+        """The scenario for a command that varies keys, each given with its option: these keys get no defaults,
         and what else sets one has no effect. A scenario without a plan takes the best one at each value.
 
         several: the option that takes several values of a key, where the command has one
@@ -121,7 +121,7 @@ class Question:
         return replace(case, asked=replace(case.asked, assumed=assumed, remarks=remarks))
 
     def _of_several(self, error: CostModelError, option: str) -> CostModelError:
-        """The same faults; one of a flag with several values has the option that takes these as its remedy."""
+        """The error with a better remedy: `option` takes several values of a key, which a flag does not."""
         from costmodel.explore.node_of_gpu import values_of_gpus
         from costmodel.explore.workload_flags import FLAGS
 
@@ -141,7 +141,7 @@ class Question:
         return CostModelError(*found)
 
     def _stated(self, case: LoadedScenario) -> Iterator[tuple[str, str]]:
-        """What the command line sets: the words, and the key."""
+        """Each setting of the command line: its words, and the key it sets."""
         from costmodel.documents.keys.overrides import path_of
         from costmodel.explore.workload_flags import keys_of
 
@@ -174,7 +174,7 @@ class Question:
         return case if self.write is None else write_scenario(case, self.write)
 
     def _held(self, case: LoadedScenario) -> LoadedScenario:
-        """The case that is held, with the chance that is asked for."""
+        """The scenario passed in, with the changes of --set and the requested chance."""
         from costmodel.documents.reader.override_case import vary_any
         from costmodel.documents.schemas.default_values import SAFE
         from costmodel.explore.safety import preferring
@@ -188,7 +188,7 @@ class Question:
         return preferring(vary_any(case, changes) if changes else case, None if safe == OFF else SAFE)
 
     def of_change(self) -> tuple[Question, Question]:
-        """Flags alone, and the same with what --set changes, which takes the place of flags for the same keys."""
+        """The flags alone, and the flags with --set, which overrides flags of the same keys."""
         from costmodel.explore.short_form import ScenarioFlags, changed_flags
 
         flags, assignments = changed_flags(ScenarioFlags(**self.flags), self.assignments)
@@ -196,14 +196,14 @@ class Question:
         return replace(self, assignments=()), replace(self, flags=changed, assignments=assignments, write=None)
 
     def _of_flags(self, varied: Collection[str]) -> LoadedScenario:
-        """The case of flags, whose table is loaded for them alone."""
+        """The scenario that flags describe; only this method imports the table of flags."""
         from costmodel.explore.short_form import ScenarioFlags, loaded_of_flags
 
         return loaded_of_flags(self.scenario, ScenarioFlags(**self.flags), self.assignments, varied)
 
 
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
-    """A command about a question: in its place stand the scenario, as `argument` describes it, --set and the flags.
+    """Turn a function of a question into a command with a scenario argument, --set and the flags.
 
     A flag that the command has an option of its own for is left to that.
     """
@@ -233,7 +233,7 @@ def flag_options() -> Mapping[str, inspect.Parameter]:
 
 @functools.cache
 def _common_options() -> Sequence[inspect.Parameter]:
-    """The scenario, and the options of every question beside its flags."""
+    """The parameters of every question except its flags."""
     return tuple(inspect.signature(_common, eval_str=True).parameters.values())
 
 
@@ -251,7 +251,7 @@ def _common(
         Path | None, _flag(_KEYS, "write", "Write the scenario that the flags describe", "FILE.yaml")
     ] = None,
 ) -> None:
-    """What every question takes beside its flags."""
+    """Declares the parameters that every question takes in addition to its flags."""
 
 
 def _flags(
@@ -316,7 +316,7 @@ def _flags(
 
 
 def with_plan(case: LoadedScenario) -> LoadedScenario:
-    """The case with the best plan of its search, where it states none and its workload needs one ahead of an answer."""
+    """The scenario with the best plan of its search, if it states no plan and its workload needs one first."""
     from costmodel.commands.by_workload import commands_of
 
     return with_best_plan(case) if commands_of(case).PLANS_AHEAD and case.scenario.plan is None else case
@@ -341,7 +341,7 @@ def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
 
 
 def with_best_plan(case: LoadedScenario) -> LoadedScenario:
-    """The case with the best plan of its search, or else the nearest to fit; keys that --set gives are held."""
+    """The scenario with the best plan of its search, or the nearest to fit; keys of --set stay fixed."""
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any
     from costmodel.documents.schemas.default_values import Assumption

@@ -26,7 +26,7 @@ def predicted(case: LoadedScenario) -> ExplainedAnswer:
 
 
 def view(case: LoadedScenario, question: str) -> TrainingView:
-    """Its plan as answers show it; of a report the best one where it states none."""
+    """The scenario's plan in the form that answers show; for a report, the best plan if none is stated."""
     from costmodel.report.answers.training_view import TrainingView
 
     if question != "report":
@@ -59,7 +59,7 @@ def usual_plan(case: LoadedScenario) -> str:
 
 
 def best_plan(case: LoadedScenario) -> tuple[dict[str, str], str]:
-    """What sets the best plan of a search, or else the nearest to fit, and where it is from."""
+    """Settings of the best plan of a search, or of the nearest to fit, and a phrase on their origin."""
     from costmodel.estimate.shared.reasons import REFUSALS
     from costmodel.explore.search.search import search as search_space
     from costmodel.report.terminal.plan.plan_settings import plan_settings

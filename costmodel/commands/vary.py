@@ -73,7 +73,7 @@ def sweep(
 
 
 def _sized_by(ranks: str, rate: str) -> str:
-    """What states how many accelerators there are; of a service without either option, the rates around its own."""
+    """The option that sets the number of accelerators; for a service without one, the rate."""
     if ranks:
         return "--ranks"
     return "--rate" if rate else "the rate"

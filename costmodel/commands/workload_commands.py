@@ -29,7 +29,7 @@ TOP, FRONT = 10, 40  # rows shown by default: of a ranking, of a front
 
 @record
 class SearchQuestion:
-    """What a search is asked for; into to wait are about large spaces."""
+    """The options of a search; `into` to `wait` are for large spaces."""
 
     top: int | None = None
     pareto: str = ""
@@ -47,7 +47,7 @@ class SearchQuestion:
 
 @contextmanager
 def searching(asked: SearchQuestion, case: LoadedScenario) -> Iterator[SearchOptions]:
-    """How a search runs: watched, ready to be stopped, and with what it is asked for about large spaces."""
+    """The options of a running search, with its progress display and a check for Ctrl-C."""
     from costmodel.commands.output import printed
     from costmodel.commands.progress import metered, stoppable
     from costmodel.explore.search.stream import SearchOptions
@@ -111,7 +111,7 @@ def _next_measurement(
 
 
 def _seconds(text: str) -> float:
-    """How long to wait, in seconds."""
+    """The seconds to wait, from the text of --wait."""
     from costmodel.explore.search.engine import WAIT
     from costmodel.ground.parsing import UnitError, parse
 
@@ -138,7 +138,7 @@ class WorkloadCommands(Protocol):
         """Questions that have no answer, each with the reason and what to ask instead."""
 
     def view(self, case: LoadedScenario, question: str) -> PlanView:
-        """Its plan as the answer to a question shows it."""
+        """The scenario's plan in the form that the answer to a question shows."""
 
     def search(self, case: LoadedScenario, asked: SearchQuestion) -> Reply:
         """The answer of `search`."""
@@ -148,14 +148,14 @@ class WorkloadCommands(Protocol):
         """Whether questions about one plan need it in the scenario, since their answer does not search it itself."""
 
     def usual_plan(self, case: LoadedScenario) -> str:
-        """Where keys of the plan that flags leave open are from, if --set gives some of them; else empty."""
+        """The origin of plan keys that flags leave open, if --set gives some of them; else empty."""
 
     @property
     def OTHER_PLANS(self) -> str:  # noqa: N802
-        """How a key of the plan is set in the place of the best plan, and what then becomes of the other keys."""
+        """A phrase on how to set a plan's key instead of the best plan, and what happens to the other keys."""
 
     def best_plan(self, case: LoadedScenario) -> tuple[dict[str, str], str] | None:
-        """What sets the best plan of a search or else the nearest to fit, and where it is from; None where none is
+        """Settings of the best plan of a search or the nearest to fit, and their origin; None where none is
         valid, and the answer gives the reason.
         """
 
@@ -164,7 +164,7 @@ class WorkloadCommands(Protocol):
         """The formats in which its plans are written."""
 
     def usual_format(self, case: LoadedScenario) -> str:
-        """The one that is written unless another is asked for."""
+        """The format that is used unless another is requested."""
 
     def export(self, case: LoadedScenario, to: str, rank: int | None) -> Found:
-        """The plan of a rank of the search in one of the formats, or the scenario's own."""
+        """The plan at a rank of the search, or the scenario's own, in one of the formats."""

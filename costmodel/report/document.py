@@ -25,7 +25,7 @@ Draw = Callable[[float], "SvgFigure"]
 
 
 def chance_verdict(chance: float) -> Verdict:
-    """Good from the chance on that searches prefer; one that is not known is no news.
+    """`warn` for a chance below the one that searches prefer, else `good`; unknown chances are `good` too.
 
     >>> [chance_verdict(each) for each in (0.79, 0.899, 0.9, 0.95)]
     ['warn', 'warn', 'good', 'good']
@@ -34,7 +34,7 @@ def chance_verdict(chance: float) -> Verdict:
 
 
 class TraceWriter(Protocol):
-    """Holds the traces that figures of a page open."""
+    """The traces that the figures of a page open."""
 
     def of(self, name: str) -> int | None:
         """The place of the trace of a result, if it has one."""
@@ -42,12 +42,12 @@ class TraceWriter(Protocol):
     def add(
         self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
     ) -> int:
-        """A further trace: its title and value, how it was made of others, and where it is written."""
+        """Add a trace: its title and value, its formula and inputs, and where it is written."""
 
 
 @record
 class Value:
-    """A figure as people read it, with its exact value for programs, and the trace that it opens on a page.
+    """A figure in words, with its exact value for programs, and the trace that it opens on a page.
 
     link: of a text without a value, the page that it is from
     """
@@ -74,7 +74,7 @@ class Headline:
 
 
 def explained(text: str, value: float | None, name: str, line: str) -> Cell:
-    """A figure that opens the command which prints how it was computed; a text alone where it has no value.
+    """A figure that opens the command which explains it; plain text if it has no value.
 
     name: of the result, without its unit. line: the command
     """
@@ -84,7 +84,7 @@ def explained(text: str, value: float | None, name: str, line: str) -> Cell:
 
 
 def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
-    """A figure that opens its own trace where a page has one; a text alone where it has no value.
+    """A figure that opens its trace, if the page has one; plain text if it has no value.
 
     name: of the result, without its unit. trace: what its trace is called, where that is not its name
     """
@@ -92,7 +92,7 @@ def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
 
 
 def made_of(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
-    """A figure made of others, which opens a trace where all of these have one.
+    """A figure computed from others, which opens a trace if all of them have one.
 
     how: in words, or what stands between the others
     """

@@ -58,7 +58,7 @@ def tick_words(value: float) -> str:
 
 
 def with_ends(shown: Iterable[str]) -> list[str]:
-    """Results, each with the end of its band that is shown beside it."""
+    """Results, each followed by the end of its band that is shown with it."""
     return list(dict.fromkeys(each for name in shown for each in (name, *BANDS_BESIDE.get(name, ()))))
 
 
@@ -77,7 +77,7 @@ def result_columns(asked: Workload, shown: Sequence[str]) -> list[Column]:
 
 
 def result_cells(asked: Workload, trial: Trial, names: Sequence[str]) -> list[Cell]:
-    """Results of a trial, each with its value where there is one."""
+    """Cells with the results of a trial."""
     texts = ((name, figure_words(asked, trial, name)) for name in names)
     return [
         Value(text, value, machine_name(name)) if math.isfinite(value := trial.costs.get(name, math.nan)) else text
@@ -86,33 +86,33 @@ def result_cells(asked: Workload, trial: Trial, names: Sequence[str]) -> list[Ce
 
 
 def trial_settings(trial: Trial, *, searched: bool) -> dict[str, str]:
-    """What makes a scenario one of its trials; where each has the best plan of a search, with that plan."""
+    """The settings that turn the scenario into a trial; searched: with the best plan of its search."""
     plan = trial.kept.settings if searched and trial.kept is not None else {}
     return {**{path: value for path, _, value in (setting.partition("=") for setting in trial.settings)}, **plan}
 
 
 def best_chance(asked: Workload, trials: Iterable[Trial]) -> Verdict:
-    """How likely the surest of the trials is to work."""
+    """The verdict on the chance of the surest trial."""
     chances = [trial.costs[asked.chance] for trial in trials if trial.works]
     return chance_verdict(max(chances)) if chances else "bad"
 
 
 def codes_of(trials: Iterable[Trial], *shown: str) -> list[str]:
-    """What there is to remark on any of the trials with an answer, but for codes that the rows show."""
+    """The codes of remarks on trials with an answer, except codes that the rows show."""
     found = [trial for trial in trials if trial.costs]
     without = {*shown} if all(_NO_EFFECT in trial.remarked for trial in found) else {*shown, _NO_EFFECT}
     return list(dict.fromkeys(code for trial in found for code in trial.remarked if code not in without))
 
 
 def known_results(asked: Workload) -> list[str]:
-    """All results that an answer may have; those of the whole run where the scenario asks about one."""
+    """All results that an answer can have; results of a run only if the scenario asks about one."""
     scenario = asked.case.scenario
     is_run = getattr(scenario, "run", None) is not None
     return [name for name in asked.columns if is_run or name not in OF_WHOLE_RUN]
 
 
 def figure_words(asked: Workload, trial: Trial, name: str) -> str:
-    """A result of one trial; a dash where there is none."""
+    """A result of one trial; a dash if it has none."""
     value = trial.costs.get(name, math.nan)
     if trial.kept is None or not trial.costs or (math.isnan(value) and trial.broken and _is_left_out(trial, name)):
         return "—"
@@ -120,12 +120,12 @@ def figure_words(asked: Workload, trial: Trial, name: str) -> str:
 
 
 def _is_left_out(trial: Trial, name: str) -> bool:
-    """Whether a plan that fails does not have a result: what compares with plans that work, or of one without room."""
+    """Whether a failing plan lacks a result: a cost, a result of a run, or any result if it does not fit."""
     return "M001" in trial.broken or is_money(name) or is_of_run(name)
 
 
 def against_words(asked: Workload, trial: Trial) -> str:
-    """What speaks against a trial, or how well it fits."""
+    """The reasons against a trial, or how well it fits."""
     if trial.fault is not None:
         return f"{trial.fault.code} {trial.fault.with_near_word}"
     if trial.refused:
@@ -143,7 +143,7 @@ def against_words(asked: Workload, trial: Trial) -> str:
 
 
 def missed_lines(asked: Workload, trials: Sequence[Trial]) -> list[Line]:
-    """What the codes mean that rows have for limits they do not keep, each once."""
+    """The meaning of each code for a missed limit, with the number of trials."""
     counts = Counter(code for trial in trials if not trial.refused for code in trial.broken if code != "M001")
     some = {code: f" ({count:,} of {len(trials):,})" if count < len(trials) else "" for code, count in counts.items()}
     return [styled(f"  ✗ {code} {asked.reasons[code].title}{words}", BAD) for code, words in some.items()]
@@ -158,12 +158,12 @@ def aside_lines(trials: Sequence[Trial], shown: Iterable[str]) -> list[Line]:
 
 
 def remark_lines(trials: Sequence[Trial], *shown: str) -> list[Line]:
-    """The same in lines, each with how many trials it is about."""
+    """Remarks on trials as lines, each with the number of trials."""
     return remarks(*_remarked(trials, *shown))
 
 
 def counts_of(trials: Sequence[Trial], *shown: str) -> dict[str, str]:
-    """The same by code: how many trials each is about, and which machines."""
+    """The number of trials and the machines of each remark, by code."""
     each, _, nodes = _remarked(trials, *shown)
     return remark_counts(each, nodes)
 
@@ -177,7 +177,7 @@ def _remarked(trials: Sequence[Trial], *shown: str) -> tuple[list[list[str]], li
 
 
 def trial_fields(asked: Workload, trial: Trial, names: Iterable[str], varied: Sequence[str] = ()) -> dict[str, Any]:
-    """One trial as plain values: what it is of, its results with their bands, and whether it works."""
+    """A trial as plain values: its settings, its results with bands, and whether it works."""
     about = row_facts(asked.facts, varied) if trial.about is None else row_facts(trial.about)
     ends = [each for name in names for each in (name, *(f"{name}_{end}" for end in ENDS)) if each in asked.columns]
     return {
@@ -200,7 +200,7 @@ Side = tuple[str, Callable[[str], float]]  # a name, and the results of what has
 
 
 def plan_sides(plans: Sequence[Any]) -> list[Side]:
-    """The first plans of a ranking; of those that fail none, whose time and money are no answer.
+    """The first plans of a ranking that break no limit, for figures of time and money.
 
     None of a long ranking either, whose page is large enough.
     """
@@ -213,7 +213,7 @@ def _cost_of(plan: Any, name: str) -> float:
 
 
 def range_figures(kind: str, key: str, sides: Sequence[Side]) -> list[Callable[[], Draw]]:
-    """Time and money of some plans or scenarios side by side, each with its band, where all of them have both ends."""
+    """Figures of time and money of plans or scenarios side by side, with bands, if all have both ends."""
     names = [name for name in PICTURED if all(math.isfinite(end) for _, of in sides for end in _ends(of, name))]
     return [partial(_range_figure, kind, f"{key}-{name}", name, sides) for name in names if sides]
 
@@ -224,7 +224,7 @@ def _ends(of: Callable[[str], float], name: str) -> tuple[float, float, float]:
 
 
 def _range_figure(kind: str, key: str, name: str, sides: Sequence[Side]) -> Draw:
-    """A bar for each, up to P10, and what may be added up to P90."""
+    """A bar for each plan or scenario up to P10, and its extension up to P90."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
     from costmodel.report.page.values import round_unit
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @record
 class Compared:
-    """What scenarios of one workload are compared by: columns with their heads, and the one that ranks them."""
+    """How scenarios of one workload are compared: columns with their heads, and the result that ranks them."""
 
     heads: tuple[tuple[str, str], ...]
     by: str
@@ -37,7 +37,7 @@ class Compared:
 
 @record
 class WorkloadWords:
-    """Words of one workload."""
+    """Functions that put answers of one workload into words."""
 
     result: Callable[[str, float], str]
     subject: Callable[[LoadedScenario, Sequence[str]], list[Line]]  # without what varies, ahead of prices and origins
@@ -65,12 +65,12 @@ class WorkloadWords:
 
 
 def words_of(kind: str) -> WorkloadWords:
-    """The words of a workload; only its own modules are imported."""
+    """The words of a workload; only the modules of this workload are imported."""
     return _OF[kind]()
 
 
 def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> list[Line]:
-    """The head of an answer about one plan: the scenario's own, or its best where it has none."""
+    """The head of an answer about one plan: the scenario's own, or the best if it has none."""
     words, case = words_of(asked.case.kind), asked.case
     best = "" if case.scenario.plan else "of the best plan, "
     prices = price_lines(subject_of(case).price) if priced else []
@@ -79,7 +79,7 @@ def plan_head(asked: Workload, answer: PlanAnswer, *, priced: bool = False) -> l
 
 
 def plan_fields(asked: Workload, answer: PlanAnswer) -> dict[str, Any]:
-    """What an answer about one plan is about, as plain values."""
+    """The fields that identify the scenario and the plan of an answer."""
     return {**subject_fields(asked), "plan": dict(asked.kept(answer).keys)}
 
 
@@ -91,13 +91,13 @@ def varied_head(asked: Workload, varied: Sequence[str], *, priced: bool = False)
 
 
 def subject_fields(asked: Workload, varied: Sequence[str] = ()) -> dict[str, Any]:
-    """What an answer is about, as plain values; what varies from row to row is null."""
+    """The fields that identify the scenario of an answer; varied values are null."""
     case = asked.case
     return {"workload": case.kind, "title": title(case), "facts": fact_fields(asked.facts, varied)}
 
 
 def held_lines(asked: Workload, varied: Sequence[str]) -> list[Line]:
-    """What a search holds because --set gave it, but for what varies, and where the plan and the search disagree."""
+    """Lines on keys that a search fixes because of --set, and on conflicts of the plan with the search."""
     keys, conflicts = asked.held(varied)
     words = " · ".join(f"{key} {value_text(value)}" for key, value in keys.items())
     held = [styled(f"held by --set: {words}", HEAD)] if keys else []
@@ -154,7 +154,7 @@ def _training() -> WorkloadWords:
 
 
 def _unsized(found: Scaled) -> list[Line]:
-    """What is written of the plan and cannot stay."""
+    """A warning that the plan's dp is ignored, since it follows from the ranks."""
     from costmodel.documents.reader.resolved_scenario import training
 
     plan = training(found.asked.case).scenario.plan
@@ -164,7 +164,7 @@ def _unsized(found: Scaled) -> list[Line]:
 
 
 def _cautions(found: Scaled) -> list[str]:
-    """What to know of a time to a loss that follows from a published fit."""
+    """Cautions about a time to a loss, if a published fit gives the critical batch."""
     from costmodel.documents.reader.resolved_scenario import training
     from costmodel.estimate.shared.critical_batch import FITS_APART, is_fitted, other_meaning
 
@@ -176,7 +176,7 @@ def _cautions(found: Scaled) -> list[str]:
 
 
 def _paying(found: Scaled) -> list[str]:
-    """Where twice as many accelerators leave over three quarters of the time to a loss."""
+    """Where more GPUs stop paying: a doubling saves less than a quarter of the time to a loss."""
     known = [row for row in found.rows if not math.isnan(row.to_loss)]
     if len(known) < 2:
         return []
@@ -254,7 +254,7 @@ def _serving() -> WorkloadWords:
 
 
 def _beside_limit(answer: ServingAnswer, limit: Limit) -> str:
-    """That more arrives than is answered, where a limit is kept of the rest, and what no engine can do."""
+    """A note after a missed limit: more arrives than is answered, or no engine can meet the limit."""
     from costmodel.report.terminal.serving.serving_reasons import past_bandwidth
 
     more = " of what is answered; more arrives" if answer.overload and limit.holds(answer.costs[limit.column]) else ""

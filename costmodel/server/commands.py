@@ -108,7 +108,7 @@ for _command in (open_page, mcp):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine alone.
+    """Whether an address is reachable only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -119,7 +119,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _existing(folder: Path | None) -> Path | None:
-    """The folder, in full; a fault where there is none."""
+    """The absolute path of the folder; a fault if it does not exist."""
     if folder is not None and not folder.is_dir():
         raise fail(
             "C024", f"there is no folder {folder}", Place(str(folder)), "name one that holds scenarios/ or hardware/"
@@ -128,7 +128,7 @@ def _existing(folder: Path | None) -> Path | None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; a fault where the address is not to be had."""
+    """A listening socket; a fault if the address is not available."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=512)

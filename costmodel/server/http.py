@@ -41,7 +41,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application(workers: Workers, names: Collection[str] = ()) -> App:
-    """The program that answers requests to this host, by one of its names or by LOCAL_NAMES."""
+    """The web application for requests to this host, by one of its names or by LOCAL_NAMES."""
 
     async def asked(request: Request) -> Response:
         media, name = _media(request.headers.get("accept", "")), request.path_params["question"]
@@ -88,7 +88,7 @@ def application(workers: Workers, names: Collection[str] = ()) -> App:
 
 @functools.cache
 def around() -> tuple[str, str]:
-    """The page with pickers, and its policy: it loads its own script alone, and that of answers by its seal."""
+    """The page with pickers, and its security policy, which allows only costmodel's scripts by their hashes."""
     rooms = (resources.files(room) / "templates" for room in ("costmodel.server", "costmodel.report.page"))
     own, of_answers = rooms
     script, answers = (own / "app.js").read_text("utf-8"), (of_answers / "page.js").read_text("utf-8")
@@ -103,7 +103,7 @@ def _seal(text: str) -> str:
 
 
 async def outcome(workers: Workers, job: Job) -> Answered:
-    """What a process makes of a request, or why none did."""
+    """The reply of a worker process to a job, or the fault if there is none."""
     try:
         found: Answered = await workers.ask(job)
     except Busy:

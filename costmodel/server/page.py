@@ -36,7 +36,7 @@ _KIND = re.compile(r"^workload:.*?^ +kind: *(\w+)", re.MULTILINE | re.DOTALL)
 
 
 def shown(question: str, body: bytes, whole: bool) -> Answered:
-    """An answer as JSON: its page, the command line, and the YAML of the scenario; works: whether it is yes.
+    """An answer as JSON: its page, command line, and scenario in YAML; works: whether the answer is yes.
 
     whole: with the equations that figures open, and figures of other plans; without them it is sooner there
     """
@@ -53,7 +53,7 @@ def shown(question: str, body: bytes, whole: bool) -> Answered:
 
 
 def _yaml(asked: Asked, result: library.Result) -> str:
-    """The scenario that the question is about, with the plan that was found where the answer is of one."""
+    """The scenario of a question as YAML, with the plan that the answer found, if any."""
     inputs = getattr(result.reply.found, "inputs", None)
     try:
         case = library.scenario_asked(asked.name, asked.options, planned=False) if inputs is None else inputs.case
@@ -63,7 +63,7 @@ def _yaml(asked: Asked, result: library.Result) -> str:
 
 
 def offered() -> Answered:
-    """What the pickers offer: questions, models, accelerators, software, scenarios, and the flags of each workload."""
+    """The choices of the pickers: questions, models, accelerators, software, scenarios, and flags by workload."""
     options = options_of("search")
     found = {
         "questions": {name: _question(name) for name in _SHOWN},
@@ -80,13 +80,13 @@ def offered() -> Answered:
 
 
 def _kind_of(scenario: str) -> str:
-    """The kind of job of a scenario, found without checking the rest of it."""
+    """The workload of a scenario, read without checking the other keys."""
     found = _KIND.search(file_text(str(find("scenario", scenario))))
     return found[1] if found else "training"
 
 
 def _question(name: str) -> dict[str, Any]:
-    """A question of the pickers: its words, its own keys, which are yes or no, and flags of another meaning."""
+    """A question for the pickers: its title, its own keys, yes-or-no keys, and flags with another meaning."""
     options, usual, own = options_of(name), options_of("search"), _OWN.get(name, {})
     words = inspect.getdoc(QUESTIONS[name].load()) or ""
     return {

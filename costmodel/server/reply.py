@@ -22,7 +22,7 @@ MEDIA = {
 
 @record
 class Answered:
-    """What a request gets: a status of HTTP, the media type, the text, and whether the answer is yes."""
+    """The reply to a request: HTTP status, media type, text, and whether the answer is yes."""
 
     status: int
     media: str
@@ -39,7 +39,7 @@ class Job:
     arguments: tuple[Any, ...] = ()
 
     def done(self) -> Any:
-        """What the function returns.
+        """Call the function and return its result.
 
         >>> Job("math", "hypot", (3, 4)).done()
         5.0

@@ -38,7 +38,7 @@ _REQUEST = Place("request")
 
 @record
 class Option:
-    """A key of a question: the type of its value, what it is, and how a command line has it."""
+    """A key of a question: its type, its help, and its option on a command line."""
 
     name: str
     kind: Any
@@ -51,7 +51,7 @@ class Option:
 
 @record
 class Asked:
-    """A question with the keys of its request, and the texts that stand for files."""
+    """A question with the keys of its request, and texts that replace files."""
 
     name: str
     options: Mapping[str, Any]
@@ -102,13 +102,13 @@ def options_of(question: str) -> Mapping[str, Option]:
 
 
 def _flags(stated: Any) -> Iterator[str]:
-    """The long words of an option; Typer holds the first of them as its default until it builds the command."""
+    """The long names of an option; Typer stores the first as its default until it builds the command."""
     words = (getattr(stated, "default", None), *(getattr(stated, "param_decls", None) or ()))
     return (word for word in words if isinstance(word, str) and word.startswith("--"))
 
 
 def _words(option: Option, value: Any) -> Iterator[str]:
-    """A value as words of a command line; nothing for one that is not given."""
+    """An option and its value as words of a command line; empty for a default."""
     if value == option.default or value is None:
         return
     if isinstance(value, Mapping):
@@ -146,7 +146,7 @@ def parsed(question: str, body: bytes) -> Asked:
 
 
 def unknown_question(name: str) -> CostModelError:
-    """A fault for a question that there is not, or not here."""
+    """A fault for a question that does not exist, or that the server does not answer."""
     if name in NOT_OFFERED:
         return fail("H001", f"{name} is not answered here: {NOT_OFFERED[name]}", _REQUEST, f"costmodel {name} --help")
     close = nearest(name, questions())
@@ -193,7 +193,7 @@ def _no_number(word: str) -> None:
 
 
 def _texts(stated: Any) -> dict[str, str]:
-    """Texts by the names that stand for them in the place of paths."""
+    """Texts by the file names that they replace."""
     if not isinstance(stated, dict) or not all(isinstance(text, str) for text in stated.values()):
         raise fail("H001", "texts maps names to texts", _REQUEST, 'for example {"config.json": "{…}"}')
     if len(stated) > _MOST_TEXTS:
@@ -210,7 +210,7 @@ def _texts(stated: Any) -> dict[str, str]:
 
 
 def answered(question: str, body: bytes, media: str = "application/json") -> Answered:
-    """What a request gets, whatever it states: the answer in its form, or the faults."""
+    """The reply to a request: the answer in its form, or the faults."""
 
     def answer() -> Answered:
         asked = parsed(question, body)
@@ -223,7 +223,7 @@ def answered(question: str, body: bytes, media: str = "application/json") -> Ans
 
 
 def in_short(question: str, keys: dict[str, Any], whole: bool, most: int) -> Answered:
-    """An answer as text of so many lines at most, or whole as JSON; and the command line that gives it."""
+    """An answer as text of at most `most` lines, or whole as JSON; and the command line that gives it."""
 
     def answer() -> Answered:
         asked = parsed(question, json.dumps(keys).encode())

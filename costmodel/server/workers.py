@@ -37,7 +37,7 @@ _DEVICES = {os.devnull, "/dev/urandom"}
 
 @record
 class Limits:
-    """What a request may take, and how many may wait."""
+    """Limits of a request, and of the number of requests that wait."""
 
     body: int = 1_000_000  # bytes of a request
     plans: int = 1_000_000  # of one search
@@ -50,7 +50,7 @@ class Limits:
 
 
 class Busy(Exception):
-    """As many requests wait as may."""
+    """The largest number of requests already waits."""
 
 
 class Overrun(Exception):
@@ -59,7 +59,7 @@ class Overrun(Exception):
 
 @functools.cache
 def warmed() -> Any:
-    """How processes start: where a system can, they are copies of one that has asked a question, which starts now."""
+    """A multiprocessing context: where possible, new processes are copies of one that is already warm."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     from multiprocessing.forkserver import ensure_running
@@ -126,12 +126,12 @@ class Worker:
 
     @property
     def number(self) -> int | None:
-        """The number of the process, if there is one."""
+        """The id of the process, if there is one."""
         return None if self._process is None else int(self._process.pid)
 
 
 class Workers:
-    """Processes that share the requests of one loop of events."""
+    """Processes that share the requests of one event loop."""
 
     def __init__(self, folder: Path | None, limits: Limits) -> None:
         context = warmed()
@@ -142,7 +142,7 @@ class Workers:
         self.waiting = 0
 
     def begin(self) -> None:
-        """Start the processes, each of which answers as soon as it can; for the loop of events that runs."""
+        """Start the processes in the current event loop; each answers as soon as it is ready."""
         self.loop = asyncio.get_running_loop()
         for worker in self.all:
             self._when_done(worker, self.loop.run_in_executor(self._threads, worker.begin))
@@ -178,7 +178,7 @@ class Workers:
 
 
 def _work(connection: Connection[Any, Any], folder: Path | None, limits: Limits) -> None:
-    """What a process does: jobs one after the other, behind a wall."""
+    """The work of a process: one job after the other, with restricted access."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from costmodel.explore.search.stream import limit_searches
 
@@ -191,7 +191,7 @@ def _work(connection: Connection[Any, Any], folder: Path | None, limits: Limits)
 
 
 def build_wall(folder: Path | None, memory: int) -> None:
-    """From now on this process reads documents and its own program alone, and changes or starts nothing.
+    """Restrict this process: it reads only documents and its own program, and changes or starts nothing.
 
     Documents of your own are those in the folder and in those of COSTMODEL_PATH; the working folder has none.
     """

@@ -44,7 +44,7 @@ def around(
     nodes: Mapping[str, ExplainedFigure] | None = None,
     choices: Mapping[str, Any] | None = None,
 ) -> PlanBeside:
-    """What a report has beside a plan.
+    """The analyses that a report shows next to a plan.
 
     brief: what a text has of the search, where that is less. ahead: sections ahead of the search; evidence: behind all.
     first, further: parts of a text ahead of the search and behind it
@@ -61,7 +61,7 @@ def around(
 
 
 def _rank_words(view: PlanView, words: SearchWords[Inputs, Plan] | None) -> str:
-    """Where a plan that works stands among those of its search, and what the best would gain."""
+    """A sentence on the rank of a working plan in its search, and on the gain of the best plan."""
     if words is None or not works(view) or not words.found.works or (rank := words.found.your_rank) is None:
         return ""
     best, name = words.found.best[0], words.objective
@@ -79,7 +79,7 @@ def _rank_words(view: PlanView, words: SearchWords[Inputs, Plan] | None) -> str:
 
 
 def _of_search(words: SearchWords[Inputs, Plan] | None) -> Iterator[Section]:
-    """The front and the best plans, and why not the others."""
+    """The sections of a search: the Pareto front, the best plans, and why not the others."""
     if words is None:
         return
     if words.found.best:

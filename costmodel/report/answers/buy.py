@@ -83,7 +83,7 @@ _SIGNS = {"at_most": "≤", "at_least": "≥", "target": "≈"}
 
 
 def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None = None) -> AnswerDocument:
-    """A row a machine: the smallest layout that meets every limit, its rent, and how sure that is."""
+    """One row per machine: the smallest layout that meets every limit, its rent, and its chance to do so."""
     asked, best = found.asked, found.best
     words = words_of(asked.case.kind)
     about: list[Line] = [*words.subject(asked.case, _VARIED)]
@@ -122,7 +122,7 @@ def buy(found: Bought, top: int | None, *, plot: bool = False, day: Day | None =
 
 
 def _wanted(found: Bought) -> str:
-    """The limits, and the chance to meet them that is asked for."""
+    """The limits in words, and the chance with which they must be met."""
     say, limits = words_of(found.asked.case.kind).result, stated_limits(found.asked.case.scenario.limits)
     stated = [
         f"{limit.key} {_SIGNS[limit.kind]} {say(limit.column, limit.value)}"
@@ -193,14 +193,14 @@ def _machines(found: Bought, top: int | None, *, plot: bool) -> Section:
 
 
 def _money_columns(job: str, *, apart: bool, bought: bool) -> list[Column]:
-    """The price, the rents and the capital."""
+    """Columns for the price, the rents and the capital."""
     columns = [Column("$/GPU/h"), Column("rent", legend=f"of GPUs in use, for {job}")]
     columns += [Column("whole nodes", legend="the rent of all GPUs in these nodes", drop=1)] if apart else []
     return columns + ([Column("capital", legend="of the nodes that are bought", face="page")] if bought else [])
 
 
 def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> list[Cell]:
-    """The same of a machine."""
+    """Cells for the price, the rents and the capital of a machine."""
     cells: list[Cell] = ["" if row.price is None else hourly(row.price).removesuffix(" USD/GPU/h")]
     cells += [_opening(_money(rent.in_use), f"rent of {row.machine.name}")]
     cells += [_opening(_money(rent.whole), f"whole nodes of {row.machine.name}")] if apart else []
@@ -208,7 +208,7 @@ def _money_cells(row: Purchase, rent: Rent, *, apart: bool, bought: bool) -> lis
 
 
 def _hosted(found: Bought, offer: HostedOffer, columns: Sequence[Column]) -> list[Cell]:
-    """The row of an API: money alone, in the columns of a machine."""
+    """The row of a hosted API: its cost and prices, in the columns of a machine."""
     cost = found.hosted_cost(offer)
     figures: dict[str, Cell] = {
         "GPU": "hosted",
@@ -241,7 +241,7 @@ def _hosted_price(offer: HostedOffer) -> Line:
 
 @record
 class _Traded:
-    """What machines trade: curves of the cheapest ones, a point of each that works, and published runs."""
+    """The trade-off between machines: curves of the cheapest, a point of each that works, and published runs."""
 
     found: Bought
     names: tuple[str, str]
@@ -250,7 +250,7 @@ class _Traded:
 
     @classmethod
     def of(cls, found: Bought) -> _Traded:
-        """Of a job: tokens of each GPU against those of a user, or money against time."""
+        """The trade-off of a purchase: tokens per GPU against tokens per user, or money against time."""
         names = words_of(found.asked.case.kind).traded
         return cls(found, names, curves(found, names, len(_ROLES)), published_runs(found))
 
@@ -264,13 +264,13 @@ class _Traded:
 
     @property
     def accelerators(self) -> list[str]:
-        """Those with a colour."""
+        """The accelerators with a colour: first those with a curve."""
         cheapest = [curve.machine.accelerator for curve in self.curves]
         return [*dict.fromkeys([*cheapest, *(row.machine.accelerator for row, _, _ in self.points)])][: len(_ROLES)]
 
     @property
     def measured(self) -> str:
-        """How many published runs there are, and how they are drawn."""
+        """A sentence on the number of published runs and how they are drawn."""
         if not self.published:
             return "No published run of a model of this shape on these accelerators is shipped."
         drawn = [run for run in self.published if math.isfinite(run.across)]
@@ -322,7 +322,7 @@ class _Traded:
         return drawn(width)
 
     def lines(self) -> list[Line]:
-        """The same in a terminal: a letter for each accelerator."""
+        """The figure for a terminal: a letter for each accelerator."""
         from costmodel.report.terminal.style.scatter import ScatterPoint, scatter
 
         result, columns = words_of(self.found.asked.case.kind).result, self.found.asked.columns
@@ -346,7 +346,7 @@ def _sources(runs: Iterable[PublishedRun]) -> str:
 
 
 def _between(points: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Places along a line."""
+    """Evenly spaced points on each piece of a curve."""
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         yield from ((x0 + (x1 - x0) * step / _STEPS, y0 + (y1 - y0) * step / _STEPS) for step in range(_STEPS + 1))
 
@@ -370,12 +370,12 @@ def _money(value: float, name: str = "rent_usd") -> Cell:
 
 
 def _opening(cell: Cell, trace: str) -> Cell:
-    """A figure that opens its trace on a page; a text as it is."""
+    """A cell whose figure opens a trace on a page; text is unchanged."""
     return cell if isinstance(cell, str) else replace(cell, opens=lambda traces: traces.of(trace))
 
 
 def _capital(row: Purchase) -> Cell:
-    """What its nodes are bought for; empty where they are rented."""
+    """The capital for a machine's nodes; empty if they are rented."""
     found = _opening(_money(row.capital, "capital_usd"), f"capital of {row.machine.name}")
     return "" if math.isnan(row.capital) else found
 
@@ -394,14 +394,14 @@ def _sure(chance: float) -> Cell:
 
 
 def _size(expected: SmallestPlan | None, safe: SmallestPlan) -> str:
-    """The optimistic size, where it is another."""
+    """The number of GPUs by expected figures, if it is smaller than the safe number."""
     if expected is None or expected.gpus >= safe.gpus:
         return ""
     return f"{counted(expected.gpus)} at {rounded_percent(expected.chance).replace('%', ' %')}"
 
 
 def _measured(found: Bought, row: Purchase) -> str:
-    """Runs behind the predictions of a machine, and how far P90 lies above the time."""
+    """The number of runs behind a machine's predictions, and how far P90 lies above the prediction."""
     if row.trial is None:
         return ""
     runs, name = row.runs, found.asked.usual
@@ -438,7 +438,7 @@ def _missed(found: Bought, row: Purchase) -> str:
 
 
 def _powered(found: Bought, row: Purchase) -> str:
-    """How many nodes a site supplies, where more of them would do more."""
+    """A note on how many nodes the site's power supplies; empty without a limit on power."""
     if math.isinf(found.power):
         return ""
     nodes = number_of(found.power // row.each, "node")
@@ -449,12 +449,12 @@ _MISSED = {"run_cost": ("rent", "budget"), "run_time": ("a time of", "deadline")
 
 
 def _conclusion(found: Bought) -> str:
-    """How much, how sure, and what else was looked at."""
+    """The conclusion: the best machine, its chance, and the other offers."""
     return " ".join(_sentences(found))
 
 
 def _sentences(found: Bought) -> list[str]:
-    """The best machine, the next best, what else is to decide, and what was looked at; without any that alone."""
+    """Sentences on the best machine, the next best, open choices, and the offers compared."""
     works = len(found.working)
     looked_at = f"{number_of(found.count, 'offer')} looked at, {works} meet{'s' if works == 1 else ''} every limit"
     best = found.best
@@ -481,13 +481,13 @@ def _sentences(found: Bought) -> list[str]:
 
 
 def _cheaper(found: Bought, row: Purchase) -> str:
-    """An offer that does not compare with a rent that stays."""
+    """A cheaper offer that is not comparable with lasting rent, such as a purchase or preemptible nodes."""
     terms = _bought(row) or f"on {row.machine.sold}, which may be taken away"
     return f"{row.machine.node} {terms}, {rounded_dollars(found.rent(row).in_use)}"
 
 
 def _bought(row: Purchase) -> str:
-    """The capital of a purchase; empty of a rent."""
+    """The capital of a purchase in words; empty for rent."""
     listed = None if row.price is None else row.price.listed
     if listed is None or listed.bought is None:
         return ""
@@ -496,7 +496,7 @@ def _bought(row: Purchase) -> str:
 
 
 def _offer(found: Bought, row: Purchase) -> str:
-    """A machine in a clause."""
+    """A phrase on a machine, its cost and its time."""
     assert row.plans.safe is not None
     rent, job = found.rent(row).in_use, words_of(found.asked.case.kind).job
     cost = f"{rounded_dollars(rent)}{_ends(row, 'run_cost', rounded_dollars)} for {job}" if math.isfinite(rent) else ""
@@ -510,7 +510,7 @@ def _offer(found: Bought, row: Purchase) -> str:
 
 
 def _day(day: Day) -> Section:
-    """The replicas of each hour, those alike in one row."""
+    """A table of replicas by hour; equal hours share a row."""
     columns = [Column("hours", "l"), Column("requests/s"), Column("ready for"), Column("replicas"), Column("GPUs")]
     columns += [Column("chance")]
     rows, begin = list[list[Cell]](), 0
@@ -527,7 +527,7 @@ def _day(day: Day) -> Section:
 
 
 def _day_words(day: Day) -> str:
-    """What autoscaling saves against as many replicas as the fullest hour takes."""
+    """What autoscaling saves compared with a fixed fleet for the busiest hour."""
     starts = f"with starts of {show_time(day.start)}" if day.start else "if replicas start at once (--cold-start)"
     apart, hours = day.elastic != day.price, len(day.hours)
     often = "a day" if hours == 24 else f"for {hours} hours"
@@ -541,7 +541,7 @@ def _day_words(day: Day) -> str:
 
 
 def _less(rent: float, other: float) -> str:
-    """How a rent compares with another."""
+    """A rent in percent more or less than another rent."""
     part = 1 - rent / other if other else 0.0
     if not part:
         return f"as much as {rounded_dollars(other)}"
@@ -570,7 +570,7 @@ def _ends(row: Purchase, name: str, words: Callable[[float], str]) -> str:
 
 
 def _headlines(found: Bought) -> list[Headline]:
-    """The rent first."""
+    """Figures at the head of the page, the rent first."""
     best, words = found.best, words_of(found.asked.case.kind)
     if best is None or best.plans.safe is None:
         return []
@@ -585,7 +585,7 @@ def _headlines(found: Bought) -> list[Headline]:
 
 
 def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
-    """All machines as plain values; of one on which no plan meets every limit no result."""
+    """All machines as plain values; a machine on which no plan meets every limit has no result."""
     return {
         **head("costmodel/buy/v1"),
         **subject_fields(found.asked, _VARIED),
@@ -612,7 +612,7 @@ def buy_json(found: Bought, day: Day | None = None) -> dict[str, Any]:
 
 
 def _day_fields(day: Day) -> dict[str, Any]:
-    """A day as plain values."""
+    """The replicas of a day as plain values."""
     names = ("rate", "ready", "replicas", "gpus", "chance")
     return {
         "node": day.machine.node,
@@ -656,7 +656,7 @@ def _fields(found: Bought, row: Purchase) -> dict[str, Any]:
 
 
 def fleet(found: Fleet, top: int | None) -> AnswerDocument:
-    """A row a machine: the GPUs of each job, of all, what their nodes leave idle, and the rent of a month."""
+    """One row per machine: the GPUs of each job and in total, idle GPUs of the nodes, and the rent of a month."""
     first, names = found.jobs[0], [title(job.asked.case) for job in found.jobs]
     columns = [Column("GPU", "l"), Column("node", "l"), Column("offer", "l")]
     columns += [Column(f"job {place}") for place in range(1, len(names) + 1)]
@@ -699,7 +699,7 @@ _MONTHLY = "a month of 730 h"
 
 
 def _job(found: Fleet, place: int, name: str) -> Line:
-    """What a job takes on the best machine, how sure that is, and what it leaves idle."""
+    """A line on a job on the best machine: GPUs, nodes, idle GPUs, and the chance to meet its limits."""
     best = found.best
     if best is None or best.jobs[place].trial is None:
         return styled(f"  job {place + 1}, {name}: no plan within its limits on a machine with the others")
@@ -715,7 +715,7 @@ def _job(found: Fleet, place: int, name: str) -> Line:
 
 
 def fleet_json(found: Fleet) -> dict[str, Any]:
-    """All machines with every job, as plain values."""
+    """All machines with their results for every job, as plain values."""
     return {
         **head("costmodel/fleet/v1"),
         "jobs": [title(job.asked.case) for job in found.jobs],

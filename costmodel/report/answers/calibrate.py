@@ -115,7 +115,7 @@ def _pair(error: Error | None) -> str:
 
 
 def _sizes(decisions: Sequence[Decision], most: int) -> Table:
-    """Measured beside predicted, some sizes of each fit from the shortest time to the longest."""
+    """A table of measured and predicted times for some sizes of each fit, from shortest to longest."""
     rows = []
     for decision in decisions:
         found = decision.sizes
@@ -141,7 +141,7 @@ def _sound(decision: Decision) -> Iterator[Line]:
 
 
 def fit_title(fit: Fit) -> str:
-    """What a fit is of, and by which form where there are several."""
+    """The title of a fit; it names the formula if there are several."""
     key = fit.sample.key
     words = [*((key.of,) if key.part == "network" else ()), key.part, key.entry if key.part != "memory" else ""]
     words += [key.detail, *((f"({fit.sample.form.title})",) if key.part in ("attention", "matmul") else ())]
@@ -149,7 +149,7 @@ def fit_title(fit: Fit) -> str:
 
 
 def _constants(fit: Fit) -> Iterator[Line]:
-    """The constants of a fit, those in use in brackets."""
+    """Lines with the constants of a fit, and the values in use in brackets."""
     now = fit.sample.now or {}
     if fit.unfitted:
         if fit.sample.range:
@@ -165,7 +165,7 @@ def _constants(fit: Fit) -> Iterator[Line]:
 
 
 def kernels_json(found: Calibrated, decisions: Sequence[Decision], written: Iterable[Path]) -> dict[str, Any]:
-    """The same as plain values; modelled: the timings that are in a fit."""
+    """The calibration of kernels as plain values; modelled: the number of timings in the fits."""
     points, left = sum(fit.points for fit in found.fits), sum(found.left_out.values())
     return _plain(
         "kernels",
@@ -242,7 +242,7 @@ def _named(decision: Decision) -> dict[str, str]:
 
 
 def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
-    """What was read of a folder, every fit with its errors, and what changes in documents."""
+    """The calibration from a folder: what was read, every fit with its errors, and changes of documents."""
     parts = [runs(found.training, ())] if found.training is not None else []
     parts += [benchmarks(fit, ()) for fit in found.engines]
     parts += [kernels(found.kernels, found.decisions, ())] if found.kernels is not None else []
@@ -262,7 +262,7 @@ def followed(found: FollowedFolder, written: Sequence[Path]) -> AnswerDocument:
 
 
 def _read(found: FollowedFolder) -> Section:
-    """How many runs each night has, and what was left out."""
+    """The number of runs of each night, and the files that were not read."""
     read = found.read
     rows = [(night, f"{sum(len(table.rows) for table in tables)}") for night, tables in read.nights.items()]
     rows += [("kernels", f"{len(read.kernels)} files")] if read.kernels else []
@@ -287,7 +287,7 @@ def patch_of(found: FollowedFolder) -> str:
 
 
 def followed_json(found: FollowedFolder, written: Iterable[Path]) -> dict[str, Any]:
-    """The same as plain values; parts: each fit as `calibrate` of its tables gives it."""
+    """The calibration from a folder as plain values; parts: each fit as `calibrate` of its tables gives it."""
     parts = [runs_json(found.training, ())] if found.training is not None else []
     parts += [benchmarks_json(fit, ()) for fit in found.engines]
     parts += [kernels_json(found.kernels, found.decisions, ())] if found.kernels is not None else []
@@ -392,7 +392,7 @@ def runs(found: Refined, written: Iterable[Path]) -> AnswerDocument:
 
 
 def known_to(part: Posterior) -> str:
-    """One spread to either side; of a share, whose spread is of its log-odds, the shares there."""
+    """The uncertainty of a constant: one relative spread, or for a share its interval."""
     if not part.prior.share:
         return f"{part.spread:.0%}"
     low, high = part.interval
@@ -410,7 +410,7 @@ def _run_errors(found: Refined) -> Iterator[tuple[str, ...]]:
 
 
 def runs_json(found: Refined, written: Iterable[Path]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The calibration from training runs as plain values."""
     fit = found.fit
     errors = {"shipped": fit.shipped, "prior": fit.at_priors, "in_sample": fit.inside, "left_out": fit.left_out}
     left_out = {
@@ -489,7 +489,7 @@ def _engine_errors(found: EngineFit) -> Iterator[tuple[str, ...]]:
 
 
 def benchmarks_json(found: EngineFit, written: Iterable[Path]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The calibration from engine benchmarks as plain values."""
     constants = [
         {
             "name": each.constant.name,

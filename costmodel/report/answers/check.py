@@ -49,7 +49,7 @@ _STATES = {"valid": "invalid", "load": "not answered"}
 
 
 def check(found: Sequence[CheckedScenario], *, wrote: str = "") -> AnswerDocument:
-    """Every scenario: in one line when it keeps everything, else each thing it is held to, and what moved."""
+    """The checks of all scenarios: one line if all checks pass, else each check and the figures that moved."""
     kept, total = sum(checked.kept for checked in found), summary(found)
     sections = [Section("kept", "What is kept", figures=[partial(_figure, found)], face="page")]
     for place, checked in enumerate(found):
@@ -74,14 +74,14 @@ def _figure(found: Sequence[CheckedScenario]) -> Draw:
 
 
 def _head(checked: CheckedScenario) -> list[Text]:
-    """What was computed, and the price where a cost is held to anything; the job stands ahead of the name."""
+    """What was computed, with the price if a cost is checked; the line of the job is left out."""
     head = varied_head(checked.asked, (), priced=any(is_money(finding.name) for finding in checked.findings))
     job = {line.plain for line in job_lines(checked.asked.case.asked.assumed)}
     return [line for line in head if isinstance(line, Text) and line.plain not in job]
 
 
 def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
-    """What it is held to; in a terminal one line of what is kept."""
+    """The checks of a scenario; in a terminal, one line for all that pass."""
     named = styled(checked.name, HEAD)
     ahead: list[Line] = [*job_lines(checked.asked.case.asked.assumed), named]
     ahead += [styled(f"  {line.plain}", DIM) for line in _head(checked)]
@@ -107,7 +107,7 @@ def _scenario(checked: CheckedScenario, key: str) -> list[Section]:
 
 
 def _chance(checked: CheckedScenario) -> Text:
-    """The chance of a plan to work, where it is not all but sure: amber where a search would not prefer it."""
+    """The chance that a plan works, if it is not almost certain; amber below the chance that searches prefer."""
     chance = _chance_of(checked)
     if not chance < _SURE:
         return styled("")
@@ -120,7 +120,7 @@ def _chance_of(checked: CheckedScenario) -> float:
 
 
 def why(checked: CheckedScenario, key: str) -> list[Section]:
-    """Beneath a failure against a baseline: changed inputs, terms that moved, equations that answer otherwise."""
+    """Explanation of a failure against a baseline: changed inputs, moved terms, and changed equations."""
     if not checked.moved or checked.kept:
         return []
     rooms = {name: EQUATIONS[name].room.replace(".", "/") if name in EQUATIONS else "" for name in checked.equations}
@@ -135,7 +135,7 @@ def why(checked: CheckedScenario, key: str) -> list[Section]:
 
 
 def _others(kind: str, moves: Sequence[MovedFigure]) -> Iterator[Line]:
-    """Figures that diff has no room for."""
+    """Moved figures that the sections of `diff` do not show."""
     shown = {plan_in_words(move.name) for move in moves}
     columns = COLUMNS[kind] if "step_time" in COLUMNS[kind] else {}
     others = sorted(name for name in shown & set(columns) if columns[name].unit == "1" and name not in _TOLD)
@@ -175,7 +175,7 @@ def _named(finding: CheckResult) -> str:
 
 
 def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
-    """What it is, and what it is held to."""
+    """The current value of a checked figure, and its bound."""
     words = words_of(checked.asked.case.kind)
     if finding.kind in _STATES:
         return _STATES[finding.kind], words.reason(checked.answer, finding.name)
@@ -196,7 +196,7 @@ def sides(checked: CheckedScenario, finding: CheckResult) -> tuple[str, str]:
 
 
 def _digits_apart(checked: CheckedScenario, finding: CheckResult) -> int:
-    """As few digits as show that a result is not its bound."""
+    """The fewest digits that show a difference between a result and its bound."""
     tried = range(_DIGITS, 2 * _DIGITS + 1)
     sides_of = ((digits, [_figure_text(checked, finding, each, digits) for each in (finding.value, finding.bound)])
                 for digits in tried)  # fmt: skip
@@ -204,7 +204,7 @@ def _digits_apart(checked: CheckedScenario, finding: CheckResult) -> int:
 
 
 def _figure_text(checked: CheckedScenario, finding: CheckResult, value: float | None, digits: int = _DIGITS) -> str:
-    """A figure as people read it; shares of memory in GiB."""
+    """A figure in words; shares of memory in GiB."""
     if value is None or math.isnan(value):
         return "unknown"
     costs = checked.answer.costs
@@ -214,7 +214,7 @@ def _figure_text(checked: CheckedScenario, finding: CheckResult, value: float | 
 
 
 def _aside(checked: CheckedScenario, finding: CheckResult) -> str:
-    """Where a limit is written; by how much a figure worsened, and how much is allowed."""
+    """The place of a limit; for a regression, the change of the figure and the allowed change."""
     if finding.kind == "regression" and finding.bound and finding.value is not None and not math.isnan(finding.value):
         change = finding.value / finding.bound - 1
         return _change(change, finding, checked.asked.columns[finding.name].better)
@@ -228,7 +228,7 @@ def _change(change: float, finding: CheckResult, better: str) -> str:
 
 
 def summary(found: Sequence[CheckedScenario]) -> str:
-    """The last line: how many of all things held failed."""
+    """Like `answering`, for a command that writes another program's file: no suffix is refused or selects a form."""
     held = [finding for checked in found for finding in checked.findings]
     findings = [finding for finding in held if finding.kind != "known" or not finding.kept]
     failed = sum(not finding.kept for finding in findings)
@@ -286,7 +286,7 @@ def markdown(found: Sequence[CheckedScenario]) -> str:
 
 
 def _facts(checked: CheckedScenario) -> tuple[str, ...]:
-    """What a row is of."""
+    """The identifying columns of a row: scenario, model, cluster, and job."""
     facts = row_facts(checked.asked.facts)
     cluster = f"{facts['nodes']} × {facts['cluster']}"
     job = (str(facts.get(name, "")) for name in ("sequence", "global_batch"))
@@ -337,5 +337,5 @@ def _finding(checked: CheckedScenario, finding: CheckResult) -> dict[str, Any]:
 
 
 def baseline_text(baseline: Baseline) -> str:
-    """A baseline as it is written: JSON, a figure a line, so that a change reads well in a review."""
+    """A baseline as JSON with one figure per line, so that changes are easy to review."""
     return json_text(baseline.model_dump(by_alias=True))

@@ -33,7 +33,7 @@ _WHY = {each.name: each.meaning for each in ALGORITHMS} | {
 
 
 def collective(answer: CollectiveAnswer) -> AnswerDocument:
-    """Columns as nccl-tests, what was measured beside them, and the command that would measure them."""
+    """A collective by size as nccl-tests prints it, with measured times and the command to measure."""
     case, remarks = answer.case, [styled(remark, WARN) for remark in _remarks(answer)]
     links = f"{answer.inside:.0f} over {case.scale_up.name}" if answer.inside > 1 else ""
     apart = f"{answer.domains:.0f} domains over {case.scale_out.name}" if answer.domains > 1 else ""
@@ -77,7 +77,7 @@ def _figure(answer: CollectiveAnswer) -> Draw:
 
 
 def _remarks(answer: CollectiveAnswer) -> tuple[str, ...]:
-    """Those on the flags, and what lies outside the fits."""
+    """Remarks on the flags, and on sizes outside the range of the fits."""
     return (*answer.remarks, *(f"N054 outside a fit: {each.words}, so the band is wider" for each in answer.outside))
 
 
@@ -123,7 +123,7 @@ def _reasons(answer: CollectiveAnswer) -> Iterator[str]:
 
 
 def _against(answer: CollectiveAnswer, name: str) -> str:
-    """The time of an algorithm and of the next one, at the size where it gains the most of those that take it."""
+    """The time of an algorithm and of the next best one, at the size where the algorithm gains most."""
     rows = [row for row in answer.rows if row.algorithm == name and len(row.algorithms) > 1]
     if not rows:
         return ""
@@ -170,14 +170,14 @@ def measuring(answer: CollectiveAnswer) -> str:
 
 
 def _factor(answer: CollectiveAnswer) -> str:
-    """The option for the steps between sizes, where they are alike."""
+    """The nccl-tests option for the steps between sizes, if they are equal."""
     sizes = [row.size for row in answer.rows]
     steps = {round(after / before, 6) for before, after in itertools.pairwise(sizes)}
     return f" -f {steps.pop():g}" if len(steps) == 1 else " -f 2" if steps else ""
 
 
 def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
-    """The same as plain values."""
+    """The predicted collective as plain values."""
     return {
         **head("costmodel/collective/v1"),
         "operation": answer.operation,
@@ -213,7 +213,7 @@ def collective_json(answer: CollectiveAnswer) -> dict[str, Any]:
 
 
 def _measured_json(answer: CollectiveAnswer) -> dict[str, Any] | None:
-    """What was measured, and whether the fabric is as fast as healthy fabrics."""
+    """Measured and predicted bus bandwidth as plain values, with the verdict on the fabric."""
     found, measured = answer.sound, answer.measured
     if found is None or measured is None:
         return None

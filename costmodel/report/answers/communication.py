@@ -31,12 +31,12 @@ from costmodel.report.terminal.style.theme import HEAD, styled
 
 
 def communication(view: PlanView) -> AnswerDocument:
-    """Who talks over what, and who waits for it."""
+    """The communication of a plan: collectives by group and link, and exposed time."""
     return plan_answer(view, "comm", lambda: traffic_sections(view.traffic()))
 
 
 def traffic_sections(traffic: PlanTraffic) -> list[Section]:
-    """What is sent apart from the steps, then the collectives, then who waits for them."""
+    """Sections on messages outside the steps, then collectives, then exposed time by group."""
     found = [*traffic.ahead, network_section(traffic), *_alone_section(traffic.sent), *wait_section(traffic)]
     return [*found[:-1], replace(found[-1], beneath=traffic.beneath)]
 
@@ -83,7 +83,7 @@ _BUSBW = "bytes that cross the link of a rank / time of one"
 
 
 def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
-    """What collectives would reach outside a step, as nccl-tests measures it, with the algorithm that is counted."""
+    """The bus bandwidth of collectives outside a step, as nccl-tests measures it, and the algorithm assumed."""
     rows = [
         [each.transfer.group.name, each.transfer.operation.replace("_", "-"), significant(each.alone / 1e9),
          " + ".join(each.algorithms)]
@@ -97,7 +97,7 @@ def _alone_section(sent: Sequence[SentMessage]) -> list[Section]:
 
 
 def transfer_cell(transfer: Transfer, place: int, name: str) -> Cell:
-    """A figure of a transfer as people read it."""
+    """A cell with one figure of a transfer."""
     value = number(getattr(transfer, name))
     if name == "count":
         text = f"1/{1 / value:,.0f}" if 0 < value < 0.5 else f"{value:,.0f}"
@@ -116,7 +116,7 @@ def _rate(value: float, place: int, how: str) -> Cell:
 
 
 def wait_section(traffic: PlanTraffic) -> list[Section]:
-    """What each group sends in all, and what of it is waited for."""
+    """For each group, the bytes sent, the time of its collectives, and the exposed part."""
     result, whole, of = traffic.whole
     groups = traffic.waits
     if not groups:
@@ -146,7 +146,7 @@ def wait_section(traffic: PlanTraffic) -> list[Section]:
 
 
 def _figure(traffic: PlanTraffic) -> Draw:
-    """Of every group all its time on a link, and what of it is exposed."""
+    """Bars with each group's total time on a link and its exposed part."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
 
     rows = []

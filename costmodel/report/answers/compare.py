@@ -56,7 +56,7 @@ SAME = "same"
 
 
 def diff(found: Difference, name: str) -> AnswerDocument:
-    """What changed in the inputs, what moved, and what it comes to."""
+    """The comparison: changed inputs, moved figures, and a conclusion."""
     about: list[Line] = [styled(name, HEAD), *_heads(found), *_of_flags(found)]
     about += [styled("Nothing differs.")] if found.same else []
     refused = [*_refused(found)]
@@ -85,7 +85,7 @@ def _adds_up(found: Difference) -> bool:
 
 
 def _moved(found: Difference) -> list[Section]:
-    """Results with their terms, where these add up to them; else results with their bands."""
+    """Moved results, with their terms if these add up to the results; else with their bands."""
     sections = [_opening(found, section) for section in moved(found.before.kind, found.figures, [*_overloaded(found)])]
     sides = [(name, partial(_figure, side)) for name, side in (("before", found.before), ("after", found.after))]
     pictures = [] if found.before.kind != found.after.kind else range_figures(found.before.kind, "moved", sides)
@@ -117,14 +117,14 @@ def _opening(found: Difference, section: Section) -> Section:
 
 
 def _title_of(name: str) -> str:
-    """How a row of a difference calls a result."""
+    """The row title of a result."""
     return {**_TITLES, **_RUN_TITLES, **_TERMS}.get(name, name)
 
 
 def moved(
     kind: str, figures: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True
 ) -> list[Section]:
-    """The same of figures of a workload."""
+    """Sections of moved figures for any workload: with terms if it has steps, else with bands."""
     if "step_time" in COLUMNS[kind]:
         return terms(figures, beneath, apart=apart)
     columns = [Column("result", "k"), Column("before"), Column("P10 – P90 before", drop=1), Column("after"),
@@ -152,13 +152,13 @@ def _results(kind: str, figures: Sequence[MovedFigure]) -> Iterator[tuple[str, .
 
 
 def _ends(named: Mapping[str, MovedFigure], name: str, side: str) -> dict[str, float]:
-    """The ends of the band of a result on one side, as far as they moved."""
+    """The ends of a result's band on one side; only ends that moved."""
     ends = {key: getattr(named[key], side) for key in (f"{name}_{end}" for end in ENDS) if key in named}
     return {key: math.nan if value is None else value for key, value in ends.items()}
 
 
 def _overloaded(found: Difference) -> Iterator[Line]:
-    """Sides that cannot answer all that arrives, and what their figures are of."""
+    """A line for each side whose load exceeds its capacity: its figures are at the highest rate it can serve."""
     for when, side in (("before", found.before), ("after", found.after)):
         if side.overload:
             most = words_of(side.kind).result("saturation_per_s", side.figures[machine_name("saturation_per_s")])
@@ -167,7 +167,7 @@ def _overloaded(found: Difference) -> Iterator[Line]:
 
 
 def _heads(found: Difference) -> Iterator[Line]:
-    """What was computed on each side, once where both are the same; the price where a cost moved."""
+    """The head of each side, only once if both are equal; with the price if a cost moved."""
     priced = any(is_money(plan_in_words(move.name)) for move in found.figures)
     sides = [side.facts for side in (found.before, found.after) if side.facts is not None]
     heads = [head_lines(facts, priced=priced) for facts in sides]
@@ -179,7 +179,7 @@ def _heads(found: Difference) -> Iterator[Line]:
 
 
 def _of_flags(found: Difference) -> Iterator[Line]:
-    """What flags replace and leave to defaults, with the side that it is of where the other has none of it."""
+    """Lines on flags and their defaults, marked − or + if only one side has them."""
     one, other = ([*job_lines(side.asked.assumed), *flag_lines(side.asked)] for side in (found.before, found.after))
     for mark, lines, beside in (("−", one, other), ("+", other, one)):
         for line in lines:
@@ -188,7 +188,7 @@ def _of_flags(found: Difference) -> Iterator[Line]:
 
 
 def inputs(changes: Sequence[Input], beneath: Sequence[Line] = ()) -> Section:
-    """Values that were exchanged, came or went, with the line where the new one stands."""
+    """Changed, added and removed inputs, each with the place of the new value."""
     columns = [
         Column("", "l"),
         Column("path", "l"),
@@ -227,7 +227,7 @@ def _line(change: Input) -> str:
 
 
 def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: bool = True) -> list[Section]:
-    """Results that moved, each with its terms beneath it."""
+    """Moved results, each followed by its terms."""
     named = {plan_in_words(move.name): move for move in moves}
     moves = [move for move in moves if _tells(move, named)]
     rows, short = list[Sequence[str]](), list[Sequence[str]]()
@@ -263,20 +263,20 @@ def terms(moves: Sequence[MovedFigure], beneath: Sequence[Line] = (), *, apart: 
 
 
 def _tells(move: MovedFigure, named: Mapping[str, MovedFigure]) -> bool:
-    """Whether a term moved enough to be worth a line: over a part in ten thousand of what it is a term of."""
+    """Whether a term moved by more than 0.01 % of the result it belongs to."""
     whole = named.get("memory_peak" if unit_of(move.name) == "B" else "step_time")
     least = _TELLING * (whole.before or 0.0) if whole and not move.name.startswith(TRAFFIC) else 0.0
     return abs(difference(move)) > least
 
 
 def _beneath(moves: Sequence[tuple[MovedFigure, str]]) -> list[tuple[str, str, str, str, str]]:
-    """Terms, those that moved most first."""
+    """Rows of terms, the largest change first."""
     ordered = sorted(moves, key=lambda item: -abs(difference(item[0])))
     return [figure_row(move, f"  {title}", share=False) for move, title in ordered]
 
 
 def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str, str, str, str]:
-    """A figure before and after; results change by a share, their terms by an amount."""
+    """A row with a figure before and after; share: whether the change is relative."""
     unit = unit_of(move.name)
     before, after = (result(plan_in_words(move.name), value, unit) for value in (move.before, move.after))
     worse = (move.after or 0.0) > (move.before or 0.0)
@@ -293,7 +293,7 @@ def figure_row(move: MovedFigure, title: str, *, share: bool) -> tuple[str, str,
 
 
 def change_words(change: float) -> str:
-    """By which share a figure moved, or that it is the same to the digits that are printed, or was nothing before.
+    """The relative change of a figure; `same` if it rounds to zero, `new` if the figure was zero before.
 
     >>> change_words(-0.021), change_words(0.0004), change_words(math.inf)
     ('−2.1 %', 'same', 'new')
@@ -305,7 +305,7 @@ def change_words(change: float) -> str:
 
 
 def difference(move: MovedFigure) -> float:
-    """How much a figure moved by."""
+    """The change of a figure; a missing value counts as zero."""
     return (move.after or 0.0) - (move.before or 0.0)
 
 
@@ -314,7 +314,7 @@ def _signed(move: MovedFigure, delta: float) -> str:
 
 
 def conclusion(found: Difference) -> str:
-    """What it comes to, in one line."""
+    """The conclusion in one line: speed, memory, fit, and time of the run."""
     before, after = found.before.figures, found.after.figures
     if not all("step_time_s" in side and "memory_peak_bytes" in side for side in (before, after)):
         return f"{number_of(len(found.figures), 'figure')} differ{'s' if len(found.figures) == 1 else ''}."
@@ -326,7 +326,7 @@ def conclusion(found: Difference) -> str:
 
 
 def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """How much longer or shorter the whole run is, where both sides know it."""
+    """How much longer or shorter the whole run is, if both sides have one."""
     if not all("goodput" in side and side.get("run_time_s") for side in (before, after)):
         return ""
     change = after["run_time_s"] / before["run_time_s"] - 1
@@ -336,7 +336,7 @@ def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
 
 
 def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Whether it fits the device now, where that changed."""
+    """Whether the plan fits the device now, if that changed."""
     fits = [side.get("memory_share", 0.0) <= 1 for side in (before, after)]
     return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
 
@@ -347,7 +347,7 @@ def _times(ratio: float) -> str:
 
 
 def diff_json(found: Difference) -> dict[str, Any]:
-    """The same as plain values."""
+    """The comparison as plain values."""
     return {
         **head("costmodel/diff/v2"),
         "workload": found.before.kind,
@@ -360,7 +360,7 @@ def diff_json(found: Difference) -> dict[str, Any]:
 
 
 def _facts(found: Difference) -> dict[str, Any]:
-    """What both sides are of, in every row."""
+    """Identifying values of both sides, for every row."""
     return {
         f"{when}_{name}": value
         for when, side in (("before", found.before), ("after", found.after))

@@ -60,7 +60,7 @@ def _conclusion(found: Diagnosis) -> str:
 
 
 def _measured(found: Diagnosis) -> Section:
-    """The measured step beside the predicted one."""
+    """A table of the measured and the predicted step, with a verdict."""
     band, step, line = between(show_time(found.low), show_time(found.high)), found.base.step, _explain(found)
     rows: list[list[Cell]] = [
         ["measured", show_time(found.measured.step), ""],
@@ -76,12 +76,12 @@ def _measured(found: Diagnosis) -> Section:
 
 
 def _explain(found: Diagnosis) -> Callable[[str], str]:
-    """The command that prints how a result was made."""
+    """A function that returns the `explain` command of a result."""
     return lambda name: command(found.answer.inputs.case, "explain", name)
 
 
 def _part(found: Diagnosis, one: Explanation) -> str:
-    """How much of the gap a cause explains at most."""
+    """How much of the gap a cause can explain at most."""
     most = "nothing" if one.explains == 0 else show_time(abs(one.explains))
     return f"explains {most} of {show_time(abs(found.gap))}"
 
@@ -96,7 +96,7 @@ def _runs(found: Diagnosis) -> list[Section]:
 
 
 def _over(found: Diagnosis) -> list[Section]:
-    """Measured terms that differ from the prediction."""
+    """A table of measured terms that differ from the prediction."""
     if found.inside or not found.over:
         return []
     rows = list[list[Cell]]()
@@ -108,7 +108,7 @@ def _over(found: Diagnosis) -> list[Section]:
 
 
 def _causes(found: Diagnosis) -> list[Section]:
-    """Causes of which each would explain all of it, and the nearest of those that cannot."""
+    """Single causes that would explain the whole gap, and the nearest causes that cannot."""
     beneath, rows = list[Line](), list[list[Cell]]()
     if found.inside:
         return []
@@ -128,7 +128,7 @@ def _causes(found: Diagnosis) -> list[Section]:
 
 
 def _figure(cause: Cause, value: float) -> str:
-    """A value of a cause as people read it."""
+    """A value of a cause with its unit."""
     if cause.unit == "×":
         return f"{significant(value)} ×"
     if cause.unit == "1":
@@ -158,7 +158,7 @@ def _apart(found: Diagnosis) -> list[Section]:
 
 
 def diagnose_json(found: Diagnosis) -> dict[str, Any]:
-    """The same as plain values."""
+    """The diagnosis as plain values."""
     case = found.answer.inputs.case
     return {
         **head("costmodel/diagnosis/v1"),

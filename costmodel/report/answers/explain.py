@@ -52,7 +52,7 @@ def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], de
 
 
 def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int | None) -> list[Line]:
-    """A figure, and what it was made of down to a depth."""
+    """A figure and its inputs as a tree, down to a depth."""
     stated, meant = _result(view, node), _meant(view, label, node)
     whole: list[Line] = [*TreeDrawing(node).lines(depth or _DEPTH, stated, meant)]
     return whole if depth else shorter([*TreeDrawing(node).first_level(stated, meant)], whole, "how each was computed")
@@ -66,21 +66,21 @@ def _against(view: PlanView) -> list[Line]:
 
 
 def _result(view: PlanView, node: ExplainedFigure) -> str:
-    """A figure as other answers have it."""
+    """A figure with the same digits and unit as in other answers."""
     if node.name in view.columns:
         return words_of(view.case.kind).result_to(node.name, node.value, 4)
     return TreeDrawing(node).value(node)
 
 
 def _meant(view: PlanView, label: str, node: ExplainedFigure) -> str:
-    """What a figure is, in words, behind the label by which it was asked for."""
+    """The meaning of a figure, after the label that the user typed."""
     meaning = workload_of(view.case).quantities.get(node.name, "")
     asked = "" if label.casefold().replace(" ", "_") == node.name else f"{label}: "
     return f"{asked}{meaning}{'; this plan has none' if math.isnan(node.value) else ''}" if meaning else ""
 
 
 def explanation_json(view: PlanView, label: str, nodes: Sequence[ExplainedFigure]) -> dict[str, Any]:
-    """The same as plain values; asked: the places of the figures that the label names."""
+    """The explanation as plain values; asked: the places of the figures that the label names."""
     rows, asked = figure_rows(nodes)
     held = workload_of(view.case)
     figures = [{**row, "meaning": held.quantities.get(row["quantity"] or row["name"])} for row in rows]
@@ -89,7 +89,7 @@ def explanation_json(view: PlanView, label: str, nodes: Sequence[ExplainedFigure
 
 
 def figure_rows(roots: Sequence[ExplainedFigure]) -> tuple[list[dict[str, Any]], list[int]]:
-    """Each figure of trees once, with the places of those that it was made of; and the places of the roots."""
+    """Each figure of the trees once, with the places of its inputs; and the places of the roots."""
     rows, places = list[dict[str, Any]](), dict[int, int]()
 
     def place(node: ExplainedFigure) -> int:
@@ -103,7 +103,7 @@ def figure_rows(roots: Sequence[ExplainedFigure]) -> tuple[list[dict[str, Any]],
 
 
 def _row(node: ExplainedFigure) -> dict[str, Any]:
-    """A figure alone: its value, its equation or operation, and where it is written."""
+    """A figure without its inputs: its value, its equation or operation, and its source."""
     contract = None if node.equation is None else node.equation.contract
     written = node.written
     source = contract.source if contract is not None else written.source if written is not None else None

@@ -61,7 +61,7 @@ def file_text(found: Found) -> str:
 
 
 def summary(found: Found, written: Path | None) -> list[Line]:
-    """What was written and what not; the command to type next."""
+    """What was written and what could not be written, and the next command."""
     if written is None:
         return _refused(found)
     lines = [styled(line, DIM) for line in _head(found)]
@@ -69,7 +69,7 @@ def summary(found: Found, written: Path | None) -> list[Line]:
 
 
 def _given(found: Found) -> str:
-    """What the file does not state and import asks for: the machine, and of some formats the model and its load."""
+    """Options that `import` needs for the file: the machine, and for some formats the model and its load."""
     node = found.answer.inputs.case.scenario.cluster.node
     given = [f"--node {node}"] if isinstance(node, str) else []
     if isinstance(found, ExportedEngine):
@@ -94,7 +94,7 @@ def _given(found: Found) -> str:
 
 
 def _amount(key: str, value: Any) -> str:
-    """A length or a load as --set or its flag takes it."""
+    """A length or load, spelt for its flag or for --set."""
     if isinstance(value, Lengths):
         return f"'{{mean: {value.mean:g}, spread: {value.spread:g}}}'" if value.spread else f"{value.mean:g}"
     unit = {"think_time": " s"}.get(key, "")
@@ -157,7 +157,7 @@ def _refused(found: Found) -> list[Line]:
 
 
 def export_json(found: Found) -> dict[str, Any]:
-    """The text with the version it is of, the keys that it cannot express, and what it leaves to its reader."""
+    """The export as plain values: text, version, keys that the format cannot express, and notes."""
     target = found.file.target
     return {
         **head("costmodel/export/v1"),

@@ -72,7 +72,7 @@ def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocum
 
 
 def points_json(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The benchmark points of an engine as plain values."""
     return {
         **head("costmodel/benchmark-points/v1"),
         "scenario": case.file,
@@ -93,7 +93,7 @@ def points_json(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> dict[s
 
 
 def remarks(found: MeasuredKernels) -> list[str]:
-    """What is not in the table, and why."""
+    """Sentences on skipped shapes, with the reason, and on a measurement that was stopped."""
     reasons = Counter(_reason(row["skipped"]) for row in found.rows if row.get("skipped"))
     skipped = [f"{count:,} shapes were skipped: {reason}" for reason, count in reasons.items()]
     return skipped + [f"stopped: {len(found.rows):,} rows were finished by then"] * found.stopped
@@ -105,7 +105,7 @@ def _reason(skipped: str) -> str:
 
 
 def _operation(row: dict[str, Any]) -> str:
-    """Its name, with the kernel and a type other than usual."""
+    """The name of an operation, with its kernel and its type unless that is bf16."""
     return " ".join(filter(None, (row["op"], row.get("kernel"), row["dtype"].replace("bf16", ""))))
 
 

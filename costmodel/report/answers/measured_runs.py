@@ -20,7 +20,7 @@ _MOST_DRAWN = 600
 
 
 def measured_section(figures: Sequence[Compared], accelerator: Accelerator) -> Section:
-    """Runs on one accelerator: what `list accelerators` states of them, and those that are shipped in figures."""
+    """Published runs on an accelerator: their number, their errors, and a table of the shipped ones."""
     title, stated = "How far to trust it", accelerator.held_against
     if stated is None:
         return Section("measured", title, f"No run was measured on {accelerator.name}.", face="page")
@@ -34,7 +34,7 @@ def measured_section(figures: Sequence[Compared], accelerator: Accelerator) -> S
 
 
 def runs_table(figures: Sequence[Compared], tables: Sequence[str], *, sortable: bool = False) -> Table:
-    """Runs beside their predictions; tables: those that they are in."""
+    """A table of measured and predicted figures of runs; tables: the document of each run."""
     rows = list[list[Cell]]()
     for figure in figures:
         about: list[Cell] = [figure.run, figure.groups.get("source", ""), figure.quantity]
@@ -54,7 +54,7 @@ def runs_table(figures: Sequence[Compared], tables: Sequence[str], *, sortable: 
 
 
 def _commands(tables: Sequence[str]) -> dict[str, Any]:
-    """The command that sets each measured run beside its prediction, by the table that it is in."""
+    """For each run, the command that compares it with its prediction."""
     lines = [shlex.join(["costmodel", "validate", table]) for table in tables]
     words = "Measured: by the source of this row. This command prints the run beside its prediction; costmodel show "
     return {"lines": lines, "words": f"{words}of the same name prints where it was published, and what was run."}
@@ -69,7 +69,7 @@ def _text_of(quantity: str) -> Callable[[float], str]:
 
 
 def amounts(figures: Sequence[Compared]) -> list[tuple[Compared, float, float]]:
-    """Figures that were measured and predicted, but for whether runs fit, each with both amounts."""
+    """Figures with a measured and a predicted amount; figures on whether runs fit are left out."""
     return [
         (figure, figure.measured, figure.predicted)
         for figure in figures
@@ -78,7 +78,7 @@ def amounts(figures: Sequence[Compared]) -> list[tuple[Compared, float, float]]:
 
 
 def runs_figure(figures: Sequence[Compared]) -> Draw:
-    """Measured against predicted, both logarithmic: on the line they are the same."""
+    """A plot of predicted against measured values, both logarithmic, with a line where they are equal."""
     from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
     known = amounts(figures)

@@ -22,7 +22,7 @@ _BAR = 20
 
 
 def memory(view: PlanView, served: Sequence[ServedOn] = ()) -> AnswerDocument:
-    """The ledger of a plan, and the model on other machines where it is looked at there."""
+    """The memory breakdown of a plan, and the model on other machines if these were computed."""
     section = lambda: [memory_section(view.ledger()), *_machines(served)]  # noqa: E731
     return plan_answer(view, "memory", section, assumed=assumed_lines(view.answer.assumed, shown=False))
 
@@ -38,7 +38,7 @@ _FIGURES: tuple[tuple[str, str, Callable[[ServedOn], float], Callable[[float], s
 
 
 def _machines(served: Sequence[ServedOn]) -> list[Section]:
-    """The model on the fewest accelerators of each kind that hold it, those that hold it on fewest first."""
+    """The model on the fewest accelerators of each kind that hold it, the fewest first."""
     if not served:
         return []
     rows = sorted(served, key=lambda row: (row.answer is None, row.result("gpus"), row.machine.accelerator))
@@ -87,7 +87,7 @@ def memory_section(ledger: MemoryLedger) -> Section:
 
 
 def ledger_table(ledger: MemoryLedger, totals: Sequence[LedgerSum]) -> Table:
-    """A column for each holder; of a single one bars."""
+    """The memory breakdown as a table: a column for each holder, or bars if there is one holder."""
     shown, alone = [line for line in ledger.lines if any(line.held)], len(ledger.holders) == 1
     largest, places = max(line.held[ledger.fullest] for line in shown), range(len(ledger.holders))
     bars = [Column("", "l", drop=1, face="terminal")] if alone else []
@@ -120,7 +120,7 @@ def _sum(ledger: MemoryLedger, each: LedgerSum, place: int) -> Cell:
 
 
 def _figure(ledger: MemoryLedger) -> Draw:
-    """Holders stacked by the lines of their ledger, and the capacity."""
+    """Stacked bars of each holder's memory breakdown, and the capacity."""
     from costmodel.report.page.figures import BarRow, Bars, Piece
 
     rows, roles = [], dict[str, list[str]]()
@@ -168,7 +168,7 @@ def memory_json(view: PlanView, served: Sequence[ServedOn] = ()) -> dict[str, An
 
 
 def room_words(ledger_peak: float, usable: float) -> str:
-    """How much of what is usable is taken, and how much is free."""
+    """The used share of usable memory, and the free memory, in words."""
     free = usable - ledger_peak
     margin = f"{gib(free)} GiB free" if free >= 0 else f"{gib(-free)} GiB too much"
     return f"of {gib(usable)} GiB usable: {percent(ledger_peak / usable)}, {margin}"

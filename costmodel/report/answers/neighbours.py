@@ -26,7 +26,7 @@ _LEAST = 0.002  # share of the time below which a change of one of its terms is 
 
 
 def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
-    """The own plan, then its neighbours by the question they answer; last whether one of them is better."""
+    """The scenario's plan and neighbouring plans by question, and whether one of them is better."""
     asked = workload_of(view.case)
     words, costs, time = words_of(view.case.kind), view.answer.costs, asked.usual
     shown = [name for name in dict.fromkeys((time, *asked.watched)) if math.isfinite(costs[name])]
@@ -54,7 +54,7 @@ def neighbours(view: PlanView, found: Sequence[Neighbour]) -> AnswerDocument:
 
 
 def _figures(asked: Workload, own: Mapping[str, float], costs: Mapping[str, float], shown: Sequence[str]) -> list[Cell]:
-    """The results of a plan, its time beside that of the own one."""
+    """The results of a plan, and its time relative to the scenario's own plan."""
     words, cells = words_of(asked.case.kind), list[Cell]()
     for name in shown:
         value = costs.get(name, math.nan)
@@ -85,7 +85,7 @@ def _moved(asked: Workload, own: Mapping[str, float], each: Neighbour) -> tuple[
 
 
 def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> list[Line]:
-    """The best neighbour that works, if it is faster, and the command that continues there."""
+    """The best neighbour that works, if it is faster, and the next command."""
     own, name = view.answer.costs[asked.usual], asked.usual
     works = [each for each in found if each.trial.works and own > SAME_AS_BEST * each.trial.costs[name]]
     if not works:
@@ -97,7 +97,7 @@ def _closing(view: PlanView, asked: Workload, found: Sequence[Neighbour]) -> lis
 
 
 def neighbours_json(view: PlanView, found: Sequence[Neighbour]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The plan and its neighbours as plain values."""
     asked = workload_of(view.case)
     return {**view.plain(), "neighbours": [_fields(asked, view.answer.costs, each) for each in found]}
 

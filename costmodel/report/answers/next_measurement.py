@@ -71,7 +71,7 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
 
 
 def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:
-    """How sure the best line is, what each measurement costs and gains, and how its result is read back.
+    """The certainty of the best plan, the cost and gain of each measurement, and how to read results back.
 
     given: what was measured, as it is written
     """
@@ -114,7 +114,7 @@ def _table(words: SearchWords[Inputs, Plan], advice: Advice) -> Table:
 
 
 def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
-    """The ranking after what was measured: each line with its figure, and where it was before."""
+    """The ranking after measurements: each line with its figure and its earlier place."""
     if not (advice.measured or advice.pools):
         return []
     name = words.found.ranked_by
@@ -134,7 +134,7 @@ def _moved(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
 
 
 def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
-    """The command for the best plan after what was measured; none where nothing was."""
+    """The command for the best plan after measurements; empty without any."""
     if not (advice.measured or advice.pools):
         return []
     first = advice.order[0][0]
@@ -158,7 +158,7 @@ def name_of(each: Measurement) -> str:
 
 
 def _commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> list[Line]:
-    """How a result is read back, once for each kind of measurement that is shown."""
+    """Commands that read results back, one for each kind of measurement shown."""
     lines, shown = list[Line](), advice.measurements[:_SHOWN]
     if runs := next((each.lines for each in shown if each.lines and each.name != START), ()):
         named = [part for time in (*given, *(f"{line}=TIME" for line in runs)) for part in ("--measured", time)]
@@ -178,7 +178,7 @@ def _commands(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[
 
 
 def measure_next_fields(words: SearchWords[Inputs, Plan], advice: Advice) -> dict[str, Any]:
-    """The same as plain values."""
+    """The recommended measurements as plain values."""
     return {
         "compared": advice.compared,
         "best": advice.order[0][0],

@@ -32,12 +32,12 @@ _PASSES = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
 def pipeline(found: Pipelines) -> AnswerDocument:
-    """What each schedule would do, how even the stages are, and when each rank works on what."""
+    """The answer about a pipeline: schedules, the balance of stages, and a timeline of ranks."""
     return plan_answer(TrainingView(found.own), "pipeline", lambda: pipeline_sections(found))
 
 
 def pipeline_sections(found: Pipelines) -> list[Section]:
-    """Schedules beside each other, stages, and the timeline in a terminal."""
+    """A table of schedules, a table of stages, and the timeline in a terminal."""
     clock = found.clock
     if clock is None:
         return []
@@ -70,7 +70,7 @@ def _row(found: Pipelines, offer: Offer) -> list[Cell]:
 
 
 def _remark(found: Pipelines, offer: Offer) -> str:
-    """Which is the plan's own, which does not fit, which is the fastest and by how much."""
+    """A remark on a schedule: whether it is the plan's own, does not fit, or is the fastest and by how much."""
     words = ["yours"] if offer.own else []
     words += ["P90 does not fit"] if "N023" in offer.answer.remarked else []
     if offer.refused:
@@ -110,7 +110,7 @@ def _kinds(clock: Pipeline) -> tuple[Kind, ...]:
 
 
 def cell_of(clock: Pipeline, count: int = CELLS) -> float:
-    """Seconds of a cell: half the shortest operation, or all of it where the first backward would else be far off."""
+    """Seconds of a cell: half the shortest operation, or all of it if no backward would be visible else."""
     ranks = range(min(clock.ranks, MOST_RANKS))
     shortest = min(
         clock.duration(rank, chunk, kind) for rank in ranks for chunk in range(clock.chunks) for kind in _kinds(clock)
@@ -141,7 +141,7 @@ def _timeline(clock: Pipeline, width: int | None) -> Iterator[Text]:
 
 
 def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
-    """What one rank does, a letter a cell."""
+    """The operations of one rank, a letter for each cell."""
     line = ["·"] * count
     for event in shown:
         start, end = round(event.start / cell), round(event.end / cell)
@@ -152,7 +152,7 @@ def cells(shown: Sequence[Event], cell: float, count: int = CELLS) -> str:
 
 
 def pipeline_json(found: Pipelines) -> dict[str, Any]:
-    """The same as plain values, beside the plan itself."""
+    """The plan with its schedules, stages and timeline as plain values."""
     result = TrainingView(found.own).plain()
     clock = found.clock
     result["schedules"] = plan_rows(found.own.inputs.case, (_offer(found, offer) for offer in found.offers))
@@ -225,6 +225,6 @@ def trace_text(found: Pipelines) -> str:
 
 
 def _times(event: Event) -> dict[str, float]:
-    """Microseconds in whole nanoseconds: Perfetto rounds start and duration apart, and would see neighbours overlap."""
+    """Start and duration in µs, as whole ns: Perfetto rounds both, and neighbours would seem to overlap."""
     start, end = round(event.start * 1e9), round(event.end * 1e9)
     return {"ts": start / 1e3, "dur": (end - start) / 1e3}

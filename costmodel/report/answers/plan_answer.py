@@ -44,7 +44,7 @@ def works(view: PlanView) -> bool:
 
 
 def result_cell(view: PlanView, name: str) -> Cell:
-    """A result as people read it, with its trace."""
+    """A cell with a result, which opens its trace."""
     value = view.answer.costs[name]
     return traced(words_of(view.case.kind).result(name, value), value, machine_name(name), name)
 
@@ -65,7 +65,7 @@ def plan_answer(
     assumed: Sequence[Line] = (),
     closing: Sequence[Line] | None = None,
 ) -> AnswerDocument:
-    """An answer about one plan; of one that is not valid only the reasons.
+    """An answer about one plan; for an invalid plan, only the reasons.
 
     ahead: lines ahead of the commands that follow. closing: in the place of both. assumed: lines of what was assumed
     """
@@ -96,7 +96,7 @@ def no_answer(view: PlanView, why: str = "Invalid plan; nothing was computed.") 
 
 
 def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> list[Line]:
-    """The commands to type next, beneath each other; of a short answer the first."""
+    """The commands to type next, one per line; a short answer has only the first."""
     lines = [following(case, *each, before="     " if place else "Next:") for place, each in enumerate(commands)]
     return [lines[0], *([Detail(lines[1:], "a further command")] if lines[1:] else [])]
 
@@ -109,12 +109,12 @@ def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
 
 
 def following(case: LoadedScenario, verb: str, *words: str, before: str = "Next:") -> Line:
-    """The command to type next; after one plan a search is free to find another: it does not hold the keys of this."""
+    """The command to type next; a search drops the plan's keys, so that it can find other plans."""
     return typed(before, command(case, verb, *words, free=verb == "search"))
 
 
 def plan_rows(case: LoadedScenario, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows about one plan as plain values, each with what it is a plan of."""
+    """Rows about one plan as plain values, each with the facts that identify the plan."""
     return with_facts(row_facts(workload_of(case).facts), rows)
 
 
@@ -181,7 +181,7 @@ def plan_json(
 
 
 def bands_section(view: PlanView, lead: str) -> list[Section]:
-    """How far real runs lie from a prediction: the band of every result that has one; nothing of an invalid plan."""
+    """The P10–P90 band of every result that has one, from real runs; empty for an invalid plan."""
     if view.answer.refused:
         return []
     costs = view.answer.costs

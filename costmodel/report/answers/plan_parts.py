@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @record
 class TimePart:
-    """A part: its words, how long it is beside the others, its time and its share of the whole as people read them."""
+    """A part of a total: its words, its value for the bar, and cells with its time and share."""
 
     words: str
     value: float
@@ -43,7 +43,7 @@ class LedgerLine:
 
 @record
 class LedgerSum:
-    """The sum of the first lines of a ledger; total: the result that it is of the fullest holder, if it is one."""
+    """The sum of a breakdown's first lines; total: the result that equals the sum of the most loaded holder."""
 
     name: str
     lines: int
@@ -53,7 +53,7 @@ class LedgerSum:
 
 @record
 class MemoryLedger:
-    """What each holder has, of what it may use.
+    """A memory breakdown: the bytes of each holder and the memory that it may use.
 
     where: what the holders are. holders: names of stages or phases. room: whether it suffices, in a line. beneath:
     further lines; further: those that are shown on demand. plain: further plain values
@@ -74,22 +74,22 @@ class MemoryLedger:
         assert all(len(line.held) == len(self.holders) for line in self.lines)
 
     def of(self, holder: int, lines: int | None = None) -> float:
-        """What the first lines of a holder come to, or all of them."""
+        """The bytes of a holder's first lines, or of all its lines."""
         return sum(line.held[holder] for line in self.lines[:lines])
 
     @property
     def fullest(self) -> int:
-        """The holder that has most."""
+        """The holder with the most memory."""
         return max(range(len(self.holders)), key=self.of)
 
     def trace(self, holder: int, name: str) -> str:
-        """What the trace of a line of a holder is called."""
+        """The name of the trace of a holder's line."""
         return f"{self.holders[holder]}.{name}_bytes" if len(self.holders) > 1 else f"{name}_bytes"
 
 
 @record
 class SentMessage:
-    """A collective: when it is sent, over which link, its bus bandwidth, and that which it would have alone.
+    """A collective: when it is sent, its link, its bus bandwidth, and its bus bandwidth outside a step.
 
     rate: where its bus bandwidth is not that of its operation
     """
@@ -111,13 +111,13 @@ class SentMessage:
 
     @property
     def ranks(self) -> Any:
-        """Ranks of its group."""
+        """The number of ranks in the group."""
         return self.transfer.group.ranks
 
 
 @record
 class GroupWait:
-    """What the collectives of a group take in all, and the part of it that is waited for.
+    """The total time of a group's collectives, and the exposed part.
 
     name: of the results that it is of. sent: bytes and places of its collectives, where it is stated how many
     """
@@ -137,7 +137,7 @@ class GroupWait:
 
 @record
 class PlanTraffic:
-    """All that a plan sends.
+    """All communication of a plan.
 
     where: what the table is of. whole: the result that groups wait in, its value and its words. plain: further plain
     values

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @record
 class PlanBeside:
-    """What a report has beside a plan: sections of a page, and parts of a text by their titles.
+    """The analyses that a report shows next to a plan: sections of a page, and texts with titles.
 
     more: where the plan stands among others, at the end of the conclusion. nodes: further traces. choices: plans to
     choose among on a page, behind the best ones
@@ -34,7 +34,7 @@ class PlanBeside:
 
 
 class PlanView(Protocol):
-    """One plan of a workload, with what answers about it show; each is made where one is asked for."""
+    """One plan of a workload and the parts of answers about it; each part is made on request."""
 
     @property
     def case(self) -> LoadedScenario:
@@ -46,42 +46,42 @@ class PlanView(Protocol):
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """The results that it may have."""
+        """The columns of results that the plan can have."""
 
     @property
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """The traces of its figures, by their names."""
+        """Explained figures of the plan, by name."""
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """The commands that follow the answer to a question: their words, without the scenario."""
 
     def plain(self) -> dict[str, Any]:
-        """Its results as plain values."""
+        """The plan's results as plain values."""
 
     def lines(self) -> list[Line]:
-        """Its main results in a terminal."""
+        """The plan's main results in a terminal."""
 
     def bound(self) -> Line:
-        """What bounds it."""
+        """A line on the plan's bottleneck."""
 
     def headlines(self) -> list[Headline]:
-        """The numbers one asks for first, at the head of a page."""
+        """The figures at the head of a page."""
 
     def time(self) -> list[Section]:
-        """Where its time goes; nothing where that is not known."""
+        """Sections on the time of the plan; empty if the time is not known."""
 
     def ledger(self) -> MemoryLedger:
-        """What accelerators hold."""
+        """The memory breakdown of the plan."""
 
     def traffic(self) -> PlanTraffic:
-        """What it sends."""
+        """The communication of the plan."""
 
     def further(self) -> list[Section]:
-        """Further parts of a page."""
+        """Further sections of a page."""
 
     def whole_run(self) -> PlanRun | None:
-        """The run that it is the plan of; None where none is asked about."""
+        """The run around the plan's steps; None if the scenario asks about no run."""
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
-        """What a report has beside it; notify: of what is being computed."""
+        """The analyses next to the plan; notify: called with the name of each analysis before it starts."""

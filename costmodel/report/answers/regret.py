@@ -25,7 +25,7 @@ _NAMES = ("sweeps", "modelled", "mean", "median", "worst", "ranks", "best picked
 
 
 def regret(found: LayoutRegret, grouping: str, worst: int, without: Sequence[str] = ()) -> AnswerDocument:
-    """Regret by group and together, and the sweeps where it was largest, if asked for.
+    """The regret of picked layouts by group and in total, and the worst sweeps if requested.
 
     without: terms that predictions leave out
     """
@@ -85,7 +85,7 @@ def _plain(cell: str) -> str:
 
 
 def regret_json(found: LayoutRegret, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The same as plain values; a row is a sweep."""
+    """The regret as plain values, a row for each sweep."""
     return {
         **head("costmodel/validation/v1"),
         "quantity": "regret",

@@ -46,7 +46,7 @@ _ROLES = {
 
 @record
 class RlView:
-    """A plan of reinforcement learning with what answers about it show."""
+    """A plan of reinforcement learning and the parts of answers about it."""
 
     answer: RlAnswer
 
@@ -57,12 +57,12 @@ class RlView:
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """Those of every iteration."""
+        """The columns of results of an iteration."""
         return RL_COLUMNS
 
     @functools.cached_property
     def facts(self) -> RlFacts:
-        """What a page computes of it."""
+        """Facts that a page computes about the plan."""
         from costmodel.explore.page.rl_facts import RlFacts
 
         return RlFacts(self.answer)
@@ -74,7 +74,7 @@ class RlView:
 
     @property
     def nexts(self) -> Mapping[str, Sequence[Sequence[str]]]:
-        """The commands that follow; a search compares engines on accelerators of their own."""
+        """The commands that follow each answer; `search` follows if the scenario has engines."""
         search = [("search",)] if self.answer.inputs.engines is not None else []
         return {
             "estimate": [("memory",), *search],
@@ -84,7 +84,7 @@ class RlView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """Its results as plain values."""
+        """The plan's results as plain values."""
         from costmodel.report.machine.rl_json import plan
 
         return plan_json(self, partial(plan, self.answer), lambda code: {})
@@ -120,19 +120,19 @@ class RlView:
         return [parts_section(title, lead, parts, "of all phases", figures, wide=28, beneath=beneath)]
 
     def ledger(self) -> MemoryLedger:
-        """What accelerators hold in both phases."""
+        """The memory breakdown while generating and while updating."""
         from costmodel.report.terminal.rl.rl_tables import rl_ledger
 
         return rl_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
-        """What trainer and engines send."""
+        """The communication of the trainer and the engines."""
         from costmodel.report.terminal.rl.rl_tables import rl_traffic
 
         return rl_traffic(self.answer)
 
     def further(self) -> list[Section]:
-        """None."""
+        """Empty: no further sections."""
         return []
 
     def whole_run(self) -> PlanRun | None:
@@ -160,7 +160,7 @@ class RlView:
 
 
 def _phases_figure(answer: RlAnswer) -> Draw:
-    """The phases, one after the other, and what they come to."""
+    """A waterfall of the phases of an iteration, and their total."""
     from costmodel.report.page.figures import FigureEntry, waterfall
 
     costs = answer.costs
@@ -231,7 +231,7 @@ def _facts(answer: RlAnswer) -> list[tuple[str, str]]:
 
 
 def run_shares(answer: RlAnswer) -> dict[str, float]:
-    """Shares of the wall time: iterations, and everything that is lost; nothing where failures are not asked about."""
+    """Shares of the wall time: iterations and every loss; empty if the scenario does not ask about failures."""
     asked, found = answer.inputs.trainer.inputs.run, answer.run
     if asked is None or found is None:
         return {}

@@ -78,7 +78,7 @@ def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
 
 
 def wall_section(found: PlanRun, wall: float) -> Section:
-    """Where the wall time of a run goes, in what counts and in what interrupts it."""
+    """The shares of a run's wall time: work that counts, and interruptions."""
     parts = [
         TimePart(
             name,
@@ -110,7 +110,7 @@ def _figure(shares: Mapping[str, float], steps: str) -> Draw:
 
 
 def levers_section(case: LoadedScenario, found: PlanRun) -> list[Section]:
-    """What would raise the goodput."""
+    """A table of changes that raise the goodput."""
     if not found.helping:
         return []
     rows = [
@@ -139,7 +139,7 @@ def run_json(view: PlanView) -> dict[str, Any]:
 
 
 def run_words(view: PlanView, found: PlanRun) -> str:
-    """How long the run takes and what it costs, with their bands and the chance to fit; and how much of it counts."""
+    """A sentence on the time, cost and goodput of a run, with bands and the chance to fit."""
     costs = view.answer.costs
     known = {each.name: f"{each.text} ({each.band})" if each.band else each.text for each in found.figures}
     cost = "" if math.isnan(costs.get("run_cost", math.nan)) else f" and costs {known['run_cost']}"

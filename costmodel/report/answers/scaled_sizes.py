@@ -40,7 +40,7 @@ _BAR = 10
 
 
 def scale(found: Scaled) -> AnswerDocument:
-    """A row a size, and where and why it bends."""
+    """One row per size, and where and why efficiency falls."""
     asked, scaling, words = found.asked, found.scaling, words_of(found.asked.case.kind)
     points = [row.found.point for row in found.rows]
     about: list[Line] = [*varied_head(asked, scaling.varied, priced=any(map(is_money, scaling.shown)))]
@@ -110,7 +110,7 @@ def _figure(found: Scaled) -> Draw:
 
 
 def _efficiency(found: Scaled, row: ScaledSize) -> Cell:
-    """What each accelerator gets done, over what it does on the smallest size with an answer."""
+    """The throughput of each accelerator relative to the smallest size that has an answer."""
     if not row.efficiency >= 0:
         return "—"
     text = percent(row.efficiency)
@@ -129,7 +129,7 @@ def _quotient(found: Scaled, row: ScaledSize, text: str, traces: TraceWriter) ->
 
 
 def _conclusion(found: Scaled) -> str:
-    """How far it scales, in words for a reader of the page alone."""
+    """A sentence for a page on how far the workload scales."""
     if not found.scaling.time:
         works = [row for row in found.rows if row.found.point.works]
         if not works:
@@ -149,7 +149,7 @@ def _term(found: Scaled, term: str) -> str:
 
 
 def bend(found: Scaled) -> str:
-    """Where a doubling first keeps less than 95 %, and why."""
+    """Where a doubling first keeps less than 95 % of the throughput per accelerator, and why."""
     compared = [row for row in found.known if row.efficiency >= 0]
     if len(compared) < 2:
         return "With one size there is no trend." if compared else "No size has an answer."

@@ -61,7 +61,7 @@ PlanColumn = tuple[Column, Callable[[Plan], Cell]]
 
 
 class SearchWords(ABC, Generic[Inputs, Plan]):
-    """How the answer of a search speaks of the plans of one workload."""
+    """The words and columns with which the answer of a search shows plans of one workload."""
 
     found: SearchResult[Inputs, Plan]
     drawn: tuple[str, str]  # results by which the best plans are drawn on a page
@@ -89,7 +89,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """What may speak against a plan, by its code."""
+        """Possible reasons against a plan, by code."""
         return workload_of(self.case).reasons
 
     @property
@@ -99,27 +99,27 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def own_paths(self) -> list[str]:
-        """Those that have no column of their own in every table of plans."""
+        """Varied keys that do not already have a column in every table of plans."""
         return [path for path in self.paths if path not in self.shown_anyway]
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything is bounded."""
+        """Whether the scenario states any limit."""
         return any(True for _ in stated_limits(self.case.scenario.limits))
 
     @property
     def works(self) -> str:
-        """What a plan does that works."""
+        """The verb for a plan that works."""
         return "fits"
 
     @property
     def keeps(self) -> str:
-        """What plans do that keep the limits, where that is more than to fit."""
+        """Words for plans that meet the limits; empty without limits."""
         return "meet all limits" if self.is_limited else ""
 
     @property
     def drawn_results(self) -> Sequence[str]:
-        """The results that a page has of each plan."""
+        """The results of each plan that a page has."""
         return tuple(self.columns)
 
     @property
@@ -129,19 +129,19 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @property
     def own_costs(self) -> Mapping[str, float] | None:
-        """The results of the scenario's own plan, where it has a rank."""
+        """The results of the scenario's own plan, if it is ranked."""
         return None if self.found.yours is None or self.found.your_rank is None else self.found.yours.costs
 
     def sure(self, chance: float) -> str:
-        """A chance as people read it."""
+        """A chance in words."""
         return rounded_percent(chance)
 
     def result(self, name: str, value: float) -> str:
-        """A result as people read it."""
+        """A result in words."""
         return words_of(self.case.kind).result(name, value)
 
     def is_speed(self, name: str) -> bool:
-        """Whether a better value of a result means that it is faster."""
+        """Whether better means faster for a result."""
         return self.columns[name].unit == "s" or name in self.speeds
 
     def cell(
@@ -161,17 +161,17 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return Column(look.pop("head", name), result=name, **look), made
 
     def about(self) -> list[Line]:
-        """What is searched: the scenario without what varies, and what a search holds of its plan."""
+        """The head of a search: the scenario without varied keys, and the plan keys that --set fixes."""
         asked = workload_of(self.case)
         return [*varied_head(asked, self.paths, priced=self.priced), *held_lines(asked, self.paths)]
 
     @abstractmethod
     def plan_columns(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
-        """What a plan is."""
+        """Columns that identify a plan."""
 
     @abstractmethod
     def figures(self, plans: Sequence[Plan]) -> list[PlanColumn[Plan]]:
-        """Its results in the ranking, and what there is to state of it."""
+        """Columns with the results of a plan and remarks on it."""
 
     @abstractmethod
     def line(self, plan: Plan) -> str:
@@ -179,7 +179,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def settings(self, plan: Plan) -> dict[str, str]:
-        """What makes the scenario that of a plan."""
+        """The settings that turn the scenario into the scenario of a plan."""
 
     @abstractmethod
     def fields(self, plan: Plan) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def yours(self) -> list[Line]:
-        """Where the scenario's own plan stands."""
+        """Lines on the rank of the scenario's own plan."""
 
     @abstractmethod
     def own_fields(self) -> dict[str, Any] | None:
@@ -199,18 +199,18 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
 
     @abstractmethod
     def notes(self, plan: Plan) -> list[str]:
-        """What a plan breaks, and what it loses against the best."""
+        """Sentences on the limits that a plan breaks, and on its loss against the best plan."""
 
     def example(self, plan: Plan, code: str) -> tuple[str, str]:
         """A plan that a reason refuses, and the reason in its figures."""
         return self.line(plan), ""
 
     def beneath(self, plans: Sequence[Plan]) -> list[Line]:
-        """What there is to state of the plans of a table."""
+        """Lines below a table of plans."""
         return []
 
     def needs(self) -> list[Line]:
-        """What there is to state of the best plan."""
+        """Lines on what the load needs, below the best plan."""
         return []
 
     def nearest(self) -> list[Line]:
@@ -222,7 +222,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return []
 
     def remedy_fields(self) -> list[dict[str, Any]]:
-        """The same as plain values."""
+        """The remedies as plain values."""
         return []
 
     def closing(self) -> list[Line]:
@@ -247,11 +247,11 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return []
 
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """How figures of ranked plans were computed, by their name on a page."""
+        """Explained figures of ranked plans, by their names on a page."""
         return {}
 
     def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
-        """Where a page has these, for each row."""
+        """The places of the traces of each row on a page."""
         return {}
 
     def value_figures(self, parts: Sequence[PlanCounts[Plan]]) -> list[PlanColumn[Plan]]:
@@ -259,33 +259,33 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return [self.cell(self.objective)]
 
     def other_rule(self) -> str:
-        """The best plan without the preferred chance, what that gains, and its chance; empty where it is the best."""
+        """A sentence on the best plan without the preferred chance; empty if that is the first plan."""
         other = self.found.expected
         return "" if other is None or not self.found.best else without_safety(self, other)
 
     def remarked(self) -> list[str]:
-        """The codes of what there is to remark, for a page."""
+        """The codes of remarks, for a page."""
         return []
 
     @property
     def json_columns(self) -> Mapping[str, ResultColumn]:
-        """The results of plans that plain values have."""
+        """The columns of results in plain values."""
         return self.columns
 
     @abstractmethod
     def keys(self, plan: Plan) -> Mapping[str, Any]:
-        """What a plan is, as plain values."""
+        """The keys that identify a plan, as plain values."""
 
     def assumed(self) -> Sequence[Assumption]:
-        """What was assumed of all plans."""
+        """The assumptions common to all plans."""
         return ()
 
     def convention(self) -> str | None:
-        """How FLOP are counted, where they are."""
+        """How FLOP are counted; None for workloads that do not count them."""
         return None
 
     def held(self) -> dict[str, Any]:
-        """Keys of the plan that a search holds because --set gave them."""
+        """Keys of the plan that the search fixes because --set gave them."""
         return {key: plain(value) for key, value in workload_of(self.case).held(self.paths)[0].items()}
 
     def missed_by_least(self) -> list[Plan]:
@@ -301,15 +301,15 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         return self.found.safe, self.found.expected
 
     def note_fields(self) -> list[dict[str, str]]:
-        """What there is to remark."""
+        """Remarks as plain values."""
         return notes([self.remarked()])
 
     def row_facts(self) -> dict[str, Any]:
-        """What tables of programs state of each row that is no plan."""
+        """Identifying columns of rows that are not plans."""
         return {}
 
     def aside(self, code: str) -> str:
-        """What there is to state of a reason that is against no single plan."""
+        """A remark on a reason that rejects no single plan."""
         return ""
 
     def price_rows(self, plans: Sequence[Plan]) -> Sequence[Plan]:
@@ -325,7 +325,7 @@ def without_safety(words: SearchWords[Inputs, Plan], other: Plan) -> str:
 
 
 def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
-    """What a figure gains over that of the first row: a share, or both where none is known."""
+    """The gain of a value over the first row's: a percentage, or both values if one of them is not known."""
     name, column = words.objective, words.columns[words.objective]
     if not (0 < value < math.inf and 0 < best < math.inf):
         return f"{name} {words.result(name, value)}, {words.result(name, best)} in row 1"
@@ -337,7 +337,7 @@ def _gained(words: SearchWords[Inputs, Plan], value: float, best: float) -> str:
 
 
 def none_is_safe(words: SearchWords[Inputs, Plan]) -> str:
-    """That no plan has the chance that the search prefers, and which is the surest; empty where one has."""
+    """A sentence that no plan has the preferred chance, and on the surest plan; empty if one has it."""
     found = words.found
     if found.is_safe or found.safe is None or not found.best or not found.works:
         return ""
@@ -357,7 +357,7 @@ def search(
     more: Sequence[Section] = (),
     closing: Sequence[Line] = (),
 ) -> AnswerDocument:
-    """The best plans, or the front of two results; the own plan; what became of all; why others are refused.
+    """The answer of a search: best plans or a Pareto front, your own plan, counts, and reasons against others.
 
     brief: plans of a short answer. more: sections behind the best plans. closing: commands in place of that for the
     first plan
@@ -405,12 +405,12 @@ def _over(words: SearchWords[Inputs, Plan]) -> list[Line]:
 
 
 def _other_line(words: str) -> Line:
-    """What the best plan without the preferred chance is."""
+    """A line on the best plan without the preferred chance, for -v only."""
     return Abridged(f"  {words}", DIM, short="", added="the best plan by the other rule")
 
 
 def counts_words(words: SearchWords[Inputs, Plan]) -> str:
-    """How many plans there are, make sense, fit, keep the limits, and have the preferred chance."""
+    """Counts of plans: all, valid, fitting, within the limits, and with the preferred chance."""
     tally, safe = words.found.tally, words.found.safe
     parts = [number_of(tally.candidates, "plan"), f"{tally.evaluated:,} valid"]
     parts += [f"{tally.fit:,} fit"] if words.found.front is None or tally.fit else []
@@ -423,19 +423,19 @@ def counts_words(words: SearchWords[Inputs, Plan]) -> str:
 
 
 def counts_line(words: SearchWords[Inputs, Plan]) -> str:
-    """The same with the time that it took."""
+    """The counts of plans, and the seconds that the search took."""
     return f"{counts_words(words)} · {words.found.elapsed:.2f} s"
 
 
 def _stopped(words: SearchWords[Inputs, Plan]) -> list[Line]:
-    """How far a search got that was stopped."""
+    """A line on how far a stopped search got; empty for a complete one."""
     found = words.found
     share = found.tally.work / found.total if found.total else 1.0
     return [styled(f"Stopped after {percent(share)} of the search.", BAD)] if found.stopped else []
 
 
 def _none(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
-    """That no plan works, which comes nearest, and what would."""
+    """Lines for a search without a working plan: the nearest plan and remedies."""
     found = words.found
     if found.stopped:
         yield Text("None of those seen so far fits.")
@@ -475,7 +475,7 @@ def _conclusion(words: SearchWords[Inputs, Plan]) -> str:
 
 
 def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
-    """Why there is no plan, in the reason that refuses most."""
+    """Why there is no plan: the reason that rejects most."""
     found, whole = words.found, words.found.tally.whole
     if found.stopped:
         return f"Stopped after {whole.candidates:,} plans; none of those fits."
@@ -512,7 +512,7 @@ def _plan_table(
     columns: Sequence[PlanColumn[Plan]],
     most: int | None = None,
 ) -> Table:
-    """Plans with their places, the values of keys that vary, and what there is to state of each."""
+    """A table of plans with their ranks, the values of varied keys, and the given columns."""
     over = [Column(head, "k") for head in headings(words.own_paths)]
     rows: list[list[Cell]] = []
     for place, plan in placed:
@@ -532,7 +532,7 @@ def _plan_table(
 
 
 def price_lines(words: SearchWords[Inputs, Plan], plans: Sequence[Plan]) -> list[Line]:
-    """The prices of plans whose scenarios have their own, each once."""
+    """One line for each distinct price, if the varied keys change the price."""
     if not words.priced or not price_varies(words.paths):
         return []
     numbers = dict.fromkeys(plan.variant for plan in words.price_rows(plans))
@@ -543,7 +543,7 @@ def price_lines(words: SearchWords[Inputs, Plan], plans: Sequence[Plan]) -> list
 
 
 def rows_data(words: SearchWords[Inputs, Plan], plans: Sequence[Plan], traces: TraceWriter) -> dict[str, Any]:
-    """What a page has of each plan: what it is, its results, the command that shows it, and what it loses."""
+    """The data of plans for a page: keys, results, commands and losses."""
     from costmodel.report.page.row_commands import row_commands
 
     keys = [words.keys(plan) for plan in plans]
@@ -573,7 +573,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _rounded(value: float) -> float | None:
-    """A figure to as many digits as a page needs."""
+    """A figure rounded for a page; None if it is not finite."""
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
@@ -581,7 +581,7 @@ def _rounded(value: float) -> float | None:
 
 
 def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: int) -> Section:
-    """The plans that none beats in both results: drawn, and listed best in the first result first."""
+    """The Pareto front of two results as a figure, and as a table sorted by the first result."""
     x, y = front.axes.x, front.axes.y
     if not front.rows:
         wanted = dict.fromkeys(workload_of(words.case).missing(name) for name in (x, y))
@@ -616,14 +616,14 @@ def front_section(words: SearchWords[Inputs, Plan], front: Front[Plan], shown: i
 
 
 def _headed(words: SearchWords[Inputs, Plan], column: PlanColumn[Plan]) -> PlanColumn[Plan]:
-    """An end of a band under its percentile; on a page alone where a terminal has no room for it."""
+    """A column with an end of a band, titled P10 or P90; a page shows it even if a terminal has no room."""
     about, cell = column
     end = {"low": "P10", "high": "P90"}.get(about.head.rpartition("_")[2])
     return (Column(end, result=about.result, face=words.face_of_ends), cell) if end else column
 
 
 def _state(words: SearchWords[Inputs, Plan]) -> PlanColumn[Plan]:
-    """What a plan breaks, or that it may not work."""
+    """A column with the limits that a plan breaks, or `at risk`."""
 
     def made(plan: Plan) -> Cell:
         return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if words.found.is_risky(plan) else ""
@@ -638,7 +638,7 @@ def _with_end(words: SearchWords[Inputs, Plan], name: str, plans: Sequence[Plan]
 
 
 def _marked(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[ScatterPoint], str]:
-    """The points of a front, its knee, your own and the best plan where both results are known; what the marks mean."""
+    """Marks for the front, its knee, your own and the best plan if both results are known; and their legend."""
     found, axes = words.found, front.axes
     marks: list[tuple[str, str, Mapping[str, float]]] = [("●", "on the front", plan.costs) for plan in front.rows]
     if (own := words.own_costs) is not None:
@@ -656,7 +656,7 @@ def _marked(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> tuple[list[
 
 
 def _spread(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
-    """So many of the plans with their places: the first, and of more the last too."""
+    """At most `count` of the plans with their ranks, evenly spaced from the first to the last."""
     last, steps = len(plans) - 1, min(count, len(plans)) - 1
     for step in range(steps + 1):
         place = round(step * last / max(1, steps))
@@ -664,7 +664,7 @@ def _spread(plans: Sequence[Plan], count: int) -> Iterator[tuple[int, Plan]]:
 
 
 def _without_points(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> Iterator[Line]:
-    """The values of keys that vary of which no plan is on the front, with the reason."""
+    """Values of the varied keys without a plan on the front, and the reason."""
     on_front = {plan.variant for plan in front.rows}
     for part in words.found.parts if words.paths else ():
         if part.number not in on_front:
@@ -705,7 +705,7 @@ def ranking_figure(words: SearchWords[Inputs, Plan]) -> Draw:
 
 
 def values_section(words: SearchWords[Inputs, Plan]) -> Section:
-    """What became of the plans at each value of the keys that vary, and the best plan there."""
+    """The counts of plans and the best plan at each value of the varied keys."""
     parts = words.found.parts
     figures = words.value_figures(parts)
     faulty = any(part.fault for part in parts)
@@ -739,7 +739,7 @@ def _value_row(
 
 
 def why_sections(words: SearchWords[Inputs, Plan], *, full: bool, apart: bool) -> list[Section]:
-    """Reasons against plans: shares or, in full, what each means with an example; on a page a table of these."""
+    """Sections on reasons against plans: shares, or in full each meaning with an example; on a page a table."""
     whole = words.found.tally.whole
     counts = list(whole.against())
     if not counts:
@@ -759,7 +759,7 @@ def _shares(words: SearchWords[Inputs, Plan], counts: Sequence[tuple[str, int]])
 
 
 def account(words: SearchWords[Inputs, Plan]) -> Iterator[Line]:
-    """Every reason with what it means, how many plans it refuses, and one of them."""
+    """Every reason with its meaning, the number of plans it rejects, and an example."""
     whole = words.found.tally.whole
     refused = sum(count for _, count in whole.against())
     yield styled(f"Why not: {refused:,} of {whole.candidates:,} plans are refused", HEAD)

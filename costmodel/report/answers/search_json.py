@@ -71,7 +71,7 @@ def _front(words: SearchWords[Inputs, Plan], front: Front[Plan]) -> dict[str, An
 
 
 def _value(words: SearchWords[Inputs, Plan], part: PlanCounts[Plan]) -> dict[str, Any]:
-    """What became of the plans at one value of each key that varies."""
+    """The counts of plans and the best plan at one combination of the varied keys."""
     fault = None if part.fault is None else {"code": part.fault.code, "text": part.fault.sentence}
     return {
         **words.found.variants.cells(part.number),

@@ -38,8 +38,8 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
     shown_anyway = frozenset({"plan.tp", "plan.cp"})
 
     def plan_columns(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """How accelerators are divided, and the degrees of both parts; those of cut layers, experts and states where a
-        plan has them.
+        """Columns for the split of accelerators and the degrees of both parts; pp, ep and zero only if a
+        plan needs them.
         """
         written = [self._answer(row).inputs.plan for row in plans]
         cut = [name for name in ("pp", "ep") if any(getattr(plan, name) > 1 for plan in written)]
@@ -53,7 +53,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         ]
 
     def figures(self, plans: Sequence[RankedSplit]) -> list[PlanColumn[RankedSplit]]:
-        """Times of an iteration and its parts, its cost if there is a price, the memory, and what there is to state."""
+        """Columns for the times of an iteration, its cost if there is a price, its memory, and whether it fits."""
         own = [] if self.objective == "iteration_time" else [self.cell(self.objective)]
         paid = any(math.isfinite(plan.costs["iteration_cost"]) for plan in plans)
         return [
@@ -89,22 +89,22 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return rl_degrees(self._answer(plan))
 
     def assumed(self) -> Sequence[Assumption]:
-        """What was assumed of the best plan."""
+        """The assumptions of the best plan."""
         return self._answer(self.found.best[0]).assumed if self.found.best else ()
 
     def own_fields(self) -> dict[str, Any] | None:
-        """The scenario's own plan."""
+        """The scenario's own plan and its rank as plain values."""
         yours = self.found.yours
         if yours is None or yours.refused:
             return None
         return {"rank": self.found.your_rank, **rl_json.plan(yours)}
 
     def beneath(self, plans: Sequence[RankedSplit]) -> list[Line]:
-        """What there is to remark on the plans."""
+        """Lines with remarks on the plans."""
         return remarks([self._answer(plan).remarked for plan in plans])
 
     def yours(self) -> list[Line]:
-        """Where the scenario's own plan stands."""
+        """A line on the scenario's own plan compared with the best."""
         found, own = self.found, self.found.yours
         if own is None:
             return []
@@ -138,7 +138,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return f"Best of {found.tally.candidates:,} plans: {at}{self.line(best)}, {time} an iteration."
 
     def notes(self, plan: RankedSplit) -> list[str]:
-        """What a plan breaks, and the phases in which it loses against the first."""
+        """Sentences on the limits that a plan breaks, and on the phases in which it is slower than the first."""
         answer = self._answer(plan)
         stated = [f"{code} {REFUSALS[code].title}: {reason(answer, code)}" for code in plan.broken]
         if not self.found.best or plan is self.found.best[0]:
@@ -154,7 +154,7 @@ class RlWords(SearchWords[RlSearched, RankedSplit]):
         return [self.cell(name) for name in dict.fromkeys((self.objective, "iteration_time", "memory_peak"))]
 
     def remarked(self) -> list[str]:
-        """The codes of what there is to remark on the best plan."""
+        """The codes of remarks on the best plan."""
         return [*self._answer(self.found.best[0]).remarked] if self.found.best else []
 
     def _answer(self, row: RankedSplit) -> RlAnswer:

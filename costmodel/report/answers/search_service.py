@@ -94,16 +94,16 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     @property
     def works(self) -> str:
-        """What a plan does that works."""
+        """The verb for a plan that works."""
         return "meets all limits" if self.is_limited else "answers the load"
 
     @property
     def keeps(self) -> str:
-        """What plans do that keep the limits."""
+        """Words for plans that meet the limits."""
         return "meet all limits" if self.is_limited else "answer the load"
 
     def sure(self, chance: float) -> str:
-        """A chance as the table has it."""
+        """A chance as the table prints it."""
         return _percents(chance)
 
     @property
@@ -113,11 +113,11 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
     @property
     def rates(self) -> tuple[str, str, str]:
-        """Requests and tokens a second, and rent per token: at the highest rate; of a load that waits, at its own."""
+        """Heads of the columns for rates and rent per token: at the highest rate, or at the load that waits."""
         return _AT_LOAD if self.waits else _AT_MOST
 
     def about(self) -> list[Line]:
-        """Model and machine, engine, lengths and load, the price, and what there is to remark on the scenarios."""
+        """The head: model, machine, engine, lengths, load, price, and remarks on the scenarios."""
         variants, found = self.found.variants, self.found
         case, paths = variants.inputs.case, variants.paths
         subject, workload = subject_of(case), case.scenario.workload
@@ -187,7 +187,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return instance_words(plan)
 
     def settings(self, plan: RankedPlan) -> dict[str, str]:
-        """Values of the keys that vary, of the plan, and of the load at which it is on a front."""
+        """Settings of a plan: varied keys, its sizes, and on a front its load."""
         settings = plan_settings(self.found, plan)
         if math.isnan(plan.load):
             return settings
@@ -210,11 +210,11 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         }
 
     def keys(self, plan: RankedPlan) -> dict[str, Any]:
-        """Its sizes."""
+        """The sizes of a plan."""
         return {**plan.sizes, **({} if plan.prefill is None else {"prefill": plan.prefill})}
 
     def assumed(self) -> Sequence[Assumption]:
-        """What was assumed of all plans."""
+        """The assumptions common to all plans."""
         return self.found.inputs.assumed
 
     def rule(self) -> tuple[float | None, RankedPlan | None]:
@@ -222,7 +222,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return (self.found.safe if self.found.unruled is None else self.found.unruled), self.found.other
 
     def note_fields(self) -> list[dict[str, str]]:
-        """What there is to remark on the scenarios of the plans shown."""
+        """Remarks on the scenarios of the plans shown, as plain values."""
         numbers = dict.fromkeys(plan.variant for plan in self.found.best) or [self.found.nearest]
         return notes([tuple(remarks(self.found.inputs_of(number))) for number in numbers])
 
@@ -231,13 +231,13 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return {"rank": self.found.your_rank} if self.found.yours is not None else None
 
     def beneath(self, plans: Sequence[RankedPlan]) -> list[Line]:
-        """What the columns mean."""
+        """Lines that explain the columns."""
         apart = any(each.prefill is not None for each in plans)
         lines: list[Line] = [styled("  →: from the instances for prompts to those that generate", DIM)] if apart else []
         return lines if self.found.front is not None else [*lines, *self._table_key(plans)]
 
     def yours(self) -> list[Line]:
-        """Where the scenario's own plan stands."""
+        """A line on the rank of the scenario's own plan."""
         own, found = self.found.yours, self.found
         if own is None:
             return []
@@ -251,7 +251,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [styled(f"  yours ({words}) ranks {ordinal(found.your_rank)} of {found.tally.evaluated:,}")]
 
     def needs(self) -> list[Line]:
-        """How many replicas the load needs, and who waits in line."""
+        """Lines on the replicas that the load needs, and on requests that wait."""
         return [*self._needed(), *self._waiting()] if self.found.best else []
 
     def remedies(self) -> list[Line]:
@@ -276,7 +276,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [Detail(lines, "what to set")] if found.fleet is not None else lines  # a line names the replicas needed
 
     def remedy_fields(self) -> list[dict[str, Any]]:
-        """The same as plain values."""
+        """The remedies as plain values."""
         return [{"set": list(remedy.settings), "plan": list(remedy.plan)} for remedy in self.found.remedies]
 
     def example(self, plan: RankedPlan, code: str) -> tuple[str, str]:
@@ -299,7 +299,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return lines
 
     def after_none(self) -> list[Line]:
-        """The search to ask next, where a remedy is settings of it."""
+        """The next search to run, with the settings of the first remedy."""
         if not self.found.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
@@ -319,7 +319,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return f"The best plan, {' · '.join(named)}, answers {rate} within all limits{sure}."
 
     def notes(self, plan: RankedPlan) -> list[str]:
-        """What a plan breaks, and what it gives beside the best."""
+        """Sentences on the limits that a plan breaks, on its results beside the best, and on its bottleneck."""
         stated = [f"{code} {REFUSALS[code].title}: {REFUSALS[code].meaning}" for code in plan.broken]
         names = ("rate_within_slo_per_s", "tpot", "ttft_p99")
         best = self.found.best[0] if self.found.best else plan
@@ -343,11 +343,11 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
                 for column, cell in [self.figure(name)]]  # fmt: skip
 
     def remarked(self) -> list[str]:
-        """The codes of what there is to remark on the scenario."""
+        """The codes of remarks on the scenario."""
         return [*remarks(self.found.inputs)]
 
     def other_rule(self) -> str:
-        """What the best plan takes by the other rule, and both chances: without --safe, or with it where it shows."""
+        """A sentence on the best plan without the --safe chance, or with it if the table ignores it."""
         found, other = self.found, self.found.other
         if other is None or other.broken or not found.best or found.expected_cluster is not None:
             return ""
@@ -366,12 +366,12 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return without_safety(self, other)
 
     def price_rows(self, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-        """Plans whose prices are shown: of rents those of the best at each value too."""
+        """Plans whose prices are shown; for objectives on rents, also the best plan at each value."""
         bests = [part.best for part in self.found.parts if part.best is not None]
         return [*plans, *(bests if self.objective in OF_FLEETS else [])]
 
     def paid_apart(self, plans: Sequence[RankedPlan]) -> tuple[str, ...]:
-        """The column of the accelerators that are paid for, where these are not those that the load needs."""
+        """The column of paid accelerators, if they differ from the accelerators that the load needs."""
         known = [plan for plan in plans if not plan.broken and math.isfinite(plan.costs["gpus_needed"])]
         return (PAID,) if any(self._paid(plan) != plan.costs["gpus_needed"] for plan in known) else ()
 
@@ -380,7 +380,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return self.found.inputs.case.scenario.workload
 
     def _paid(self, plan: RankedPlan) -> float:
-        """Accelerators that the rent of those pays for which the load needs."""
+        """The number of accelerators that are paid for, if the load needs `gpus_needed` of them."""
         return fleet_of(self.found.inputs_of(plan.variant), plan.costs["gpus_needed"]).paid
 
     def _paid_words(self, plan: RankedPlan) -> Cell:
@@ -403,7 +403,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return "—" if sure else _percents(plan.costs[OWN])
 
     def _state(self, plan: RankedPlan) -> Cell:
-        """What a plan breaks, or that it lacks the preferred chance."""
+        """A cell with the limits that a plan breaks, or `at risk`."""
         return f"✗ {' '.join(plan.broken)}" if plan.broken else "at risk" if self.found.is_risky(plan) else ""
 
     # ── the key of the table ─────────────────────────────────────────────────────────────────────────────────────────
@@ -434,7 +434,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
                 yield styled(f"  {_limit_words(limit)}{past}", BAD)
 
     def _rates_words(self, heads: Sequence[str]) -> Iterator[Text]:
-        """What the rates are of."""
+        """Lines that explain the columns of rates."""
         limits = [_limit_words(limit) for limit in self._limits()]
         kept = f"meets {' and '.join(limits)}" if limits else "is answered"
         brief = "the highest rate within all limits" if limits else "the highest rate that is answered"
@@ -451,7 +451,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield styled(f"  {own[0]}: {'' if own[0] == _MOST_HEADS[0] else 'at '}{most}", DIM)
 
     def _ranked_by(self) -> list[Text]:
-        """What orders plans that run an offline batch, or a fixed number of requests in flight, at any rate."""
+        """A line on the objective, for an offline batch or a fixed number of requests in flight."""
         usual = usual_objective(self._workload)
         if usual not in _USUAL:
             return []
@@ -468,7 +468,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
     # ── what the load needs ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _needed(self) -> Iterator[Text]:
-        """How many replicas of the best plan the load needs, or of another one that needs fewer accelerators."""
+        """A line on the replicas that the load needs: of the best plan, or of a plan with fewer accelerators."""
         found, best = self.found, self.found.smaller or self.found.best[0]
         inputs = found.inputs_of(best.variant)
         needed, rate = best.costs["replicas_needed"], inputs.case.scenario.workload.rate
@@ -505,7 +505,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         yield styled(f"  {many}: {times}, {_percents(costs[OWN])} chance to {chance_of(self.found.inputs.case)}")
 
     def _with_fewer(self) -> Iterator[Text]:
-        """How to find a plan that needs fewer GPUs than the best one, where one does."""
+        """A line on how to find a plan with fewer GPUs than the best one, if one exists."""
         best = self.found.best[0]
         fewest = self.found.tally.part(best.variant).fewest
         if fewest < best.costs["gpus_needed"]:
@@ -513,7 +513,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield styled(f"  Another plan needs {fewer}: --set objective=gpus_needed finds it")
 
     def _waiting(self) -> list[Text]:
-        """How many wait in line under the best plan, and which answer names the replicas that end the line."""
+        """Lines on requests that wait under the best plan, and on the answer that names the replicas needed."""
         best = self.found.best[0]
         workload = self.found.inputs_of(best.variant).case.scenario.workload
         lines = waiting_lines(workload, best.costs, "With plan 1, ")
@@ -530,7 +530,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
 
 
 def _column_words(words: str) -> Text:
-    """What a column is, which a short answer does not have."""
+    """A line that explains a column, for -v only."""
     return Abridged(f"  {words}", DIM, short="", added="what columns mean")
 
 
@@ -541,7 +541,7 @@ def instance_words(plan: RankedPlan) -> str:
 
 
 def best_words(best: RankedPlan) -> str:
-    """The same with what it breaks."""
+    """The instances of a plan, and the limits that it breaks."""
     words = instance_words(best)
     return f"{words} ✗ {' '.join(best.broken)}" if best.broken else words
 
@@ -551,7 +551,7 @@ def _degree(name: str) -> Callable[[RankedPlan], Cell]:
 
 
 def degree_words(plan: RankedPlan, name: str) -> str:
-    """A degree of a plan; apart, of prefill and of decode."""
+    """A degree of a plan; with separate prefill and decode instances, both degrees."""
     none = RARE.get(name, 1.0)
     own = counted(plan.sizes.get(name, none))
     if plan.prefill is None or name in ("pp", "budget", "redundant_experts"):
@@ -560,7 +560,7 @@ def degree_words(plan: RankedPlan, name: str) -> str:
 
 
 def _percents(value: float) -> str:
-    """A share; a dash where it is not known."""
+    """A share in percent; a dash if it is not known."""
     return "—" if math.isnan(value) else share_words(value, 0)
 
 
@@ -570,7 +570,7 @@ def _gpus_at(plan: RankedPlan, words: str = "") -> str:
 
 
 def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
-    """The accelerators by expected figures beside those for the preferred chance."""
+    """The accelerators by expected figures, and for the preferred chance."""
     large = f"{counted(safe.costs['gpus'])} at {_percents(safe.costs[OWN])}"
     return f"{_gpus_at(expected, words)}, {large} (--safe off takes the first)"
 
@@ -587,7 +587,7 @@ def _limit_words(limit: Limit) -> str:
 
 
 def _vary(paths: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether one of these keys of the workload varies, or a part of it."""
+    """Whether one of these workload keys, or a part of one, varies."""
     return any(
         varies(f"workload.{key}", paths) or f"{path}.".startswith(f"workload.{key}.") for key in keys for path in paths
     )

@@ -78,7 +78,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         ]
 
     def figures(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
-        """Times, rates and memory; the objective where it is another; whether each fits."""
+        """Columns for times, rates, memory, whether a plan fits, and the objective if it is another result."""
         kept = _COLUMN_OF.get(self.objective, "")
 
         def column(name: str, head: str, text: Callable[[float], str]) -> PlanColumn[Ranked]:
@@ -105,7 +105,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return {**self.found.values(plan.variant), **plan_settings(self.found.inputs_of(plan.variant), plan)}
 
     def fields(self, plan: Ranked) -> dict[str, Any]:
-        """A plan with what it is a plan of."""
+        """A plan as plain values, with the facts that identify its scenario."""
         facts = facts_of(self.found.inputs_of(plan.variant).case)
         chances = {id(row): chance for row, chance in zip(self.found.best, self.found.chances, strict=False)}
         return {
@@ -123,11 +123,11 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
 
     @property
     def json_columns(self) -> Mapping[str, ResultColumn]:
-        """Those of a step, or of the whole run."""
+        """The columns of results of a step, or of the whole run."""
         return OF_STEP if self.found.inputs.run is None else OF_RUN
 
     def keys(self, plan: Ranked) -> dict[str, Any]:
-        """Its sizes and choices."""
+        """The sizes and choices of a plan."""
         return json_answer.choices(plan.structure, plan.sizes)
 
     def convention(self) -> str:
@@ -135,7 +135,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return self.found.inputs.convention
 
     def assumed(self) -> Sequence[Assumption]:
-        """What was assumed of all plans; of one accelerator alone nothing that several would need."""
+        """The assumptions common to all plans; with one accelerator, only those that matter there."""
         inputs = self.found.inputs
         if inputs.ranks != 1:
             return inputs.assumed
@@ -147,7 +147,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return self.found.tally.missed_by_least
 
     def note_fields(self) -> list[dict[str, str]]:
-        """Where the plan that --set gives and the search disagree, and what there is to remark on plans."""
+        """Conflicts between --set and the search, and remarks on the best plans, as plain values."""
         return [*json_answer.conflicts(self.found.inputs.case), *notes(plan.remarked for plan in self.found.best)]
 
     def row_facts(self) -> dict[str, Any]:
@@ -155,12 +155,12 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return row_facts(facts_of(self.found.inputs.case), self.paths)
 
     def own_fields(self) -> dict[str, Any] | None:
-        """The scenario's own plan."""
+        """The scenario's own plan and its rank as plain values."""
         yours = self.found.yours
         return None if yours is None else {"rank": self.found.your_rank, **json_answer.answered(yours)}
 
     def beneath(self, plans: Sequence[Ranked]) -> list[Line]:
-        """What there is to remark; of a ranking what surely fits behind the first, and how sure the order is."""
+        """Remarks; for the ranking also a plan that fits more safely, and the certainty of the order."""
         nodes = [self.found.inputs_of(plan.variant).case.node.name for plan in plans]
         stated = remarks([plan.remarked for plan in plans], [plan.costs for plan in plans], nodes)
         if list(plans) != self.found.best:
@@ -168,7 +168,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [*self._roomier(), *self._unsure(), *stated]
 
     def yours(self) -> list[Line]:
-        """Where the own plan ranks, and where the best one saves time over it."""
+        """Lines on the rank of your own plan, and on the time that the best plan saves."""
         found, own = self.found, self.found.yours
         if own is None:
             return []
@@ -189,7 +189,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [*lines, Detail([self._gain(own.costs["step_time"])], "what the best plan gains")] if faster else lines
 
     def nearest(self) -> list[Line]:
-        """The plan that breaks a limit alone, or else the one least over its memory."""
+        """Lines on the nearest plan: it only breaks a limit, or is the least over its memory."""
         found = self.found
         if not found.tally.missed_by_least:
             return []
@@ -208,14 +208,14 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [*lines, *(styled(f"  misses    {stated}") for stated in missed if stated and closest)]
 
     def remedies(self) -> list[Line]:
-        """What to set instead."""
+        """Lines on settings under which a plan works."""
         if self.found.best:
             return []
         none = [] if self.found.tally.missed_by_least else ["no change of a single key makes a plan valid"]
         return remedy_lines(self.found.remedies, indent="  ") or [styled(f"  {words}") for words in none]
 
     def remedy_fields(self) -> list[dict[str, Any]]:
-        """The same as plain values."""
+        """The remedies as plain values."""
         return remedies_json(self.found.remedies)
 
     def example(self, plan: Ranked, code: str) -> tuple[str, str]:
@@ -241,7 +241,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     front_closing = closing
 
     def after_none(self) -> list[Line]:
-        """The search to ask next, where the first remedy is settings of it."""
+        """The next search to run, with the settings of the first remedy."""
         if self.found.best or not self.found.remedies:
             return []
         settings = dict(setting.split("=", 1) for setting in self.found.remedies[0].settings)
@@ -256,13 +256,13 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [Headline(label, _traced(best.costs, name), note) for label, name, note in named]
 
     def nodes(self) -> Mapping[str, ExplainedFigure]:
-        """How figures of the first plans were computed."""
+        """Explained figures of the first plans."""
         from costmodel.explore.page.ranked_nodes import RankedFacts
 
         return RankedFacts(self.found).nodes
 
     def row_traces(self, traces: TraceWriter) -> dict[str, Any]:
-        """Where a page has these, for each row."""
+        """The places of the first plans' traces on a page."""
         from costmodel.explore.page.ranked_nodes import MOST, TRACED, key_of
 
         rows = range(min(MOST, len(self.found.best)))
@@ -270,7 +270,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return {"traces": {name: [at for at in held if at is not None] for name, held in places.items()}}
 
     def notes(self, plan: Ranked) -> list[str]:
-        """What a plan loses against the best, and what there is to remark."""
+        """Sentences on a plan's loss against the best, and remarks on it."""
         from costmodel.report.page.search_figures import lost_time
 
         stated = [f"{code} {REMARKS[code].title}: {REMARKS[code].meaning}" for code in plan.remarked]
@@ -307,7 +307,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return " · ".join([*varied, *sizes, *choices, structure.schedule])
 
     def _gain(self, step_time: float) -> Line:
-        """Where the best plan saves time over the user's own, and what it pays: terms that moved by half a percent."""
+        """A table of the time that the best plan saves over yours: terms that moved by over 0.5 %, and memory."""
         named = {plan_in_words(move.name): move for move in advantage(self.found)}
         terms = [(named[key], f"  {words}") for words, key in TIME_TERMS if key in named]
         telling = [(move, words) for move, words in terms if abs(difference(move)) > _TELLING * step_time]
@@ -318,7 +318,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return CellTable(("", "yours", "best", "change"), rows, "lrrr", indent="    ")
 
     def _unsure(self) -> list[Line]:
-        """How many of the plans shown may be the fastest, with the chances that the first one is."""
+        """How many of the first plans could be the fastest, with the chances that plan 1 is faster."""
         chances = self.found.chances
         count = unsure(chances)
         if count < 2:
@@ -329,7 +329,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
         return [Abridged(f"  {first}{last}", short=f"  {first}", added="")]
 
     def _roomier(self) -> Iterator[Line]:
-        """The first plan that surely fits behind one at risk, or behind one that is tight and hardly faster."""
+        """A line on the first plan that surely fits, if plan 1 is at risk, or tight and hardly faster."""
         winner, *others = self.found.best
         alike = [plan for plan in others if plan.variant == winner.variant]
         if "N023" in winner.remarked:
@@ -347,7 +347,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
             yield styled(f"  1 is tight: {place + 1} takes {percent(slower)} longer and {room} GiB less", DIM)
 
     def _behind_risk(self, winner: Ranked, safe: Sequence[Ranked]) -> Text:
-        """What surely fits costs over the first plan, which may not fit."""
+        """How much slower the first plan that surely fits is than plan 1, which is at risk."""
         risk = f"  1 fits with a chance of {rounded_percent(winner.costs['fit_chance'])}"
         if not safe:
             return styled(f"{risk}; --safe 90% ranks only plans that fit with 90 %", DIM)
@@ -378,21 +378,21 @@ def _sequence_parallel(plan: Ranked) -> Cell:
 
 
 def _room_words(plan: Ranked) -> Cell:
-    """Whether a row fits: its chance where it is at risk, as its P90 does not fit (N023)."""
+    """Whether a plan fits: its chance if P90 does not fit (N023), else `tight` or `yes`."""
     if "N023" in plan.remarked:
         return rounded_percent(plan.costs["fit_chance"])
     return "tight" if verdict(plan.costs["memory_share"]) == "tight" else "yes"
 
 
 def _traced(costs: Mapping[str, float], name: str) -> Value:
-    """A figure of the best plan, with its trace on a page."""
+    """A result of the best plan, which opens its trace on a page."""
     value = costs.get(name, math.nan)
     known = value if math.isfinite(value) else None
     return Value(result(name, value), known, machine_name(name), opens=lambda traces: traces.of(f"plans.0.{name}"))
 
 
 def _own_values(words: TrainingWords) -> list[str]:
-    """What the leaves that vary are in the scenario as it is written."""
+    """The values of varied keys in the scenario as written."""
     written = leaves(words.case)
     named = zip(words.own_paths, headings(words.own_paths), strict=True)
     return [f"{name} {spaced(written[path].text)}" for path, name in named if path in written]

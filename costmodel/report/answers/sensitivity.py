@@ -47,7 +47,7 @@ def sensitivity(found: Sensitivity, shown: int | None = None) -> AnswerDocument:
 
 
 def tornado(found: Sensitivity, top: int | None = None) -> Section:
-    """What moves a result down and up, most first; in a terminal so many figures."""
+    """A table of inputs by their effect on the result, largest first; top: how many a terminal shows."""
     shown, brief = top or _KNOBS_SHOWN, None if top else _BRIEF
     sides = (abs(side) for knob in found.knobs[:shown] for side in (knob.low, knob.high))
     widest, written = max(filter(math.isfinite, sides), default=0.0), leaves(found.asked.case)
@@ -114,7 +114,7 @@ def _turned(
 
 
 def turned_words(knob: Knob) -> str:
-    """How far a figure is turned: to either side, or up to the whole, where a share of it ends."""
+    """How far an input is varied: to both sides, or for a share at most to 100 %."""
     whole = next((text for text in ("1", "100 %") if knob.turned[1] == text), "")
     return f"−{knob.spread * 100:.3g} % to {whole}" if whole else f"±{knob.spread * 100:.3g} %"
 
@@ -132,7 +132,7 @@ def percent_words(share: float) -> str:
 
 
 def bottleneck(found: Sensitivity) -> list[str]:
-    """What a tenth more of each figure of the hardware would buy, most first."""
+    """Sentences on the gain from 10 % more of each hardware figure, the largest gain first."""
     sign = 1.0 if found.asked.columns[found.result].better == "higher" else -1.0
     gains = sorted(((sign * knob.high, knob) for knob in found.hardware), key=lambda item: -item[0])
     stated = [f"10 % more {short_path(knob.path)} buys {gain * 100:.2g} %." for gain, knob in gains[:4] if gain > 1e-5]

@@ -41,7 +41,7 @@ _BANDS = "from the errors of kernel fits; for prefill from engine benchmarks"
 
 @record
 class ServingView:
-    """A serving plan with what answers about it show; tried: changes of its cache, where they are known."""
+    """A serving plan and the parts of answers about it; tried: changes of its KV cache, if known."""
 
     answer: ServingAnswer
     tried: Sequence[CacheLever] | None = None
@@ -53,12 +53,12 @@ class ServingView:
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """Those of every service."""
+        """The columns of results of a service."""
         return SERVING_RESULTS
 
     @functools.cached_property
     def facts(self) -> ServingFacts:
-        """What a page computes of it."""
+        """Facts that a page computes about the plan."""
         from costmodel.explore.page.serving_facts import ServingFacts
 
         return ServingFacts(self.case, self.answer)
@@ -84,7 +84,7 @@ class ServingView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """Its results as plain values."""
+        """The plan's results as plain values."""
         from costmodel.report.machine.answer_fields import known
         from costmodel.report.machine.serving_json import fixes, own_plan
 
@@ -99,7 +99,7 @@ class ServingView:
         return serving_estimate.estimate_lines(self.answer, self.answer.benchmark)
 
     def bound(self) -> Line:
-        """What binds its times and its rate."""
+        """A line on the bottlenecks of the times and of the rate."""
         return serving_estimate.bound_line(self.answer)
 
     def headlines(self) -> list[Headline]:
@@ -144,14 +144,14 @@ class ServingView:
         ]
 
     def ledger(self) -> MemoryLedger:
-        """What the fullest accelerator holds."""
+        """The memory breakdown of the most loaded accelerator."""
         from costmodel.report.page.trace import is_light
         from costmodel.report.terminal.serving.serving_memory import serving_ledger
 
         return serving_ledger(self.answer, self.tried or (() if is_light() else self.facts.levers))
 
     def traffic(self) -> PlanTraffic:
-        """What a step and a prompt send."""
+        """The communication of a decode step and of a prompt."""
 
         return serving_traffic(self.answer)
 
@@ -160,7 +160,7 @@ class ServingView:
         return [_load_section(self.facts)] if len(self.facts.loads) > 1 else []
 
     def whole_run(self) -> PlanRun | None:
-        """None: a service has no end."""
+        """None, since a service has no end."""
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
         """Replicas for other rates, its search, what moves its time per token, and errors of its engine."""
@@ -191,7 +191,7 @@ class ServingView:
 
 
 def _limits(facts: ServingFacts) -> Texts:
-    """Each limit of the scenario, the result that it is on, and whether a valid plan keeps it."""
+    """A table of limited results: the value, its band, and whether the limit is met."""
     if facts.answer.refused:
         return []
     costs = facts.answer.costs
@@ -206,7 +206,7 @@ def _limits(facts: ServingFacts) -> Texts:
 
 
 def _other_loads(facts: ServingFacts) -> Texts:
-    """The same plan under lighter and heavier load, and replicas for other rates."""
+    """Texts on the plan under lighter and heavier load, and on replicas for other rates."""
     from costmodel.explore.search.ranges import Axis
     from costmodel.explore.vary.sweep import Swept
     from costmodel.explore.workloads import workload_of
@@ -236,7 +236,7 @@ def _token_figure(answer: ServingAnswer) -> Draw:
 
 
 def _load_section(facts: ServingFacts) -> Section:
-    """What each load gives."""
+    """A table and a figure of the results at each load."""
     from costmodel.explore.workloads import workload_of
     from costmodel.report.trials import result_cells, trial_settings
 
@@ -296,7 +296,7 @@ _GROUPS = ("tp", "dcp", "ep", "pp")
 
 
 def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
-    """What is sent in a step of decoding at the scenario's load, and for one prompt by itself."""
+    """The communication of a decode step at the scenario's load, and of a prompt by itself."""
     evaluation, costs, case = answer.evaluation, answer.costs, answer.inputs.case
     sent = []
     for item in transfers(answer.inputs, evaluation.layout, evaluation.in_flight):
@@ -320,7 +320,7 @@ def serving_traffic(answer: ServingAnswer) -> PlanTraffic:
 
 
 def _carried(answer: ServingAnswer) -> str:
-    """The sequences of a step: of a pipeline, those of one micro-batch, which passes all stages."""
+    """The requests of a step; with a pipeline, those of one micro-batch."""
     layout = answer.evaluation.layout
     decodes = significant(one(micro_batch(layout, answer.evaluation.in_flight)))
     if one(layout.pp) == 1:
@@ -329,7 +329,7 @@ def _carried(answer: ServingAnswer) -> str:
 
 
 def _cache(answer: ServingAnswer) -> str:
-    """How ranks divide keys and values."""
+    """A sentence on how ranks divide the KV cache."""
     if answer.costs["dcp_exposed"]:
         return "Ranks of dcp divide keys and values by tokens, and exchange queries and results by NCCL."
     if one(answer.evaluation.layout.dp_attention) > 1:
@@ -340,7 +340,7 @@ def _cache(answer: ServingAnswer) -> str:
 
 
 def _between(answer: ServingAnswer) -> list[Line]:
-    """The cache on its way from prefill to decode."""
+    """The transfer of the KV cache from prefill to decode."""
     evaluation = answer.evaluation
     if not isinstance(evaluation, ApartEvaluation):
         return []

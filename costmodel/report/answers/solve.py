@@ -69,7 +69,7 @@ def solve(found: SolveResult) -> AnswerDocument:
 
 
 def _answer_lines(found: SolveResult) -> list[Line]:
-    """Which values reach it, what it is like there, and how they were looked for."""
+    """Lines on the values that reach the target, the results there, and how costmodel searched."""
     goal, asked = found.target, found.asked
     say, lines = words_of(asked.case.kind).result, list[Line]()
     now = f" (now {spaced(found.now.text)})" if found.now is not None else ""
@@ -113,7 +113,7 @@ def _at_both_ends(found: SolveResult) -> list[Section]:
 
 
 def _at_ends(found: SolveResult) -> list[Line]:
-    """What it is like at the answer, and what stops past it."""
+    """The results at the answer, and why values beyond it fail."""
     lines: list[Line] = []
     ends = {trial.written[0]: trial for pair in found.ends for trial in pair}
     trial = ends.get(found.answer or "")
@@ -144,7 +144,7 @@ def _near(text: str) -> str:
 
 
 def _against(found: SolveResult) -> list[Line]:
-    """What speaks against the values tried, each with how many of them and one in figures."""
+    """Lines on the reasons against tried values, each with a count and an example."""
     lines: list[Line] = []
     for code, (count, example) in found.against.items():
         if example.point.fault is not None:
@@ -157,7 +157,7 @@ def _against(found: SolveResult) -> list[Line]:
 
 
 def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
-    """What speaks against a value, in its own figures."""
+    """The reason against a value, with its numbers."""
     point, words, goal = example.point, words_of(found.asked.case.kind), found.target
     if point.fault is not None or example.answer is None:
         return "" if point.fault is None else point.fault.sentence
@@ -176,7 +176,7 @@ def _words(found: SolveResult, example: ExplainedTrial, code: str = "") -> str:
 
 
 def trend_lines(leads_past: str | None) -> list[Line]:
-    """Whether values past those tried come nearer to a target that none of them reaches; nothing of a list."""
+    """Whether values beyond the tried range come nearer to a target that was not reached; empty for a list."""
     if leads_past is None:
         return []
     if leads_past:
@@ -185,12 +185,12 @@ def trend_lines(leads_past: str | None) -> list[Line]:
 
 
 def chance_words(goal: Target) -> str:
-    """The chance that a target should be reached with; nothing where the expected value rules."""
+    """The chance with which the target must be reached; empty if the expected value decides."""
     return "" if goal.share is None or not goal.has_band else f" with a chance of {percent(goal.share, 2)}"
 
 
 def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
-    """Whether the target is reached with the chance that is asked for, and what reaches it by its expected value.
+    """Whether the target is reached with the requested chance, and what reaches it by expected value.
 
     values: in words, all that reach the target. aim: what plans have that chance of too
     """
@@ -217,7 +217,7 @@ def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: 
 
 
 def _faulty(faults: Mapping[str, Fault]) -> Iterator[Line]:
-    """Values that cannot stand there: of each kind of fault the first, and how many more."""
+    """Lines on invalid values: the first for each kind of fault, and how many more."""
     for code in dict.fromkeys(fault.code for fault in faults.values()):
         first, *others = (text for text, fault in faults.items() if fault.code == code)
         rest = f" and {len(others):,} more" if others else ""
@@ -250,7 +250,7 @@ def safe_json(found: SolveResult) -> dict[str, Any] | None:
 
 
 def solve_json(found: SolveResult) -> dict[str, Any]:
-    """The same as plain values."""
+    """The solution as plain values."""
     nearest, asked = found.nearest, found.asked
     held, conflicts = asked.held([found.path]) if found.best else ({}, ())
     ends: Sequence[tuple[Trial | None, Trial | None]] = found.ends or [(None, None)] * len(found.reaches)

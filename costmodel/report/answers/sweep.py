@@ -47,7 +47,7 @@ _BAR = 16
 
 
 def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
-    """A row a combination: what was set, what came out, and what is wrong where something is."""
+    """One row per combination: its settings, its results, and the fault if it has one."""
     priced = any(map(is_money, found.shown))
     about: list[Line] = [*varied_head(found.asked, found.paths, priced=priced)]
     about += held_lines(found.asked, found.paths) if found.best else []
@@ -71,7 +71,7 @@ def sweep(found: Swept, *, chart: bool = False) -> AnswerDocument:
 
 
 def combinations(found: Swept) -> Section:
-    """The table of a sweep; with a column of prices where each row has its own."""
+    """The table of combinations, with prices if they differ between rows."""
     asked, points = found.asked, found.points
     priced = any(map(is_money, found.shown)) and price_varies(found.paths)
     names = with_ends(found.shown)
@@ -103,7 +103,7 @@ def _figure(found: Swept) -> Draw:
 
 
 def _best(found: Swept) -> Trial | None:
-    """The combination with the best of the first result, of those that work with the preferred chance where any does;
+    """The combination with the best first result, among those with the preferred chance if there are any;
     None where all are alike or none is better.
     """
     name, better = found.shown[0], found.asked.columns[found.shown[0]].better
@@ -139,7 +139,7 @@ def _bar(point: Trial, name: str, most: float) -> str:
 
 
 def _unequal(found: Swept) -> list[Line]:
-    """That points have unlike numbers of accelerators, where none of them was varied."""
+    """A warning that the combinations use different numbers of accelerators although no varied key sets them."""
     sizes = dict.fromkeys(f"{point.about.ranks:,.0f}" for point in found.points if point.about and point.costs)
     if len(sizes) < 2 or _EACH not in found.asked.columns or any(path in SIZES_OF_A_CLUSTER for path in found.paths):
         return []
@@ -181,7 +181,7 @@ def sweep_json(found: Swept) -> dict[str, Any]:
 
 
 def sweep_rows(found: Swept) -> list[dict[str, Any]]:
-    """A row a combination, for tables of programs: SI numbers, names with units; the plan where each has its own."""
+    """One row per combination for tables of programs, in SI units; with the plan if each row has its own."""
     rows = []
     for point in found.points:
         plan = point.kept.keys if found.best and point.kept is not None else {}

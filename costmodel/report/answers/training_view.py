@@ -52,7 +52,7 @@ LOSSES = {"ideal": "ideal: model FLOP at peak", "recomputed": "computed again", 
 
 @record
 class TrainingView:
-    """A training plan with what answers about it show."""
+    """A training plan and the parts of answers about it."""
 
     answer: ExplainedAnswer
     asked: ResolvedScenario | None = None  # as it was asked about, where that states no plan
@@ -64,12 +64,12 @@ class TrainingView:
 
     @property
     def columns(self) -> Mapping[str, ResultColumn]:
-        """Those of a step, and of a run where one is asked about."""
+        """The columns of results of a step, and of a run if the scenario asks about one."""
         return OF_STEP if self.answer.inputs.run is None else OF_RUN
 
     @functools.cached_property
     def facts(self) -> PlanFacts:
-        """What a page computes of it."""
+        """Facts that a page computes about the plan."""
         from costmodel.explore.page.plan_facts import PlanFacts
 
         return PlanFacts(self.answer)
@@ -95,7 +95,7 @@ class TrainingView:
         }
 
     def plain(self) -> dict[str, Any]:
-        """Its results as plain values."""
+        """The plan's results as plain values."""
         from costmodel.report.machine.json_answer import answered, fixes
         from costmodel.report.terminal.plan.effect_lines import with_effects
 
@@ -147,19 +147,19 @@ class TrainingView:
         return [terms, Section("time", words[0], lead, [figure], table=table, folded=True, face="page")]
 
     def ledger(self) -> MemoryLedger:
-        """What its stages hold."""
+        """The memory breakdown of its stages."""
         from costmodel.report.terminal.plan.memory_breakdown import training_ledger
 
         return training_ledger(self.answer)
 
     def traffic(self) -> PlanTraffic:
-        """What a step sends."""
+        """The communication of a step."""
         from costmodel.report.terminal.plan.effect_lines import effect_lines
 
         return training_traffic(self.answer, effect_lines(self.answer, fully=True))
 
     def further(self) -> list[Section]:
-        """Its products under the roofs, and when its stages work."""
+        """A roofline of its matrix products, and a timeline of its stages."""
         return [*_roofline(self.facts.operations), *_pipeline(self.facts)]
 
     def whole_run(self) -> PlanRun | None:
@@ -170,13 +170,13 @@ class TrainingView:
 
     @functools.cached_property
     def around(self) -> ReportFacts:
-        """What a report computes beside it."""
+        """Facts that a report computes about the plan."""
         from costmodel.explore.page.report_facts import ReportFacts
 
         return ReportFacts(self.asked or self.case, self.answer)
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
-        """Its search with plans to choose among, what moves its step, and measured runs on its accelerator."""
+        """The search with plans to choose from, the sensitivity of the step, and published runs."""
         from costmodel.explore.page.ranked_nodes import RankedFacts
         from costmodel.report.answers.around_plan import around as beside_plan
         from costmodel.report.answers.measured_runs import measured_section
@@ -260,7 +260,7 @@ def _of(item: Operation) -> dict[str, tuple[float, str]]:
 
 
 def _pipeline(facts: PlanFacts) -> list[Section]:
-    """The timeline of the stages; none of a plan of one stage."""
+    """The timeline of the pipeline stages; empty for one stage."""
     from costmodel.report.page.training_figures import timeline_figures
 
     clock = facts.pipeline
@@ -287,7 +287,7 @@ def _pipeline(facts: PlanFacts) -> list[Section]:
 
 
 def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffic:
-    """The collectives of a step, and what each axis waits for; effects of choices stand beneath."""
+    """The collectives of a step, the exposed time of each axis, and the effects of choices."""
     sent = [
         SentMessage(
             "step", item.transfer, link_name(answer, item.transfer), item.algorithms, item.busbw, item.alone_busbw
@@ -303,7 +303,7 @@ def training_traffic(answer: Answer, effects: Sequence[Line] = ()) -> PlanTraffi
 
 
 def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
-    """What an axis sends in all, and what of it is exposed."""
+    """The bytes that an axis sends, and its exposed time."""
     costs = answer.evaluation.costs.row()
     own = [(place, item) for place, item in enumerate(sent) if item.transfer.axis == name]
     exposed, total = costs[f"{name}_exposed"], sum(number(item.transfer.total_time) for _, item in own)
@@ -314,7 +314,7 @@ def _group(answer: Answer, sent: Sequence[SentMessage], name: str) -> GroupWait:
 
 
 def _rack(answer: Answer) -> Iterator[Text]:
-    """How far the links of a node reach, where they join several nodes."""
+    """A line on the links of a node, if they join several nodes."""
     case, joined = answer.inputs.case, number(answer.inputs.domain)
     if joined > case.node.accelerators:
         nodes = joined / case.node.accelerators

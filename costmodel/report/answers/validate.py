@@ -55,7 +55,7 @@ _SCORE = ("rows", "modelled", "median", "P90", "bias", "in band", "")
 def validation(
     found: Scoreboard, grouping: str | None = None, worst: int = 0, without: Sequence[str] = (), *, dated: bool = False
 ) -> AnswerDocument:
-    """Every measured figure beside the predicted one; documents about services and RL stand apart from others.
+    """Every measured and predicted figure; documents about serving and RL are scored separately.
 
     grouping, worst: in a terminal the column by which figures are gathered, and how many with the largest errors are
     shown. without: terms that predictions leave out. dated: with errors of sources that a fit leaves out
@@ -103,7 +103,7 @@ def validation(
 
 
 def without_lines(terms: Sequence[str]) -> list[Line]:
-    """What predictions leave out, where they do."""
+    """A line on the terms that predictions leave out, if any."""
     named = ", ".join(term.replace("_", "-") for term in terms)
     return [styled(f"Steps are predicted without {named}; no constant is fitted again.", HEAD)] if terms else []
 
@@ -118,7 +118,7 @@ def _names(tables: Sequence[Validated]) -> list[str]:
 
 
 def _score_cells(found: Score, rows: str) -> Iterator[Cell]:
-    """What the errors of some rows come to."""
+    """Cells with the errors and the band coverage of some rows."""
     of_rows = f"of {rows} under Every figure that have an error"
     for name, value, words in (
         ("median_error", found.median_error, f"the median of the absolute errors {of_rows}"),
@@ -134,7 +134,7 @@ def _stated(name: str, value: float, words: str, traces: TraceWriter) -> int | N
 
 
 def _of_others(found: Scoreboard, grouping: str | None, count: int = 0) -> Iterator[Line]:
-    """Documents about services and RL beside others, by their result."""
+    """Scores of documents about serving and RL, by result."""
     for name, board in found.others.items():
         yield Text()
         yield styled(f"{WORKLOADS[name]}, {name}: {KNOWN[name].meaning}", HEAD)
@@ -142,8 +142,8 @@ def _of_others(found: Scoreboard, grouping: str | None, count: int = 0) -> Itera
 
 
 def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) -> list[Line]:
-    """Every figure of every document, gathered those out of tolerance alone; of tables what they come to, by group; and
-    the worst, if asked for.
+    """Every figure of every document, or with a grouping only those out of tolerance; for tables, scores by group; and
+    the worst, if requested.
     """
     lines: list[Line] = []
     for part in (part for part in found.tables if isinstance(part.table, MeasuredTable)):
@@ -169,7 +169,7 @@ def _validation(found: Scoreboard, grouping: str | None = None, count: int = 0) 
 
 
 def _scoreboard(found: Scoreboard) -> list[Line]:
-    """How far off each source's published runs are, when this was looked at, and by which version."""
+    """The errors of each source's published runs, with today's date and costmodel's version."""
     seen = f"{date.today():%Y-%m-%d}, costmodel {costmodel.__version__}"
     lines = [*_validation(found, "source"), styled(f"{seen}; runs of these sources were fitted", DIM)]
     if found.left_out is None:
@@ -226,7 +226,7 @@ def _words_of(quantity: str, value: float) -> str:
 
 
 def _which(figure: Compared) -> tuple[str]:
-    """Of memory, which total was measured: of one run that may be several."""
+    """Which memory total was measured, since a run can have several; empty for other quantities."""
     return (figure.quantity.removeprefix("memory_") if figure.quantity in TOTALS else "",)
 
 
@@ -235,7 +235,7 @@ def _bound(figure: Compared) -> str:
 
 
 def _groups(found: Scoreboard, grouping: str) -> Iterator[Line]:
-    """What the figures come to, by the values of a column and together."""
+    """Scores by the values of a column, and in total."""
     named = found.groups[grouping]
     if grouping == "reason":
         named = {titled(name): group for name, group in sorted(named.items())}
@@ -281,7 +281,7 @@ def _few(found: Scoreboard) -> Iterator[Line]:
 
 
 def _band(figure: Compared) -> str:
-    """What eight in ten runs are expected to measure."""
+    """The P10–P90 range of a prediction, which should contain eight in ten runs."""
     if figure.low is None or figure.high is None:
         return ""
     return " – ".join(_words_of(figure.quantity, value) for value in (figure.low, figure.high))
@@ -292,7 +292,7 @@ def _filled(filled: Mapping[str, str], between: str = " ") -> str:
 
 
 def _left(found: Scoreboard) -> Iterator[Text]:
-    """What could not be modelled, and who was called wrongly."""
+    """Lines on runs that could not be modelled, and on wrong predictions of whether runs fit."""
     shown = found.together.outcomes
     if shown.fit or shown.unfit:
         yield Text()
@@ -312,7 +312,7 @@ def _chance(mean: float | None) -> str:
 
 
 def validation_json(found: Scoreboard, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The same as plain values; of the scoreboard with the errors of sources that are left out."""
+    """The validation as plain values; for the scoreboard, also the errors of left-out sources."""
     boards, left = (found, *found.others.values()), without_fields(without)
     result: dict[str, Any] = {
         **head("costmodel/validation/v1"),
@@ -333,7 +333,7 @@ def validation_json(found: Scoreboard, without: Sequence[str] = ()) -> dict[str,
 
 
 def without_fields(terms: Sequence[str]) -> dict[str, str]:
-    """The same in each row."""
+    """A field with the terms that predictions leave out, for every row."""
     return {"without": ", ".join(terms)} if terms else {}
 
 
@@ -389,7 +389,7 @@ def _facts_of_case(case: LoadedScenario | None) -> dict[str, Any]:
 def worth(
     made: Sequence[TermWorth], rows: int, unused: Sequence[str], grouping: str | None, here: Mapping[str, float]
 ) -> AnswerDocument:
-    """What each term of a step is worth: in the rows where it takes 5 % or more, the errors with it and without it.
+    """What each term of a step is worth: errors with it and without it, in rows where it takes 5 % or more.
 
     here: the share of each term in a plan, where it is asked about one
     """
@@ -419,7 +419,7 @@ def worth(
 def worth_json(
     made: Sequence[TermWorth], rows: int, unused: Sequence[str], here: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The same as plain values."""
+    """The worth of terms as plain values."""
     return {
         **head("costmodel/worth/v1"),
         "rows": rows,
@@ -441,7 +441,7 @@ def worth_json(
 
 
 def moved(read: LogFolder, found: Sequence[MovedRuns]) -> AnswerDocument:
-    """Whether runs of the last night take longer than those before, and which term explains it."""
+    """Whether runs of the last night take longer than earlier runs, and which term explains it."""
     sections = [replace(_moved_section(read, each), apart=number > 0) for number, each in enumerate(found)]
     slower = any(each.found.slower for each in found)
     stated = " ".join(str(section.lead) for section in sections)
@@ -451,7 +451,7 @@ def moved(read: LogFolder, found: Sequence[MovedRuns]) -> AnswerDocument:
 
 
 def _moved_section(read: LogFolder, each: MovedRuns) -> Section:
-    """What became of one kind of runs, and how well each term explains it."""
+    """A section on one kind of runs: how its time changed, and how well each term explains it."""
     found, whole, best = each.found, _WHOLE[each.figure], each.found.likeliest
     counts = f"{number_of(found.now, 'run')} of {PurePath(read.folder) / each.night}"
     counts += f" beside {number_of(found.before, 'run')} before"
@@ -494,7 +494,7 @@ def _changed(factor: float) -> str:
 
 
 def moved_json(read: LogFolder, found: Sequence[MovedRuns]) -> dict[str, Any]:
-    """The same as plain values: what moved most of all kinds of runs, and each kind."""
+    """The changes as plain values: of the first kind of runs that became slower, and of every kind."""
     runs = [_moved_fields(each) for each in found]
     most = next((each for each in runs if each["slower"]), runs[0])
     unread = [{"file": each.file, "why": each.why} for each in read.unread]

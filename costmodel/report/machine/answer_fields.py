@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def known(value: float) -> float | None:
-    """A figure, or nothing where it is not known or has no end, which JSON cannot hold."""
+    """A figure, or None if it is unknown or infinite, which JSON cannot express."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -44,7 +44,7 @@ def frame(
     convention: str | None = None,
     schema: str = "costmodel/result/v1",
 ) -> dict[str, Any]:
-    """What every result opens with; facts of keys that vary are null. convention: how FLOP of training are counted."""
+    """The head of every result; facts of varied keys are null. convention: how FLOP of training are counted."""
     stated = title(case)
     return {
         **head(schema),

@@ -38,14 +38,14 @@ def machine(value: Any) -> Any:
 
 
 def json_text(result: Mapping[str, Any]) -> str:
-    """JSON as it is written; with its digest where it is read again."""
+    """A result as JSON text, with a digest if costmodel can read it again."""
     plain = machine(result)
     plain = sealed(plain) if plain.get("schema") in READ_AGAIN else plain
     return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def jsonl_text(reply: Reply) -> str:
-    """A row of the table a line."""
+    """The table as JSON Lines, one row per line."""
     return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in machine(rows_of(reply)))
 
 
@@ -72,7 +72,7 @@ def csv_text(reply: Reply) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: text that could be one has an apostrophe before it."""
+    """A CSV cell: text that a spreadsheet would take for a formula gets an apostrophe in front."""
     if isinstance(value, bool):
         return str(value).lower()
     text = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
@@ -96,7 +96,7 @@ def _flat(row: dict[str, Any], before: str = "") -> list[dict[str, Any]]:
 
 
 def facts_of(reply: Reply) -> dict[str, str]:
-    """What all rows of an answer are of; nothing of what differs between them."""
+    """Facts that are equal in all rows of an answer."""
     rows = machine(rows_of(reply)) if reply.rows else []
     stated: dict[str, str] = {}
     for name in ("model", "nodes", "cluster", "sequence", "global_batch"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, Any]:
-    """What a plan is, its results, and whether it fits."""
+    """The sizes and choices of a plan, its results, and whether it fits."""
     share = costs["memory_share"]
     return {
         **choices(structure, sizes),
@@ -37,12 +37,12 @@ def plan(structure: Structure, sizes: Mapping[str, float], costs: Mapping[str, f
 
 
 def choices(structure: Structure, sizes: Mapping[str, float]) -> dict[str, Any]:
-    """What a plan is."""
+    """The sizes and choices of a plan."""
     return whole_plan({**sizes, **plan_to_mapping(structure)})
 
 
 def answered(answer: Answer) -> dict[str, Any]:
-    """A plan with what it is a plan of."""
+    """A plan with its results and with the facts that identify its scenario."""
     block = answer.evaluation.block
     sizes = {name: float(getattr(block, name)[0]) for name in SIZES}
     figures = plan(block.structure, sizes, answer.evaluation.costs.row())
@@ -51,19 +51,19 @@ def answered(answer: Answer) -> dict[str, Any]:
 
 
 def fixes(answer: ExplainedAnswer, code: str) -> dict[str, Any]:
-    """Settings of which each takes a reason against a plan away."""
+    """Settings that each remove a reason against a plan."""
     found = answer.fixes[code]
     tried = [setting for remedy in found for setting in remedy.assignments]
     return {"try": tried, "remedies": remedies_json(found)}
 
 
 def conflicts(case: ResolvedScenario) -> list[dict[str, str]]:
-    """Where the plan that --set gives and the search disagree."""
+    """Conflicts between the plan of --set and the search."""
     return [{"code": "N024", "text": sentence} for sentence in case.held.conflicts]
 
 
 def model_memory(facts: Alone) -> dict[str, Any]:
-    """A model alone."""
+    """The memory of a model without a machine, as plain values."""
     return {
         **head("costmodel/model-memory/v1"),
         "model": facts.model.name,

@@ -22,7 +22,7 @@ class RunnerCase:
 
 @record
 class RunnerSuite:
-    """One scenario, the file that states it, and everything that was checked of it."""
+    """One scenario, its file, and all of its checks."""
 
     name: str
     file: str
@@ -41,7 +41,7 @@ def github(found: Sequence[RunnerSuite], summary: str) -> str:
 
 
 def junit(found: Sequence[RunnerSuite]) -> str:
-    """A test suite a scenario, a test case a finding."""
+    """A JUnit report: a test suite for each scenario, a test case for each check."""
     root = ElementTree.Element("testsuites", name="costmodel check")
     for suite in found:
         failed = sum(not case.kept for case in suite.cases)

@@ -21,7 +21,7 @@ def plan(sizes: Mapping[str, float], costs: Mapping[str, float]) -> dict[str, An
 
 
 def own_plan(answer: ServingAnswer) -> dict[str, Any]:
-    """The plan of a scenario with its results, those of both halves, and what binds it."""
+    """The scenario's plan with its results, those of its prefill and decode halves, and its bottleneck."""
     if answer.groups:
         groups = [
             {"node": each.inputs.case.node.name, "nodes": float(each.inputs.case.cluster.nodes), "share": each.share,
@@ -34,7 +34,7 @@ def own_plan(answer: ServingAnswer) -> dict[str, Any]:
 
 
 def fixes(answer: ServingAnswer) -> dict[str, Any]:
-    """Settings of which each takes what speaks against a plan away, with the chance to meet all limits then."""
+    """Settings that each remove the reasons against a plan, with the chance to meet all limits then."""
     offered = enumerate(zip(answer.remedies, answer.chances, strict=True))
     remedies = [
         {"set": list(first), "limits_chance": chance, "only_fits": place < answer.partial}

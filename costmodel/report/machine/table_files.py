@@ -40,7 +40,7 @@ def xlsx_bytes(reply: Reply) -> bytes:
 
 
 def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """What an answer states about itself beside its lists."""
+    """The values of an answer that are not in lists."""
     for name, value in result.items():
         if isinstance(value, Mapping):
             yield from (
@@ -51,7 +51,7 @@ def _facts(result: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _sheet(book: Any, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A sheet with a row of heads that stays, and columns as wide as what they hold."""
+    """Add a sheet with a fixed head row and columns as wide as their content."""
     sheet = book.create_sheet(name[:_SHEET])
     heads = list(dict.fromkeys(key for row in rows for key in row))
     for place, head in enumerate(heads, 1):
@@ -97,7 +97,7 @@ def parquet_bytes(reply: Reply) -> bytes:
 
 
 def _column(arrow: Any, name: str, values: Sequence[Any]) -> Any:
-    """A column: results are floats, whole numbers stay whole; where kinds differ, or nothing is known, it is text."""
+    """A Parquet column: results are floats, whole numbers are integers; mixed or unknown values are text."""
     kinds = {type(value) for value in values if value is not None}
     if name in _RESULTS or kinds == {int, float} or kinds == {float}:
         return arrow.array(values, arrow.float64())

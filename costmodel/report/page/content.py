@@ -13,7 +13,7 @@ from costmodel.report.page.marks import SvgFigure
 
 @record
 class PageTable:
-    """Rows under heads; r in `align` stands right. A plan table sorts and filters."""
+    """A table of a page; r in `align` aligns right. A table of plans can be sorted and filtered."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]

@@ -18,7 +18,7 @@ from costmodel.report.terminal.style.layout import Line, of_length
 
 
 def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage:
-    """Its conclusion first, then its sections."""
+    """A document as a page: the conclusion first, then the sections."""
     traces, shown = (
         Traces(traced_roots(document.nodes)),
         [section for section in document.sections if section.face != "terminal"],
@@ -35,7 +35,7 @@ def document_page(document: AnswerDocument, commands: Sequence[str]) -> HtmlPage
 
 
 def document_figure(document: AnswerDocument) -> Draw | None:
-    """The first figure that it has."""
+    """The first figure of a document."""
     return next((make() for section in document.sections for make in section.figures), None)
 
 
@@ -56,7 +56,7 @@ def section_part(section: Section, traces: Traces) -> Part:
 
 
 def section_data(section: Section, case: LoadedScenario | None, traces: Traces) -> dict[str, Any]:
-    """What the script of a page has of the rows of its table: all of them, or the commands that explain them."""
+    """Data of a section's table for the script of a page: all of its rows, or the commands that explain them."""
     table = table_of(section)
     if table is not None and table.data is not None:
         return {_rows_of(section.key): table.data(traces)}
@@ -86,7 +86,7 @@ def _page_table(table: Table, traces: Traces, key: str) -> PageTable:
 
 
 def _legends(table: Table | None) -> Iterator[str]:
-    """What columns are of."""
+    """The legends of a table's columns."""
     for column in () if table is None else table.columns:
         if column.legend:
             yield f"{column.head}: {column.legend}"

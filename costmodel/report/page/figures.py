@@ -31,7 +31,7 @@ class Piece:
 
 @record
 class BarRow:
-    """A label, the pieces of its bar, and what is written behind it."""
+    """A bar with its label, its pieces, and the text after it."""
 
     label: str
     pieces: Sequence[Piece]
@@ -61,7 +61,7 @@ class Bars:
         return min([0.0, *every]), max([*every, 0.0]) or 1.0
 
     def __call__(self, width: float) -> SvgFigure:
-        """The figure, so wide."""
+        """Draw the figure at a width."""
         above = width < NARROW
         margin = 0.0 if above else min(max(_wide(row.label, row) for row in self.rows) + 20, width * _MOST_LABEL)
         behind = max(_wide(row.text, row) for row in self.rows) + 10
@@ -113,7 +113,7 @@ class Bars:
 
 
 def _wide(text: str, row: BarRow) -> float:
-    """How much room a text of a row takes: strong letters are wider."""
+    """The width of a row's text; bold letters are wider."""
     return length(text) * (_STRONG if row.strong else 1.0)
 
 
@@ -156,7 +156,7 @@ def amounts(
     text_of: Callable[[float], str],
     unit: float = 1.0,
 ) -> Bars:
-    """Amounts from nought, each with a bar of its own."""
+    """A bar for each amount, all starting at zero."""
     rows = [
         BarRow(
             entry.label,
@@ -176,7 +176,7 @@ def waterfall(
     total: FigureEntry,
     text_of: Callable[[float], str],
 ) -> Bars:
-    """Times that each start where the one before ended, and what they come to."""
+    """Bars that each start at the end of the one before, and a bar for the total."""
     rows, at = [], 0.0
     for entry in entries:
         tip = f"{entry.label}: {text_of(entry.value)}"

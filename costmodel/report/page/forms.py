@@ -18,7 +18,7 @@ SLIDE = 720.0  # width of a figure that is a file of its own
 def page_forms(
     page: Callable[[], HtmlPage], figure: Callable[[], Callable[[float], SvgFigure] | None]
 ) -> dict[str, Form]:
-    """HTML of a page, and SVG and PNG of the figure that shows most of it."""
+    """The HTML of a page, and the SVG and PNG of a figure."""
     return {"html": html_form(page), **figure_forms(figure)}
 
 

@@ -69,7 +69,7 @@ class Dot:
 
 @record
 class Curve:
-    """A line through points; `closed` makes an area of it."""
+    """A line through points; `closed` fills its area."""
 
     kind: ClassVar[str] = "curve"
     points: tuple[tuple[float, float], ...]
@@ -93,7 +93,7 @@ class SvgFigure:
 
 
 def length(text: str) -> float:
-    """How much room a text takes, about."""
+    """The approximate width of a text."""
     return LETTER * len(text)
 
 

@@ -48,7 +48,7 @@ def _axis(name: str, plans: Sequence[Ranked]) -> dict[str, Any]:
 
 
 def _own_place(found: TrainingSearch, plans: Sequence[Ranked]) -> int:
-    """The plan that the sliders start at: the scenario's own settings, else the best."""
+    """The place of the plan at which the sliders start: the scenario's own, else the best."""
     if found.yours is not None:
         block = found.yours.evaluation.block
         wanted = tuple(float(getattr(block, name)[0]) for name in AXES[:-1]), block.structure.recompute
@@ -92,7 +92,7 @@ def _column(name: str, label: str, unit: str, values: Sequence[Any]) -> dict[str
 
 
 def _plain(value: Any) -> Any:
-    """A value to seven digits, whole where it is whole, nothing where it is not known."""
+    """A number rounded to seven digits, an integer if it is whole, None if it is not finite."""
     if isinstance(value, bool) or not isinstance(value, float | int):
         return value
     if not math.isfinite(value):

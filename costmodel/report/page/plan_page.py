@@ -62,7 +62,7 @@ def plan_page(
 
 
 def plan_sections(view: PlanView, run: PlanRun | None = None) -> Iterator[Section]:
-    """What a page draws of a plan, one after the other."""
+    """The sections of a plan's page, in order."""
     yield from run_sections(view, run)
     yield from (each for each in view.time() if each.face != "terminal")
     yield memory_section(view.ledger())
@@ -91,7 +91,7 @@ def plan_figure(view: PlanView, name: str) -> Draw | None:
 
 
 def findings(view: PlanView) -> Iterator[tuple[Verdict, str]]:
-    """What speaks against a plan, limits that it keeps, and what there is to remark."""
+    """Reasons against a plan, limits that it meets, and remarks."""
     answer, words, reasons = view.answer, words_of(view.case.kind), workload_of(view.case).reasons
     for code in answer.refused or answer.broken:
         yield "bad", f"{code} {reasons[code].title}: {words.reason(answer, code)}"
@@ -107,7 +107,7 @@ def findings(view: PlanView) -> Iterator[tuple[Verdict, str]]:
 
 
 def results_part(view: PlanView, traces: Traces) -> Part:
-    """Every result that is known, each of which opens its trace."""
+    """A table of all known results, each of which opens its trace."""
     rows = [
         (name, opened(result_cell(view, name), traces), view.columns[name].meaning)
         for name, value in view.answer.costs.items()
@@ -118,7 +118,7 @@ def results_part(view: PlanView, traces: Traces) -> Part:
 
 
 def report_page(view: PlanView, beside: PlanBeside, commands: Sequence[str]) -> HtmlPage:
-    """A plan with all its figures and what is beside it; of an invalid plan the reasons, and what is beside it."""
+    """A report's page: the plan with its figures and the analyses; for an invalid plan, reasons and analyses."""
     traces = Traces({**({} if view.answer.refused else view.nodes), **beside.nodes})
     parts, data = list[Part](), dict[str, Any]()
     for section in beside.sections:
@@ -139,7 +139,7 @@ def _choices_part() -> Part:
 
 
 def report_text(view: PlanView, beside: PlanBeside) -> list[Line]:
-    """A plan, and the answers beside it, each under its title and without lines of its head that the first has."""
+    """A report as text: the plan, then each analysis under its title, without repeated head lines."""
     lines: list[Line] = [*of_length(document_lines(estimate(view)))]
     known = {line.plain for line in lines if isinstance(line, Text)}
     memory = [] if view.answer.refused else [*section_lines(memory_section(view.ledger()))]

@@ -30,7 +30,7 @@ ValueText = Callable[[float], str]
 
 @record
 class PlotAxis:
-    """What an axis is of, and how its values are written."""
+    """An axis: its title, and how its values are written."""
 
     title: str
     text_of: ValueText
@@ -41,15 +41,15 @@ class PlotAxis:
 
     @property
     def words(self) -> str:
-        """What stands beside the axis."""
+        """The label of the axis."""
         return f"{self.title}, logarithmic" if self.logarithmic else self.title
 
     def tick(self, value: float) -> str:
-        """What stands at a value: as it was written, or else round."""
+        """The label at a value: the given text, or else a round number."""
         return self.at.get(value) or rounded(self.text_of(value))
 
     def ticks(self, scale: Scale, count: int) -> list[float]:
-        """The values that were asked for, or else round ones."""
+        """The given values, or else round ones."""
         if self.at:
             return sorted(self.at)
         if self.unit == 1.0:
@@ -60,7 +60,7 @@ class PlotAxis:
 
 @record
 class PlotPoint:
-    """A point to draw; its label is written beside it, its tip shown on asking."""
+    """A point with a label next to it and a tip for hovering."""
 
     x: float
     y: float
@@ -98,7 +98,7 @@ class Plot:
     marks: Sequence[Mark] = field(default_factory=list)
 
     def __call__(self, width: float) -> SvgFigure:
-        """The figure, so wide."""
+        """Draw the figure at a width."""
         hollow = {point.role for point in self.points if point.hollow}
         legend, top = _legend(self.legend, width, hollow)
         top += LINE + 6
@@ -118,7 +118,7 @@ class Plot:
         return SvgFigure(self.key, self.title, self.description, width, bottom + _BELOW, marks)
 
     def _ends(self, axis: PlotAxis, values: list[float], place: int) -> tuple[float, float]:
-        """Where an axis begins and ends."""
+        """The two ends of an axis."""
         if axis.ends is not None:
             return axis.ends
         every = [*values, *(point[place] for line in self.lines for point in line.points)]
@@ -127,7 +127,7 @@ class Plot:
         return around(every, logarithmic=axis.logarithmic)
 
     def _below(self, x: Scale, bottom: float, width: float) -> list[Mark]:
-        """The horizontal axis: ticks that have room, and what it is of."""
+        """Draw the horizontal axis: ticks that have room, and its title."""
         marks: list[Mark] = [Rule(x.start, bottom, x.end, bottom, "axis")]
         free = -1e9
         for value in self.x.ticks(x, max(2, int((x.end - x.start) / 90))):
@@ -141,7 +141,7 @@ class Plot:
         return [*marks, Words(x.end, bottom + 36, self.x.words, "end", TITLE)]
 
     def _points(self, x: Scale, y: Scale, width: float) -> list[Mark]:
-        """Points, and labels where these cover nothing: beside, above or beneath; the tip has what finds no room."""
+        """Draw the points, with labels where they cover nothing; other labels are only in the tips."""
         marks: list[Mark] = []
         places = [(x(point.x), y(point.y)) for point in self.points]
         covered = [(at - point.radius, to - point.radius, at + point.radius, to + point.radius)
@@ -170,7 +170,7 @@ def _overlap(one: _Box, other: _Box) -> bool:
 
 
 def _anchored(box: _Box, anchor: str) -> tuple[float, float]:
-    """Where text with an anchor starts to fill a box."""
+    """Where a text with an anchor must be placed to fill a box."""
     return {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor], box[1] + 10
 
 
@@ -227,7 +227,7 @@ class Timeline:
     legend: Sequence[tuple[str, str]] = ()
 
     def __call__(self, width: float) -> SvgFigure:
-        """The figure, so wide."""
+        """Draw the figure at a width."""
         tall, gap = 18.0, 4.0
         left = max(length(lane) for lane in self.lanes) + 10
         legend, top = _legend(self.legend, width)

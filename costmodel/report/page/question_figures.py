@@ -29,7 +29,7 @@ _NONE = FigureEntry("none has an answer", 0.0, "first")
 
 @record
 class TrialValue:
-    """A trial by what was set, its result with the band where there is one, and whether it keeps all limits.
+    """A trial in a figure: its setting, its result with the band, and whether it meets all limits.
 
     written: the first value that was set, as it was written; at: the same in its base unit, nan of a word
     """
@@ -168,14 +168,14 @@ def _signed(share: float) -> str:
 
 
 def _turned(knob: Knob, role: str, share: float) -> Piece:
-    """What a figure moves by when it is turned to one side; no bar where the result has no end."""
+    """A bar with the change of the result when an input moves to one side; no bar if the result is infinite."""
     tip = f"{knob.path} {role} by {percent(knob.spread)}: {_signed(share)}"
     end = share if math.isfinite(share) else 0.0
     return Piece(0.0, end, role, tip, f"{knob.path}.{'low' if role == 'lower' else 'high'}", end)
 
 
 def check_figure(found: Sequence[CheckedScenario]) -> Bars:
-    """What is kept and what is not, by scenario."""
+    """Bars of passed and failed checks, by scenario."""
     rows, every_one = [], [(checked.name, [finding.kept for finding in checked.findings]) for checked in found]
     for name, held in every_one:
         kept, every = float(sum(held)), float(len(held))

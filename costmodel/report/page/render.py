@@ -29,7 +29,7 @@ _INDENTS = re.compile(r"\n\s+")
 
 
 def page_html(page: HtmlPage) -> str:
-    """A page as one file that needs nothing else."""
+    """A page as one HTML file without external parts."""
     script = _text("page.js")
     seal = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -48,14 +48,14 @@ def page_html(page: HtmlPage) -> str:
 
 
 def figure_svg(figure: SvgFigure) -> str:
-    """A figure as a file of its own, on white."""
+    """A figure as an SVG file on a white background."""
     template = _environment().get_template("figure.svg.j2")
     style = Markup(figure_rules(0))
     return template.render(f=figure, uid=f"fig-{figure.key}", alone=True, slim=False, style=style).strip() + "\n"
 
 
 def figure_png(figure: SvgFigure) -> bytes:
-    """A figure as an image, twice as large as its SVG."""
+    """A figure as a PNG image, at twice the size of its SVG."""
     try:
         import resvg_py
     except ImportError:
@@ -110,7 +110,7 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """Text without anything that hides or turns round what is written; what templates made stays."""
+    """Text without characters that hide or reverse it; the markup of templates is unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else _lines(value)
 
 

@@ -11,7 +11,7 @@ from costmodel.report.terminal.style.next_command import around
 
 
 def row_commands(case: LoadedScenario, settings: Iterable[Mapping[str, str]]) -> dict[str, Any]:
-    """What the script of a page writes commands from: the scenario, and for each row what to set."""
+    """Parts of the commands that a page's script writes: the scenario, and the settings of each row."""
     found = [around(case, "explain", each) for each in settings]
     named = found[0][0] if found else []
     return {"scenario": shlex.join(named), "settings": [shlex.join(options) for _, options in found]}

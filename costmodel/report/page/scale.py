@@ -37,7 +37,7 @@ class Scale:
         return math.log10(max(value, 1e-300)) if self.logarithmic else value
 
     def ticks(self, count: int = 5) -> list[float]:
-        """Round values on the axis, about so many."""
+        """About `count` round values on the axis."""
         if self.logarithmic:
             return log_ticks(self.low, self.high)
         return ticks(self.low, self.high, count)
@@ -68,7 +68,7 @@ def _step(rough: float, largest: float) -> float:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, where there are few of them 2 and 5 times these, and about one decade more.
+    """Ticks of a logarithmic axis: powers of ten, with multiples between them if the axis is short.
 
     >>> log_ticks(30, 3000), log_ticks(1, 1e6)
     ([50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0], [1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0])
@@ -84,7 +84,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def rounded(text: str) -> str:
-    """What an axis shows at a round value: no zeros behind the point.
+    """The label of a round value, without zeros after the decimal point.
 
     >>> rounded("5.00 s"), rounded("2.50 ms"), rounded("10.0 s"), rounded("1,000 GiB")
     ('5 s', '2.5 ms', '10 s', '1,000 GiB')
@@ -93,7 +93,7 @@ def rounded(text: str) -> str:
 
 
 def around(values: Iterable[float], *, logarithmic: bool = False, margin: float = 0.06) -> tuple[float, float]:
-    """Ends of an axis on which all of these have room."""
+    """The ends of an axis that shows all values with a margin."""
     held = [value for value in values if math.isfinite(value) and (value > 0 or not logarithmic)]
     low, high = (min(held), max(held)) if held else (1.0, 1.0)
     if logarithmic:

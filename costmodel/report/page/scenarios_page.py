@@ -68,7 +68,7 @@ def _kinds(views: Sequence[PlanView]) -> list[str]:
 
 
 def _best(working: Sequence[PlanView], kind: str) -> str:
-    """Which of the scenarios of a kind is best, and by how much it is."""
+    """A phrase on the best scenario of a kind and on its value."""
     compared = words_of(kind).compared
     column = compared.by
     if not working:
@@ -81,7 +81,7 @@ def _best(working: Sequence[PlanView], kind: str) -> str:
 
 
 def scenarios_figure(views: Sequence[PlanView], kind: str = "") -> Bars | None:
-    """What scenarios of one kind are ranked by, of each."""
+    """Bars with the result by which scenarios of one kind are ranked."""
     kind = kind or _kinds(views)[0]
     by = words_of(kind).compared.by
     shown = [view for view in views if not view.answer.refused and view.case.kind == kind]
@@ -94,7 +94,7 @@ def scenarios_figure(views: Sequence[PlanView], kind: str = "") -> Bars | None:
 
 
 def scenarios_lines(views: Sequence[PlanView]) -> list[Line]:
-    """A line for each scenario, and what makes a page of them."""
+    """A line for each scenario, and how to write a page of them."""
     rows = [(_titled(view), _conclusion(view)) for view in views]
     grid = CellTable(("scenario", "conclusion"), rows, "kl", headed=False, indent="")
     return [grid, Text(), Text("Add -o page.html.")]

@@ -35,7 +35,7 @@ def plans_plot(
     *,
     front: bool,
 ) -> Plot:
-    """Plans by two results; front: those that none beats among others, or else the ranking."""
+    """A plot of plans by two results; front: whether they are a Pareto front and other plans, or a ranking."""
     points = [_point(plan, axes, result, front=front) for plan in plans]
     points = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     across, up = (
@@ -63,7 +63,7 @@ def _point(plan: DrawnPlan, axes: tuple[str, str], result: Callable[[str, float]
 def lost_time(
     costs: Mapping[str, float], best: Mapping[str, float], name: str, terms: Mapping[str, str], per: str
 ) -> str:
-    """The time that a plan loses against the best, and in which terms; empty where it is not known."""
+    """A sentence on the time that a plan loses against the best, by term; empty if it is not known."""
     gap = costs[name] - best[name]
     if not math.isfinite(gap):
         return ""

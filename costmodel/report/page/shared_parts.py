@@ -19,7 +19,7 @@ _ONE_PLAN: Mapping[str, str] = {}
 
 
 def inputs_part(case: LoadedScenario, assumed: Sequence[Assumption]) -> Part:
-    """What was assumed, and the documents that the answer rests on."""
+    """A page's section on assumptions, documents and the price."""
     stated = [(item.path, item.value, item.origin) for item in assumed]
     own, digests = case.own_names, case.named_digests
     documents = [(name, digest, "your own" if name in own else "shipped") for name, digest in digests.items()]

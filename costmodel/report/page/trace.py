@@ -17,7 +17,7 @@ _light: list[bool] = []  # whether pages that are drawn now are without traces
 
 @contextmanager
 def without_traces() -> Iterator[None]:
-    """Pages that are drawn within this have no traces, and no figure of other plans: these take most of their time."""
+    """Draw pages without traces and without figures of other plans, which take most of the time."""
     _light.append(True)
     try:
         yield
@@ -36,7 +36,7 @@ def traced_roots(roots: Callable[[], Mapping[str, ExplainedFigure]]) -> Mapping[
 
 
 class Traces:
-    """Nodes after those that they are made of; nodes and texts that several share are held once."""
+    """The traces of a page: each node follows its inputs, and shared nodes and texts are stored once."""
 
     def __init__(self, roots: Mapping[str, ExplainedFigure]) -> None:
         self._nodes: dict[tuple[Any, ...], int] = {}
@@ -51,12 +51,12 @@ class Traces:
     def add(
         self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
     ) -> int:
-        """A further node: its title and value, how it was made of others, and where it is written."""
+        """Add a node: its title and value, its formula and inputs, and where it is written."""
         made, written = (self._text(words) if words else -1 for words in (how, place))
         return self._nodes.setdefault((title, text, made, written, tuple(inner)), len(self._nodes))
 
     def data(self) -> dict[str, Any]:
-        """What the script of a page reads: nodes as title, value, how it was made, where it is written, inputs.
+        """Data for the script of a page: nodes with title, value, formula, place and inputs.
 
         How it was made is a text, or what stands before, between and after the values of the inputs.
         """
@@ -84,7 +84,7 @@ class Traces:
 
 
 class PrefixedTraces(Traces):
-    """Those traces of a page whose names begin with a prefix, such as those of one scenario among several."""
+    """The traces of a page whose names have a prefix, such as one of several scenarios."""
 
     def __init__(self, all_traces: Traces, prefix: str) -> None:
         self._all, self._prefix = all_traces, prefix
@@ -96,7 +96,7 @@ class PrefixedTraces(Traces):
     def add(
         self, title: str, text: str, how: str | tuple[str, str, str] = "", inner: Iterable[int] = (), place: str = ""
     ) -> int:
-        """A further node of the page."""
+        """Add a node to the page."""
         return self._all.add(title, text, how, inner, place)
 
 

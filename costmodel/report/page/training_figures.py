@@ -16,7 +16,7 @@ _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient"}
 
 
 def roofline_figure(found: Sequence[Operation]) -> Plot:
-    """Work for each byte against work a second, both logarithmic."""
+    """A roofline: FLOP per byte against FLOP per second, both logarithmic."""
     limits, longest = roofs(list(found)), max(item.seconds for item in found)
     intensities = [item.intensity for item in found] + [roof.ridge for roof in limits]
     low, high = min(intensities) / 3, max(intensities) * 2.5

@@ -20,7 +20,7 @@ TERM_ROLES = {
 
 
 def round_unit(name: str, unit: str, highest: float) -> float:
-    """The unit in which a result of this size is shown, so that round values on an axis read round."""
+    """The unit of an axis for a result of this size, in which ticks are round numbers."""
     if unit == "s":
         return time_unit(highest)
     if unit == "B" and is_held(name):

@@ -62,7 +62,7 @@ def _compared(entries: Sequence[tuple[str, str]], held: Held) -> CellTable:
 
 
 def listed_json(found: Listed, held: Held | None = None, prices: Prices | None = None) -> dict[str, Any]:
-    """The same as plain values."""
+    """The list of documents as plain values."""
 
     def runs(name: str) -> dict[str, Any]:
         if held is None:
@@ -97,7 +97,7 @@ def keys(found: Sequence[ScenarioKey]) -> list[Line]:
 
 
 def keys_json(found: Sequence[ScenarioKey]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The keys as plain values."""
     return {**head("costmodel/keys/v1"), "keys": [key._asdict() for key in found]}
 
 
@@ -107,7 +107,7 @@ def documents(texts: Sequence[Text]) -> list[Line]:
 
 
 def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The documents as plain values."""
     return {
         **head("costmodel/document/v1"),
         "documents": [{"kind": kind, "file": file, "text": text} for kind, file, text in texts],
@@ -115,12 +115,12 @@ def documents_json(texts: Sequence[Text]) -> dict[str, Any]:
 
 
 def schema(shown: dict[str, Any]) -> list[Line]:
-    """A JSON Schema as it is written."""
+    """A JSON Schema as lines."""
     return [drawn(line) for line in json_text(shown).splitlines()]
 
 
 def formats(found: Sequence[LaunchFormat]) -> list[Line]:
-    """All formats, or of a single one its options."""
+    """All formats, or the options of a single one."""
     if len(found) == 1:
         return _options(found[0])
     rows = [(entry.name, entry.title, "yes" if entry.written else "") for entry in found]
@@ -144,7 +144,7 @@ def _options(entry: LaunchFormat) -> list[Line]:
 
 
 def formats_json(found: Sequence[LaunchFormat]) -> dict[str, Any]:
-    """The same as plain values."""
+    """The formats as plain values."""
     return {
         **head("costmodel/formats/v1"),
         "formats": [

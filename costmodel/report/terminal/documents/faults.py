@@ -35,7 +35,7 @@ def _faults(found: Sequence[Fault], width: int | None) -> Iterator[Text]:
 
 
 def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
-    """The faults in their order, those with the same words together where there are more than a few."""
+    """The faults in order; more than a few with equal words form one group."""
     alike: dict[tuple[str, str, str], list[Fault]] = {}
     for fault in found:
         alike.setdefault((fault.code, fault.sentence, fault.hint), []).append(fault)
@@ -50,13 +50,13 @@ def gathered_faults(found: Sequence[Fault]) -> list[list[Fault]]:
 
 
 def more_places(alike: Sequence[Fault]) -> str:
-    """In how many more places the first of some equal faults stands, with a few of them."""
+    """In how many more places an equal fault occurs, with a few of these places."""
     places = ", ".join(_other_place(fault, alike[0]) for fault in alike[1 : _MOST_ALIKE + 1])
     return f"the same fault stands in {len(alike) - 1:,} more places: {places}, …"
 
 
 def _other_place(fault: Fault, first: Fault) -> str:
-    """Where a fault stands; line and column alone in the file of the first.
+    """The place of a fault; only line and column if the first fault is in the same file.
 
     >>> _other_place(Fault("D006", "", Place("runs.csv", 3, 5)), Fault("D006", "", Place("runs.csv", 2, 5)))
     '3:5'
@@ -88,7 +88,7 @@ def fault_lines(fault: Fault, width: int | None = None) -> list[Text]:
 
 
 def _window(place: Place, room: int | None) -> tuple[str, str, str]:
-    """The line before, under and after the caret, cut where it is long, or longer than there is room for."""
+    """The text before, under and after the caret, shortened if it is too long."""
     start, end = place.column - 1, place.column - 1 + place.width
     before, marked, after = (
         visible(part.replace("\t", "    ")) for part in (place.text[:start], place.text[start:end], place.text[end:])
@@ -103,7 +103,7 @@ def _window(place: Place, room: int | None) -> tuple[str, str, str]:
 
 
 def _narrowed(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
-    """The three parts in so many columns: what is marked first, then what follows, then what goes before."""
+    """The three parts shortened to a width: the marked part has priority, then the part before it."""
     marked, rest = _first(marked, room), ""
     if cell_len(before) + cell_len(marked) > room:
         kept = max(0, room - cell_len(marked) - 1)
@@ -113,7 +113,7 @@ def _narrowed(before: str, marked: str, after: str, room: int) -> tuple[str, str
 
 
 def _first(text: str, room: int) -> str:
-    """The first columns of a text, with a mark where it continues."""
+    """The first columns of a text, with … if it continues."""
     if cell_len(text) <= room:
         return text
     kept = ""

@@ -32,7 +32,7 @@ def document(read: ImportedFile) -> list[Line]:
 
 
 def summary(read: ImportedFile, written: Path | None) -> list[Line]:
-    """What was read and what not; where a document was written, the command to type next."""
+    """What was read from a file and what was lost; the next command if a document was written."""
     found = read.found
     values = [(path, _plain(value), str(origin)) for path, value, origin in origins(read) if not is_fixed(path)]
     lines: list[Line] = [styled(f"{read.file}: {found.format}", HEAD), *_model(read), Text()]
@@ -70,7 +70,7 @@ def _read(found: Imported | ImportedResults) -> list[Line]:
 
 
 def _losses(found: Imported | ImportedResults, kind: LossKind) -> list[Line]:
-    """Losses of one class; those without cost in few lines, and all keys that are not known."""
+    """Lines on the losses of one class; ignored keys share a line."""
     losses = [loss for loss in found.losses if loss.kind == kind]
     sentences = [loss.sentence for loss in losses]
     stated = " ".join(sentences)
@@ -122,7 +122,7 @@ def _keys(found: Imported | ImportedResults) -> list[dict[str, Any]]:
 
 
 def run_summary(found: ImportedRun) -> list[Line]:
-    """What was read of a log, and what is open."""
+    """What was read from a log, and which columns are still missing."""
     run = found.run
     lines = f"lines behind the warm-up: {run.lines}, which cover {run.steps} steps up to step {run.last}"
     cells = [(name, _cell(value), COLUMNS[name].meaning) for name, value in found.row.items()]
@@ -145,7 +145,7 @@ def _cell(value: Any) -> str:
 
 
 def results_summary(found: ImportedResults) -> list[Line]:
-    """The rows of a benchmark's results, and what is open."""
+    """The rows read from a benchmark's results, and which columns are still missing."""
     names = list(dict.fromkeys(name for row in found.rows for name in row if name not in ("id", "source")))
     cells = [tuple(_cell(row.get(name, "")) for name in names) for row in found.rows]
     stated: list[Line] = [

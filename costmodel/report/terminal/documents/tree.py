@@ -30,7 +30,7 @@ class TreeDrawing:
         yield from self.branches(self.root, "", depth)
 
     def first_level(self, stated: str, meaning: str) -> Iterator[Text]:
-        """The root, and in a line each what it was made of, and by which equation."""
+        """The root, and for each of its inputs a line with the value and the equation."""
         yield from self.top(stated, meaning, brief=True)
         for position, node in enumerate(self.root.beneath, 1):
             mark = "└── " if position == len(self.root.beneath) else "├── "
@@ -41,7 +41,7 @@ class TreeDrawing:
             yield line
 
     def top(self, stated: str, meaning: str, *, brief: bool = False) -> Iterator[Text]:
-        """The root: its value, its meaning, and how it was made; brief: without the rest of a long formula."""
+        """The root with its value, meaning and formula; brief: without the end of a long formula."""
         root = self.root
         yield styled(f"{root.name} {stated or self.value(root)}", HEAD)
         if meaning:
@@ -52,13 +52,13 @@ class TreeDrawing:
         yield from (styled(f"  {text}", DIM) for text in ([*how[:2], how[-1]] if brief and len(how) > 3 else how))
 
     def branches(self, node: ExplainedFigure, indent: str, depth: int) -> Iterator[Text]:
-        """What lies beneath a node."""
+        """The inputs of a node, as branches."""
         for position, inner in enumerate(node.beneath, 1):
             ends = position == len(node.beneath)
             yield from self.branch(inner, indent, "└── " if ends else "├── ", "    " if ends else "│   ", depth - 1)
 
     def branch(self, node: ExplainedFigure, indent: str, mark: str, rest: str, depth: int) -> Iterator[Text]:
-        """A node, how it was made and what lies beneath it; but once only."""
+        """A node with its formula and inputs; repeated nodes are not expanded again."""
         line = Text(f"{indent}{mark}{_title(node)}  {self.value(node)}{_aside(node)}")
         key = (node.name, node.value, node.equation.name if node.equation else node.operation)
         if node.written is not None:
@@ -73,7 +73,7 @@ class TreeDrawing:
         yield line
 
     def below(self, node: ExplainedFigure, indent: str, depth: int) -> Iterator[Text]:
-        """How a figure was made, and its branches as far as they go."""
+        """The formula of a figure, and its inputs down to a depth."""
         bar = "│  " if node.beneath and depth > 0 else "   "
         yield from (styled(f"{indent}{bar}{text}", DIM) for text in self.how(node))
         if depth > 0:
@@ -90,15 +90,15 @@ class TreeDrawing:
         return figure(node.value, node.unit, 4, held=self.held)
 
     def title(self, node: ExplainedFigure) -> str:
-        """What a figure is called, with the word by which it can be asked for and where in the plan it is."""
+        """The title of a figure, with the word that `explain` takes for it and its place in the plan."""
         return f"{_title(node)}{_aside(node)}"
 
     def place(self, node: ExplainedFigure) -> str:
-        """Where a figure is written, and its source."""
+        """The place where an input is written, and its source."""
         return _written(node)
 
     def how(self, node: ExplainedFigure) -> list[str]:
-        """How a figure was made, in a line or two; counting needs no more than its figures."""
+        """The formula of a figure, in a line or more; for counts only the numbers."""
         joined = joining(node)
         if joined is not None:
             return [joined.of([self.value(inner) for inner in node.beneath])]
@@ -122,7 +122,7 @@ _TERMS = {key: title for title, key in TIME_TERMS}
 
 @record
 class Joining:
-    """What stands before, between and after figures where they are combined, as equations are written."""
+    """Text before, between and after the figures of a combination, such as a sum."""
 
     before: str
     between: str
@@ -134,7 +134,7 @@ class Joining:
 
 
 def joining(node: ExplainedFigure) -> Joining | None:
-    """How the line of a figure is written that is a combination of those beneath it; None for an equation."""
+    """How to write a figure that combines its inputs, such as a sum; None for an equation."""
     if node.equation is not None:
         return Joining("= ", _COUNTING[node.equation.name]) if node.equation.name in _COUNTING else None
     if not node.operation or node.operation in _BETWEEN:
@@ -145,7 +145,7 @@ def joining(node: ExplainedFigure) -> Joining | None:
 
 
 def _title(node: ExplainedFigure) -> str:
-    """What a figure is called: a term of the step as `estimate` calls it."""
+    """The title of a figure; terms of the step have their titles from `estimate`."""
     return _TERMS.get(node.quantity, node.name) if node.name == node.quantity else node.name
 
 
@@ -162,7 +162,7 @@ def _written(node: ExplainedFigure) -> str:
 
 
 def written_words(written: Provenance) -> str:
-    """Where a figure is written, and its source."""
+    """The place where an input is written, and its source."""
     words = [str(written.place)]
     if written.source:
         words.append(f"{written.source}: {written.title}" if written.title else written.source)

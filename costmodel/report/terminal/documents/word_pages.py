@@ -19,7 +19,7 @@ KeyValues = Sequence[tuple[str, str, str]]  # paths of a scenario with their val
 
 
 def words() -> list[Line]:
-    """What can be explained, by kind."""
+    """Words that `explain` knows, by kind."""
     rows = [(kind, ", ".join(known)) for kind, known in worth_asking().items()]
     more = "Inputs of equations, ends of bands, other names of strategies and keys of a scenario have pages too."
     grid = CellTable(("", ""), rows, "kl", headed=False, indent="")
@@ -32,7 +32,7 @@ def words_json() -> dict[str, Any]:
 
 
 def page(about: Page, values: KeyValues = ()) -> list[Line]:
-    """The page of a word, with what a scenario states of it."""
+    """The page of a word, with the values that a scenario states for it."""
     stated = [styled(f"  {path} is {value}, from {origin}") for path, value, origin in values]
     return [*_about(about), *([Text(), *stated] if stated else [])]
 
@@ -68,7 +68,7 @@ def _about(about: Page) -> list[Line]:
 
 
 def _answered(asked: AnsweredQuestion, *, apart: bool) -> Iterator[Line]:
-    """A question with its answer, apart from what stands above it."""
+    """A question with its answer, after an empty line if `apart`."""
     yield from [Text()] if apart else []
     yield styled(f"  {asked.question}", HEAD)
     for text, is_code in asked.parts():

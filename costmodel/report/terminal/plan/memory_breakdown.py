@@ -70,7 +70,7 @@ def training_ledger(answer: Answer) -> MemoryLedger:
 
 
 def _host(answer: Answer) -> list[Text]:
-    """What offload takes of the host, where it takes anything."""
+    """A line on host memory that offload needs; empty without offload."""
     costs = answer.evaluation.costs.row()
     if not costs["host_memory"]:
         return []
@@ -85,12 +85,12 @@ def _host(answer: Answer) -> list[Text]:
 
 
 def _pages(answer: Answer) -> str:
-    """States in pages, before the runtime, where the optimizer has any."""
+    """Words on paged optimizer states, for the line of the runtime."""
     return "pages and " if answer.inputs.optimizer.paged else ""
 
 
 def _room(answer: Answer) -> Text:
-    """Of what is usable, how much is taken and how much free."""
+    """A line on the used and the free part of usable memory."""
     costs, usable = answer.evaluation.costs.row(), float(answer.inputs.usable)
     stated = verdict(costs["memory_share"])
     words = f"  {room_words(costs['memory_share'] * usable, usable)}   {verdict_words(costs)}"
@@ -99,13 +99,13 @@ def _room(answer: Answer) -> Text:
 
 
 def _active(facts: Alone) -> Iterator[Text]:
-    """What one token meets of a model with experts."""
+    """A line on the active parameters per token of a model with experts."""
     if facts.active is not None:
         yield styled(f"  {float(facts.active):,.0f} active: met by one token, embedding and head included")
 
 
 def model_memory(facts: Alone) -> AnswerDocument:
-    """A model alone: parameters, weights, and states by zero stage."""
+    """A model without a machine: parameters, weights, and states by ZeRO stage."""
     name, count = facts.model.title, f"{float(facts.parameters):,.0f} parameters"
     head: list[Line] = [
         *job_lines([facts.assumed]),
@@ -131,7 +131,7 @@ def model_memory(facts: Alone) -> AnswerDocument:
 
 
 def _served(facts: Alone) -> list[Line]:
-    """What the layers of each kind keep of a sequence while the model serves."""
+    """The KV cache of a sequence in serving, by kind of layer."""
     if not facts.cache:
         return []
     table = cache_rows(facts.cache, ("a token", f"sequence of {facts.served:,.0f}"))
@@ -144,7 +144,7 @@ def _ranked(facts: Alone) -> str:
 
 
 def cache_rows(kinds: Sequence[CacheKind], columns: Sequence[str]) -> CellTable:
-    """A row of each kind, and of several their sum; kinds without a share in a column have a dash there."""
+    """A row for each kind of layer, and their sum if there are several; a dash where a kind has no bytes."""
     shown = list(kinds)
     if len(kinds) > 1:
         sums = tuple(map(sum, zip(*(kind.held for kind in kinds), strict=True)))
@@ -187,12 +187,12 @@ def ledger_label(answer: Answer, name: str) -> str:
 
 
 def _shards(answer: Answer) -> bool:
-    """Whether several ranks hold the states of each other."""
+    """Whether several ranks shard the training states."""
     return number(answer.evaluation.block.shards) > 1
 
 
 def ledger_note(answer: Answer, name: str) -> str:
-    """What a line holds."""
+    """A note on the content of a line."""
     inputs, structure = answer.inputs, answer.evaluation.block.structure
     states, optimizer = inputs.stack.states, f"{float(inputs.optimizer_state):.3g} B a parameter"
     notes = {
@@ -215,7 +215,7 @@ def ledger_note(answer: Answer, name: str) -> str:
 
 
 def _zero(answer: Answer) -> int:
-    """The ZeRO stage that shards something; one rank alone shards nothing."""
+    """The effective ZeRO stage: 0 if one rank alone has all states."""
     return answer.evaluation.block.structure.zero if _shards(answer) else 0
 
 

@@ -31,18 +31,18 @@ _NOTHING = "no single key fixes this; costmodel search shows whether several tog
 
 
 def titled(answer: Answer) -> list[Line]:
-    """What was computed, and the plan."""
+    """The head of the scenario, and its plan."""
     return [*head_of(answer.inputs.case), styled(plan_words(answer))]
 
 
 def against(answer: ExplainedAnswer, codes: Iterable[str] = (*TOO_LARGE, ENDLESS)) -> list[Line]:
-    """Reasons of these against a plan, a line each."""
+    """A line for each reason against a plan whose code is in `codes`."""
     found = (code for code in answer.refused or answer.broken if code in codes)
     return [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in found]
 
 
 def problems(answer: ExplainedAnswer) -> list[Line]:
-    """What speaks against one plan and what to set instead, and what there is to remark, with their codes."""
+    """Reasons against a plan with remedies, and remarks, with their codes."""
     lines: list[Line] = []
     codes = answer.refused or answer.broken
     for found, alike in itertools.groupby(codes, key=answer.fixes.__getitem__):
@@ -54,7 +54,7 @@ def problems(answer: ExplainedAnswer) -> list[Line]:
 
 
 def _unknown(answer: Answer) -> str:
-    """What to set where a limit is on a result that is not known."""
+    """The missing input for a limit on an unknown result; empty if there is none."""
     limits = () if answer.refused else stated_limits(answer.inputs.case.scenario.limits)
     return next((wanted for limit in limits if (wanted := missing_input(answer.inputs, limit.column))), "")
 

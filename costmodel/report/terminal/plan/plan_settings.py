@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan_settings(inputs: TrainingInputs, wanted: Ranked) -> dict[str, str]:
-    """What must be set for the scenario's own plan to become another."""
+    """Settings that turn the scenario's own plan into another."""
     own = inputs.case.scenario.plan
     plan = own or Plan()
     plan = plan.model_copy(update={"etp": plan.etp or usual_etp(inputs, wanted.sizes["tp"])})

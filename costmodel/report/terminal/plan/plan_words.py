@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def memory_band(costs: dict[str, float]) -> str:
-    """Both ends of the band of the peak."""
+    """The P10–P90 band of peak memory."""
     return between(f"{gib(costs['memory_peak_low'])} GiB", f"{gib(costs['memory_peak_high'])} GiB")
 
 

@@ -17,7 +17,7 @@ _ACROSS, _ACROSS_BESIDE = 8, 5  # ranks of which each has a column; beside measu
 
 
 def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> list[Line]:
-    """Who sends which chunk when, and how long all of it takes; in a real run too.
+    """Which rank sends which chunk in each step, and the total time; ran: a real run to compare with.
 
     origin: where the rate of a link comes from, if it is not stated
     """
@@ -56,7 +56,7 @@ def ring_table(found: Ring, origin: str = "", ran: RingRun | None = None) -> lis
 
 
 def _measured(found: Ring, ran: RingRun) -> list[Line]:
-    """What the run showed beside the prediction."""
+    """Lines on the measured time of the real run and on its results."""
     times = f"  measured here: {show_time(ran.total)}, predicted {found.total / ran.total - 1:+.0%}"
     sums = "every rank has the sums" if ran.summed else "a rank does not have the sums"
     lines: list[Line] = [styled(f"{times}; each rank sent {show(float(ran.sent), 'B')}; {sums}")]
@@ -67,7 +67,7 @@ def _measured(found: Ring, ran: RingRun) -> list[Line]:
 
 
 def ring_json(found: Ring, ran: RingRun | None = None) -> dict[str, Any]:
-    """The same as plain values."""
+    """The ring all-reduce as plain values."""
     real: dict[str, Any] = {}
     if ran is not None:
         real = {"total_s": ran.total, "steps_s": list(ran.steps), "sent_bytes": ran.sent, "summed": ran.summed}

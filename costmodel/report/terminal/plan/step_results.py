@@ -58,7 +58,7 @@ def bound_by(answer: Answer) -> str:
 
 
 def _run(answer: ExplainedAnswer, costs: dict[str, float]) -> list[Line]:
-    """What the run around the steps makes of them, where the scenario asks about it."""
+    """A line on the goodput of the run, if the scenario asks about one."""
     if answer.evaluation.run is None:
         return []
     if math.isnan(costs["goodput"]):
@@ -84,7 +84,7 @@ def _figures(answer: ExplainedAnswer, costs: dict[str, float]) -> list[tuple[str
 
 
 def _if_large(answer: ExplainedAnswer) -> str:
-    """What a time is that no step takes, of a plan that is too large for the machine."""
+    """The phrase `, if it fitted` for the time of a plan that is too large; else empty."""
     return "" if TOO_LARGE.isdisjoint(answer.broken) else ", if it fitted"
 
 
@@ -104,14 +104,14 @@ def step_parts(answer: Answer) -> list[TimePart]:
 
 
 def _possible(block: Block, key: str) -> bool:
-    """Whether a plan can have a term, though it takes no time in this one."""
+    """Whether a plan can have a term of the step, although its time is zero here."""
     if key in _OF_AXES:
         return any(getattr(block, axis)[0] > 1 for axis in _OF_AXES[key])
     return key not in OF_SOME
 
 
 def _term(value: float, step: float) -> str:
-    """A term of the step; 0 where only the soft corner of two regimes is left of it."""
+    """A term of the step in words; negligible times are shown as 0."""
     return show_time(value if value > _DUST * step else 0.0)
 
 

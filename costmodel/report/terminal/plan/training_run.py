@@ -56,7 +56,7 @@ def training_run(answer: ExplainedAnswer) -> PlanRun:
 
 
 def _plain(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
-    """What makes up the run as plain values."""
+    """Details of the run as plain values."""
     asked = answer.inputs.run
     assert asked is not None
     best, in_memory = outlook_of(answer).at_best_interval, asked.checkpoint.mode == "memory"
@@ -79,20 +79,20 @@ def _plain(answer: ExplainedAnswer, found: RunFigures) -> dict[str, Any]:
 
 
 def outlook_of(answer: ExplainedAnswer) -> RunOutlook:
-    """What would change a run, of an answer that has one."""
+    """The changes that would improve a run; the answer must have a run."""
     assert answer.outlook is not None
     return answer.outlook
 
 
 def whole_of(answer: Answer) -> RunFigures:
-    """The run of an answer that has one."""
+    """The figures of a run; the answer must have one."""
     found = answer.evaluation.run
     assert found is not None
     return found
 
 
 def _price(answer: Answer) -> list[Text]:
-    """What the cost counts with."""
+    """Lines on the price that the cost uses."""
     spot = None if answer.inputs.run is None else answer.inputs.run.spot
     if spot is not None:
         return [styled(f"  at {significant(float(spot.price) * 3600)} USD/GPU/h (run.spot.price of the scenario)")]
@@ -100,7 +100,7 @@ def _price(answer: Answer) -> list[Text]:
 
 
 def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> RunFigure:
-    """A figure and its band; what to set where it is not known."""
+    """A figure of the run with its band, or the input that is missing for it."""
     wanted = missing_input(answer.inputs, name)
     if wanted:
         return RunFigure(words, name, "unknown", wanted)
@@ -120,7 +120,7 @@ def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
 
 
 def largest_part(answer: Answer, found: RunFigures) -> str:
-    """What of the run is lost most, or its steps where little is."""
+    """The largest loss of the run; `steps` if little is lost."""
     parts = run_parts(answer, found)
     steps = parts.pop("steps")
     return "steps" if steps >= WELL else max(parts, key=lambda name: parts[name])
@@ -176,7 +176,7 @@ def _spares(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """What continues after an interruption, where it is not all ranks."""
+    """How the run continues with fewer ranks after an interruption; empty if it needs all ranks."""
     asked, block = answer.inputs.run, answer.evaluation.block
     if asked is not None and asked.elastic is not None:
         lost, replicas = (number(each) for each in (replicas_lost(answer.inputs, block), whole_replicas(block)))
@@ -194,7 +194,7 @@ def _fewer(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
 
 
 def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str]]:
-    """What the energy costs, which rent may hold already."""
+    """The cost of energy, if a tariff is stated."""
     asked = answer.inputs.run
     if asked is None or asked.power.tariff is None or costs["energy"] != costs["energy"]:
         return []
@@ -204,7 +204,7 @@ def _electricity(answer: Answer, costs: dict[str, float]) -> list[tuple[str, str
 
 
 def _data(answer: Answer, found: RunFigures) -> list[tuple[str, str]]:
-    """The step that data allow, where they are slower than it."""
+    """The time of a step that waits for its data, if that is longer than its computation."""
     step = answer.evaluation.costs.row()["step_time"]
     useful = number(found.useful) / number(found.steps)
     if not useful > step * (1 + 1e-9):

@@ -72,7 +72,7 @@ def phase_parts(answer: RlAnswer) -> list[TimePart]:
 
 
 def of_generation(answer: RlAnswer) -> list[str]:
-    """What of the generation waits for the longest answers, and what hides behind what."""
+    """Sentences on generation: the longest answers, and the time that GPUs wait."""
     costs, found = answer.costs, answer.iteration.generated
     workload, engines = answer.inputs.case.scenario.workload, answer.inputs.engines
     assert engines is not None

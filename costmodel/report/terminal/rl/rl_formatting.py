@@ -38,7 +38,7 @@ assert tuple(NAMES) == PHASES
 
 
 def result(name: str, value: float, digits: int = 3) -> str:
-    """A result as people read it."""
+    """A result in words, with its unit."""
     unit = RL_COLUMNS[name].unit
     if math.isnan(value):
         return "unknown"
@@ -62,13 +62,13 @@ def fit_words(costs: Mapping[str, float]) -> str:
 
 
 def band(costs: Mapping[str, float], name: str) -> str:
-    """Both ends of a result's band, the unit once; nothing where it has none."""
+    """The P10–P90 band of a result, with one unit; empty if it has none."""
     ends = [costs[key] for key in (f"{name}_{end}" for end in ENDS) if key in costs]
     return between(*(result(name, value) for value in ends)) if len(ends) == len(ENDS) else ""
 
 
 def titled(case: RlCase, answer: RlAnswer | None = None, *, price: bool = False) -> list[Line]:
-    """What is asked about: model, machine, iteration, and the plan where there is one."""
+    """The head: model, machine, iteration, and the plan if there is one."""
     subject, job = subject_of(case), job_lines(case.asked.assumed)
     lines: list[Line] = [*job, styled(subject_words(subject), HEAD), styled(iteration_words(case))]
     if answer is not None:
@@ -91,7 +91,7 @@ def iteration_words(case: RlCase) -> str:
 
 
 def problems(answer: RlAnswer) -> list[Line]:
-    """What speaks against one plan, and what there is to remark, with codes."""
+    """Reasons against a plan, and remarks, with their codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += [] if answer.refused else remarks([answer.remarked])
@@ -99,7 +99,7 @@ def problems(answer: RlAnswer) -> list[Line]:
 
 
 def reason(answer: RlAnswer, code: str) -> str:
-    """One reason against a plan, in its own figures where it has some."""
+    """A reason against a plan, with its numbers if it has any."""
     if code == "M001":
         memory = answer.memory
         phase = "generating" if memory.generates_fuller else "updating"
@@ -114,7 +114,7 @@ def reason(answer: RlAnswer, code: str) -> str:
 
 
 def _own(answer: RlAnswer, code: str) -> str:
-    """What the software offers, or the split in figures."""
+    """The end of a reason: the choices of the software, or the numbers of the split."""
     stack = answer.inputs.case.stack
     if code == "R010" and not answer.inputs.case.parts:
         ranks, total = float(answer.inputs.plan.rollout.ranks or 0), answer.inputs.split.ranks

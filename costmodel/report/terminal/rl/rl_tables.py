@@ -30,7 +30,7 @@ def within(answer: RlAnswer) -> list[tuple[str, Transfer]]:
 
 
 def rl_traffic(answer: RlAnswer) -> PlanTraffic:
-    """What an iteration sends: weights and answers once, then every optimizer step and every step of an engine."""
+    """The communication of an iteration: weights and answers, optimizer steps, and engine steps."""
     case, sync = answer.inputs.case, answer.iteration.sync
     sent = [
         SentMessage(of, item, case.scale_up.name if number(item.group.domains) == 1 else case.scale_out.name)
@@ -57,7 +57,7 @@ def _once(sync: WeightTransfer) -> Section:
 
 
 def _sync_json(sync: WeightTransfer) -> dict[str, Any]:
-    """What moves between trainer and engines, as plain values."""
+    """Weight and answer transfers between trainer and engines, as plain values."""
     return {
         "weight_sync": {
             "bytes": number(sync.nbytes),
@@ -111,7 +111,7 @@ def rl_ledger(answer: RlAnswer) -> MemoryLedger:
 
 
 def _notes(answer: RlAnswer) -> list[Line]:
-    """Who makes room for whom."""
+    """Lines on the memory that engines and trainer free for each other."""
     sharing = answer.inputs.case.stack.sharing
     engine = "free" if sharing.sleeps else "keep"
     states = "go to the host" if answer.inputs.offload else "stay in memory"

@@ -17,7 +17,7 @@ def titled(code: str) -> str:
 
 
 def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
-    """Each reason with the first run it is of."""
+    """Lines on skipped runs: each reason with its first run."""
     runs: dict[str, list[SkippedRow]] = {}
     for one in left:
         runs.setdefault(one.refused, []).append(one)
@@ -27,7 +27,7 @@ def not_modelled(left: Iterable[SkippedRow]) -> Iterator[Text]:
 
 
 def mistaken(tables: Iterable[Table]) -> Iterator[Text]:
-    """Columns that are read under another name, and those that are not used and look like ones that would be."""
+    """Columns read under another name, and unused columns that look like misspelt ones."""
     for table in tables:
         for name, meant in table.renamed:
             yield styled(f"{table.file}: the column '{name}' is read as {meant}", DIM)

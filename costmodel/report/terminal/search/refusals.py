@@ -45,12 +45,12 @@ _BOUNDS = {"at_most": "over", "at_least": "under", "target": "off"}
 
 
 def reason(answer: Answer, code: str) -> str:
-    """One reason against a plan, in its own figures."""
+    """A reason against a plan, with its numbers."""
     return reason_of(answer.inputs, answer.evaluation.block, answer.evaluation.costs.row(), code)
 
 
 def reason_of(inputs: TrainingInputs, block: Block, costs: dict[str, float], code: str) -> str:
-    """The same of a plan alone, with its results where it has any."""
+    """A reason against a plan in a search, with its numbers."""
     if code in _SENTENCES:
         return _SENTENCES[code](inputs, block)
     if code == "M001":
@@ -77,7 +77,7 @@ def _broken(inputs: TrainingInputs, costs: dict[str, float], code: str) -> Itera
 
 
 def _limit(inputs: TrainingInputs, limit: Limit, value: float) -> str:
-    """A result, by how much it misses a bound, and the bound."""
+    """A sentence on a missed limit: the result, the difference, and the limit."""
     name, bound = limit.column, float(limit.value)
     if math.isnan(value):
         return f"{limit.key} is unknown, so it keeps no {limit.kind}; {missing_input(inputs, name)}"
@@ -96,7 +96,7 @@ def _size(block: Block, name: str) -> float:
 
 
 def _times(block: Block, names: str, *, ahead: float = 1.0) -> str:
-    """A product of sizes, those of one left out, and what it comes to."""
+    """A product of sizes in words, without factors of 1, and its value."""
     sizes = [(name, _size(block, name)) for name in names.split()]
     said = [f"{name} {counted(size)}" for name, size in sizes if size != 1] or [f"{sizes[0][0]} 1"]
     said = [counted(ahead), *said] if ahead != 1 else said
@@ -435,7 +435,7 @@ def _aside(remedy: Remedy) -> str:
 
 
 def remedies_json(found: Sequence[Remedy]) -> list[dict[str, Any]]:
-    """The same as plain values: each alternative a list of assignments; the figures are those of the first."""
+    """The remedies as plain values: the alternatives as lists of assignments, and the figures of the first."""
     return [
         {
             "set": list(settings),

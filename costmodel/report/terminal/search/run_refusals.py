@@ -40,7 +40,7 @@ def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_scattered(inputs: TrainingInputs, block: Block) -> str:
-    """Why gradients cannot be compressed so."""
+    """Why this compression of gradients does not work: ranks do not have whole gradients."""
     structure = block.structure
     sharded = f"zero {structure.zero} shards them" if structure.zero else ""
     if not sharded or block.dp_replicate[0] > 1:
@@ -113,7 +113,7 @@ def not_served(inputs: TrainingInputs, block: Block) -> str:
 
 
 def not_resharded(inputs: TrainingInputs, block: Block) -> str:
-    """Why a job cannot continue with so many ranks."""
+    """Why a job cannot continue with this number of ranks."""
     assert inputs.run is not None
     left, each = inputs.run.restart.ranks, float(inputs.case.node.accelerators)
     assert left is not None
@@ -161,14 +161,14 @@ def no_step_in_backward(inputs: TrainingInputs, block: Block) -> str:
 
 
 def adds_up(inputs: TrainingInputs, block: Block) -> str:
-    """Why a step in backward cannot be of several micro-batches."""
+    """Why an update during backward needs a single micro-batch."""
     batches = float(inputs.global_batch) / float(block.dp[0] * block.micro_batch[0])
     size = counted(float(block.micro_batch[0]))
     return f"micro_batch {size} makes {counted(batches)} micro-batches, whose gradients are summed before a step"
 
 
 def tied_layers(inputs: TrainingInputs, block: Block) -> str:
-    """Which stages part what layers share."""
+    """Why layers that share outputs cannot be split over stages."""
     stages = counted(float(block.pp[0]))
     return (
         f"layers of {inputs.model.name} read the outputs of earlier layers, which would be on other stages "
@@ -177,12 +177,12 @@ def tied_layers(inputs: TrainingInputs, block: Block) -> str:
 
 
 def scans_cut(inputs: TrainingInputs, block: Block) -> str:
-    """Which degree cuts a selective scan."""
+    """Why cp cannot split a selective scan."""
     return f"cp {counted(float(block.cp[0]))} would split the sequence of the selective scans of {inputs.model.name}"
 
 
 def cuts(inputs: TrainingInputs, block: Block) -> str:
-    """What cuts the matrices whose gradients are projected."""
+    """Why gradients cannot be projected: matrices, states or the optimizer are not whole on a rank."""
     structure = block.structure
     stated = [f"tp {counted(float(block.tp[0]))} cuts matrices"] if block.tp[0] > 1 else []
     stated += [f"zero {structure.zero} shards states"] if structure.zero else []
@@ -191,7 +191,7 @@ def cuts(inputs: TrainingInputs, block: Block) -> str:
 
 
 def unknown_host(inputs: TrainingInputs, block: Block) -> str:
-    """What of the host no document states."""
+    """The properties of the host that no document states."""
     wanted = {**_HOST, **(_DRIVES if block.structure.offload_to == "nvme" else {})}
     lacking = joined(said for name, said in wanted.items() if math.isnan(getattr(inputs.host, name)))
     offload = f"[{', '.join(block.structure.offload)}] to {block.structure.offload_to}"

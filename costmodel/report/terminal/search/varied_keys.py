@@ -22,7 +22,7 @@ def few(values: Sequence[str]) -> str:
 
 
 def headings(paths: Sequence[str]) -> list[str]:
-    """Of each path that varies the shortest end that is no other's, no column of plans and no mere bound."""
+    """For each varied path, its shortest ending that is unique, is no column of plans, and names more than a bound."""
     return [_heading(path, [other for other in paths if other != path]) for path in paths]
 
 

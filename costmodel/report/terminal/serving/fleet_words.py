@@ -15,7 +15,7 @@ UNKNOWN = "No price known; --price 2.50USD/GPU/h adds their rent"
 
 
 def gpus_words(inputs: ServingInputs, gpus: float) -> str:
-    """Accelerators with the nodes that hold them, whose others are idle where they fill no whole nodes."""
+    """A number of accelerators in words, with the nodes that hold them."""
     used, fleet = number_of(gpus, "GPU"), fleet_of(inputs, gpus)
     if fleet.built == 1:
         return used
@@ -27,7 +27,7 @@ def gpus_words(inputs: ServingInputs, gpus: float) -> str:
 
 
 def whole_nodes_words(inputs: ServingInputs, gpus: float) -> str:
-    """How --gpus, which takes whole nodes beyond one, asks for nodes that hold so many; empty where it takes these."""
+    """The --gpus option for whole nodes, if the accelerators do not fill their nodes; else empty."""
     fleet = fleet_of(inputs, gpus)
     if not counted_by_gpus(inputs.case) or fleet.nodes == 1 or fleet.whole == gpus:
         return ""
@@ -35,7 +35,7 @@ def whole_nodes_words(inputs: ServingInputs, gpus: float) -> str:
 
 
 def rent_words(inputs: ServingInputs, gpus: float) -> str:
-    """The rent of so many for a month, with what it counts; beside it that of whole nodes, where it differs."""
+    """A sentence on the rent of accelerators for a month, with the rent of whole nodes if it differs."""
     fleet = fleet_of(inputs, gpus)
     if math.isnan(fleet.month):
         return UNKNOWN
@@ -44,7 +44,7 @@ def rent_words(inputs: ServingInputs, gpus: float) -> str:
 
 
 def unpaid_words(fleet: Fleet) -> str:
-    """What is not paid for, where accelerators are paid for one by one and do not fill their nodes."""
+    """A remark if accelerators are paid one by one and do not fill their nodes; else empty."""
     if fleet.by_node or math.isnan(fleet.month):
         return ""
     if fleet.each < fleet.built:
@@ -57,6 +57,6 @@ def unpaid_words(fleet: Fleet) -> str:
 
 
 def replica_words(sizes: Mapping[str, float]) -> str:
-    """The degrees of one replica."""
+    """The parallel degrees of one replica."""
     degrees = {name: sizes.get(name, 1.0) for name in ("tp", "pp", "ep", "dp_attention", "dcp")}
     return " · ".join(f"{name} {counted(size)}" for name, size in degrees.items() if size > 1 or name == "tp")

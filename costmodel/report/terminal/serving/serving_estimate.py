@@ -67,18 +67,18 @@ def estimate_lines(answer: ServingAnswer, benchmark: Mapping[str, float] | None 
 
 
 def is_settled(answer: ServingAnswer) -> bool:
-    """Whether its times are known: it fits, and answers what arrives."""
+    """Whether the plan's times are known: it fits and can serve its load."""
     single = answer.inputs.case.scenario.workload.single_token
     return (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
 
 
 def has_tokens(answer: ServingAnswer) -> bool:
-    """Whether it has a time per token, which is known."""
+    """Whether the plan has a known time per token."""
     return is_settled(answer) and not answer.inputs.case.scenario.workload.single_token
 
 
 def bound_line(answer: ServingAnswer) -> Line:
-    """What binds the times that are shown, or that there are none."""
+    """A line on the bottlenecks of a plan, or that its times are not shown."""
     if answer.groups:
         return styled("Each kind of nodes takes the share of the load that its rate within limits is of all.")
     if "M001" in answer.broken:
@@ -87,7 +87,7 @@ def bound_line(answer: ServingAnswer) -> Line:
 
 
 def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
-    """Of a plan that cannot answer all that arrives: what the figures are of."""
+    """A line for a load above capacity: figures are at the highest rate that the plan can serve."""
     if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])
@@ -98,7 +98,7 @@ def _at_most(answer: ServingAnswer, *, followed: bool) -> list[Line]:
 
 
 def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
-    """What is asked about, and the plan."""
+    """The head: model, machine, the plan, and the price."""
     case = answer.inputs.case
     subject = subject_of(case)
     priced = price_lines(subject.price, shown=False) if price else []
@@ -106,7 +106,7 @@ def titled(answer: ServingAnswer, *, price: bool = False) -> list[Line]:
 
 
 def problems(answer: ServingAnswer) -> list[Line]:
-    """What speaks against one plan, with its codes."""
+    """Reasons against a plan with remedies, and remarks, with their codes."""
     codes = answer.refused or answer.broken
     lines: list[Line] = [styled(f"  ✗ {code} {REFUSALS[code].title}: {reason(answer, code)}", BAD) for code in codes]
     lines += [] if answer.refused else waiting_lines(answer.inputs.case.scenario.workload, answer.costs)
@@ -116,7 +116,7 @@ def problems(answer: ServingAnswer) -> list[Line]:
 
 
 def _tries(answer: ServingAnswer) -> list[Line]:
-    """What takes the problems away, as options of the same command."""
+    """Remedies for the problems of a plan, as options of the same command."""
     if answer.groups:
         return []
     if answer.broken and not answer.remedies:
@@ -252,7 +252,7 @@ def _pair(
 
 
 def _in_time(answer: ServingAnswer) -> list[Row]:
-    """Requests that stay within the limits on their own times; nothing where none bounds them."""
+    """The share of requests that meet the limits on their own times; empty without such limits."""
     if math.isnan(answer.costs["in_time_share"]):
         return []
     share = f"{result('in_time_share', answer.costs['in_time_share'])} {limits_on(answer, 'in_time_share')}".rstrip()
@@ -260,7 +260,7 @@ def _in_time(answer: ServingAnswer) -> list[Row]:
 
 
 def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """What is taken before requests come, where a limit bounds it."""
+    """Memory that is used before requests arrive, if a limit is on it."""
     limits = limits_on(answer, "memory_share")
     if not limits:
         return []
@@ -269,7 +269,7 @@ def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _chance(answer: ServingAnswer) -> str:
-    """The chance that every limit is kept, by the bands; without limits, that a rate is answered.
+    """The chance that all limits are met; without limits, that the rate is answered.
 
     None where the plan breaks a limit on what has no band, such as its rent, which its line above states.
     """
@@ -298,7 +298,7 @@ def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """What prompts find in the cache, and how long that stays."""
+    """Prefix-cache hits, and how long a prefix stays in the cache."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     if not workload.shared_prefix and not workload.beginnings and workload.turns == 1:
         return []
@@ -310,7 +310,7 @@ def _beginnings(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """What of it comes back from the host, how long that stays, and whether loading is faster than computing."""
+    """Hits in the host's KV cache, how long entries stay, and whether loading is faster than prefill."""
     costs, gain = answer.costs, answer.costs["host_load_gain"]
     if answer.inputs.host_pool is None:
         return []
@@ -325,7 +325,7 @@ def _on_host(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """What drafts bring, and up to where."""
+    """The tokens and the gain of speculative decoding, and up to which batch it gains."""
     if answer.plan.speculation is None:
         return []
     costs = answer.costs
@@ -336,7 +336,7 @@ def _speculation(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 
 
 def _apart(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """How prefill and decode share the work, what is sent between them, and whether it pays."""
+    """Separate prefill and decode: the KV-cache transfer, the balance, and the gain."""
     if answer.plan.prefill is None:
         return []
     costs = answer.costs
@@ -396,7 +396,7 @@ def bound_words(answer: ServingAnswer) -> str:
 
 
 def _rate_bound(answer: ServingAnswer) -> str:
-    """What binds the rate; where requests wait for answers, up to which rate more of them would bring it."""
+    """The bottleneck of the rate; for a fixed number of users or requests, whether more would raise the rate."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     more = "users" if workload.users is not None else "requests in flight" if workload.concurrency is not None else ""
     most = result("saturation_per_s", costs["saturation_per_s"])
@@ -408,7 +408,7 @@ def _rate_bound(answer: ServingAnswer) -> str:
 
 
 def _limiting(answer: ServingAnswer) -> str:
-    """What limits the rate, at the beginning of a sentence."""
+    """The start of a sentence on what limits the rate."""
     words = BINDS[answer.binding]
     return f"{words[0].upper()}{words[1:]}"
 
@@ -439,7 +439,7 @@ def _cost(costs: dict[str, float]) -> str:
 
 
 def _rent(answer: ServingAnswer) -> list[Line]:
-    """What all replicas cost together, and an offline batch on them; nothing where no price is known."""
+    """The rent of all replicas, and of an offline batch; empty if no price is known."""
     costs = answer.costs
     if math.isnan(costs["rent_per_month"]):
         return []
@@ -456,7 +456,7 @@ def _rent(answer: ServingAnswer) -> list[Line]:
 
 
 def _energy(costs: dict[str, float]) -> list[Line]:
-    """What a generated token takes, and all replicas together."""
+    """Energy per generated token, and the power of all replicas."""
     if math.isnan(costs["energy_per_token"]):
         return [styled("  energy        no power known; --set 'assume.power=900 W' sets that of an accelerator")]
     each = result("energy_per_token", costs["energy_per_token"])
@@ -484,7 +484,7 @@ def serving_conclusion(answer: ServingAnswer) -> str:
 
 
 def _met_words(answer: ServingAnswer) -> str:
-    """That all limits are met, or without limits the load is answered, and with which chance."""
+    """A sentence with the chance that all limits are met, or that all requests are answered."""
     chance = answer.costs[OWN]
     met = "All limits are met" if has_limits(answer.inputs.case) else "All requests are answered"
     return f"{met}." if math.isnan(chance) else f"{met}, with a chance of {share_words(chance, 0)}."

@@ -44,7 +44,7 @@ _ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 
 
 def share_words(value: float, decimals: int | None = None) -> str:
-    """A share as people read it; no row of nines for one close to the whole.
+    """A share in percent; `>99.9 %` if it is close to 1.
 
     decimals: as many of them, in a table of many
 
@@ -57,7 +57,7 @@ def share_words(value: float, decimals: int | None = None) -> str:
 
 
 def bound_words(name: str, bound: float, digits: int = 0) -> str:
-    """The bound of a limit, with all digits that were stated, up to six.
+    """The bound of a limit, with all the digits that the user stated, up to six.
 
     >>> bound_words("tpot", 0.025), bound_words("tpot", 0.02096)
     ('25.0 ms', '20.96 ms')
@@ -67,7 +67,7 @@ def bound_words(name: str, bound: float, digits: int = 0) -> str:
 
 
 def digits_apart(name: str, value: float, bound: float) -> int:
-    """As few digits as show that a result is not its bound; those of the bound where none do.
+    """The fewest digits that show a difference between a result and its bound, or the digits of the bound.
 
     >>> digits_apart("tpot", 0.02503, 0.025), digits_apart("tpot", 0.03, 0.025)
     (4, 3)
@@ -78,13 +78,13 @@ def digits_apart(name: str, value: float, bound: float) -> int:
 
 
 def _stated_digits(bound: float) -> int:
-    """As many digits as state a bound, from the usual ones to six."""
+    """The number of digits that state a bound, up to six."""
     tried = range(_DIGITS, _FINEST)
     return next((each for each in tried if math.isclose(float(f"{bound:.{each - 1}e}"), bound)), _FINEST)
 
 
 def result(name: str, value: float | None, digits: int = 3) -> str:
-    """A result as people read it; a dash for what an answer of one token does not have."""
+    """A result in words; a dash for times between tokens if an answer has one token."""
     name = name.removesuffix("_low").removesuffix("_high")
     unit = SERVING_RESULTS[name].unit
     if value is None or math.isnan(value):
@@ -109,7 +109,7 @@ def result(name: str, value: float | None, digits: int = 3) -> str:
 
 
 def band(costs: Mapping[str, float], name: str) -> str:
-    """Both ends of a figure's band, without the unit twice; nothing where it has none, or both are the same."""
+    """The P10–P90 band of a figure, with one unit; empty if it has none, or if both ends look equal."""
     low, high = (costs.get(f"{name}_{end}", math.nan) for end in ENDS)
     if math.isnan(low) or math.isnan(high) or low == high:
         return ""
@@ -119,7 +119,7 @@ def band(costs: Mapping[str, float], name: str) -> str:
 
 
 def rate_words(rate: float, shown: str) -> str:
-    """A rate of requests, in the singular where it is one."""
+    """A rate of requests, singular for a rate of 1."""
     return f"{shown} request{'' if rate == 1 else 's'}/s"
 
 
@@ -138,7 +138,7 @@ def load_words(workload: Serving) -> str:
 
 
 def burst_words(workload: Serving) -> str:
-    """How arrivals differ from random ones; nothing where they are at random."""
+    """The burstiness or spread of arrivals; empty for random arrivals."""
     if workload.burstiness is not None and workload.burstiness != 1:
         return f", burstiness {workload.burstiness:g}"
     return f", arrival spread {workload.arrival_spread:g}" if workload.arrival_spread not in (None, 1) else ""
@@ -160,7 +160,7 @@ def lengths_words(workload: Serving) -> str:
 
 
 def turn_words(workload: Serving) -> list[str]:
-    """The turns of a conversation, and what stands before them; nothing where each request stands alone."""
+    """The turns of a conversation and its shared beginning; empty for single requests."""
     if workload.turns == 1:
         return []
     opening = f" after {workload.opening:,.0f} shared" if workload.opening else ""
@@ -175,7 +175,7 @@ def plan_words(answer: ServingAnswer) -> str:
 
 
 def unlimited(inputs: ServingInputs) -> list[Text]:
-    """That replicas are counted by saturation alone, and what bounds times; nothing where limits or headroom do."""
+    """A warning that replicas are sized by saturation, if neither limits on times nor headroom are set."""
     if inputs.case.scenario.assume.headroom or service_limits(inputs):
         return []
     room = headroom_of(inputs)
@@ -185,7 +185,7 @@ def unlimited(inputs: ServingInputs) -> list[Text]:
 
 
 def limits_of_batch(case: ServingCase) -> list[Text]:
-    """That limits on times from arrival size no offline batch, and what does."""
+    """A warning that limits on times from arrival do not suit an offline batch."""
     if not (found := waits_in_batch(case)):
         return []
     words = f"a batch arrives at once, so {' and '.join(found)} grows with its size: limit makespan instead"
@@ -193,17 +193,17 @@ def limits_of_batch(case: ServingCase) -> list[Text]:
 
 
 def chance_of(case: ServingCase) -> str:
-    """What a chance to keep the limits is of, where there may be none."""
+    """What a chance refers to: all limits, or without limits the load."""
     return "meet all limits" if has_limits(case) else "answer all that arrives"
 
 
 def has_limits(case: ServingCase) -> bool:
-    """Whether anything is bounded."""
+    """Whether the scenario states any limit."""
     return any(True for _ in stated_limits(case.scenario.limits))
 
 
 def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, plan: str) -> Text:
-    """That nothing helps a load; where limits are broken by one request at a time, by what of the nearest plan.
+    """A line that no change helps; if single requests already break limits, with the results of the nearest plan.
 
     alone: its results with one request at a time
     """
@@ -217,7 +217,7 @@ def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, pl
 
 
 def without_room(inputs: ServingInputs) -> list[Text]:
-    """That replicas are counted by expected figures, where limits bound them and nothing asks for more."""
+    """A line that replicas are sized for the average prediction, if limits exist without a chance or headroom."""
     limits = {limit.column for limit in service_limits(inputs)}
     if inputs.case.scenario.assume.headroom or OWN in limits or not limits:
         return []
@@ -225,7 +225,7 @@ def without_room(inputs: ServingInputs) -> list[Text]:
 
 
 def counted_for(case: ServingCase) -> list[Text]:
-    """What replicas are counted for beside the rate."""
+    """A line on what replicas are sized for in addition to the rate: headroom, growth, availability."""
     assume = case.scenario.assume
     parts = [f"{1 + assume.headroom:g} times the rate" if assume.headroom else "the rate"]
     if assume.growth is not None:
@@ -252,5 +252,5 @@ def limits_on(answer: ServingAnswer, column: str) -> str:
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Parts of a line, those that are empty left out."""
+    """The non-empty parts of a line, joined."""
     return "   ".join(part for part in parts if part)

@@ -28,7 +28,7 @@ _PLACES = {"memory": "host memory", "drives": "the host's drives", "store": "a s
 
 
 def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> MemoryLedger:
-    """The most loaded accelerator of a replica, and what its pool holds; levers are changes that were tried."""
+    """The memory breakdown of a replica's most loaded accelerator; levers: changes of the KV cache that were tried."""
     use, costs = answer.evaluation.memory, answer.costs
     tokens = f"{significant(costs['cache_pool_tokens'] / 1e3, 4)} k tokens of a replica, {_blocks(answer)}"
     libraries = "context and libraries" + (", NCCL" if one(costs["gpus"]) > 1 else "")
@@ -58,7 +58,7 @@ def serving_ledger(answer: ServingAnswer, levers: Sequence[CacheLever]) -> Memor
 
 
 def _host_json(answer: ServingAnswer) -> dict[str, Any]:
-    """What the host would hold of its cache, as plain values."""
+    """The host's KV cache as plain values."""
     kept = host_cache(answer)
     if kept is None:
         return {}
@@ -86,7 +86,7 @@ def _head(answer: ServingAnswer) -> str:
 
 
 def _width_note(answer: ServingAnswer) -> str:
-    """Bytes of a parameter, those of routed experts too where they differ."""
+    """Bytes per parameter, and of routed experts if these differ."""
     types = answer.inputs.types
     weight, expert = one(types.weight), one(types.expert_weight)
     experts = f", {expert:.4g} of experts" if expert != weight and answer.inputs.model.has_experts else ""
@@ -120,7 +120,7 @@ def _asked_note(answer: ServingAnswer) -> str:
 
 
 def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
-    """What a token takes, and what the pool of a replica holds."""
+    """Rows on the KV cache per token, and on the requests that fit in a replica's KV-cache pool."""
     costs, load = answer.costs, answer.inputs.load
     held = _mebibytes(one(answer.evaluation.memory.one_request))
     longest = f"{float(load.longest):,.0f}"
@@ -147,7 +147,7 @@ def _holds(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[Line]:
 
 
 def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """What windows and states keep of the longest request, and what vLLM logs of a pool for layers with windows.
+    """Cache that windows and states need for the longest request, and the pool that vLLM logs for such layers.
 
     Without these layers the pool is its tokens times the bytes of a token; with them it is requests times theirs.
     """
@@ -170,7 +170,7 @@ def _set_aside(answer: ServingAnswer) -> list[tuple[str, str]]:
 
 
 def _within_windows(answer: ServingAnswer) -> str:
-    """What a token adds where all layers have windows, for as long as it is within them; nothing for other models."""
+    """Cache per token within the windows, if all layers have windows; empty for other models."""
     if any(kind.held[0] for kind in cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return ""
     added = [kind for kind in first_token(answer.inputs) if kind.held[0]]
@@ -178,7 +178,7 @@ def _within_windows(answer: ServingAnswer) -> str:
 
 
 def _fixed(kinds: Sequence[CacheKind]) -> list[CacheKind]:
-    """Kinds of layers that keep a window or a state, which a further token does not add to."""
+    """Kinds of layers with a window or a state, whose cache does not grow with further tokens."""
     return [kind for kind in kinds if not kind.held[0] and kind.held[1]]
 
 
@@ -187,7 +187,7 @@ def _mebibytes(nbytes: float) -> str:
 
 
 def _context(answer: ServingAnswer) -> str:
-    """The longest request: of the model, and of the pool where its tokens may all be of one."""
+    """The longest request that the model allows, and the longest that fits in the KV-cache pool."""
     longest = f"the model takes {answer.inputs.model.max_sequence:,.0f} at most"
     if _fixed(cache_by_kind(answer.inputs, answer.evaluation.layout)):
         return longest
@@ -196,7 +196,7 @@ def _context(answer: ServingAnswer) -> str:
 
 
 def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """What the host would hold beside the pool, and whether loading from there is faster than computing."""
+    """Experts and KV cache in host memory, and whether loading from there is faster than computing."""
     kept, own = host_cache(answer), answer.inputs.host_experts
     experts = list[tuple[str, str]]()
     if own is not None:
@@ -225,7 +225,7 @@ def _host(answer: ServingAnswer) -> list[tuple[str, str]]:
 
 
 def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
-    """How long a replica takes to start, and how much of it reads weights; nothing where that is not known."""
+    """The time until a replica answers, and the part that reads weights; empty if it is not known."""
     start, whole = answer.inputs.engine.start, answer.costs["start_time"]
     if start is None or "M001" in answer.broken:
         return []
@@ -235,7 +235,7 @@ def _start(answer: ServingAnswer) -> list[tuple[str, str]]:
 
 
 def _levers(answer: ServingAnswer, levers: Sequence[CacheLever]) -> list[tuple[str, str]]:
-    """What each lever would leave for the cache; of a plan that does not fit those that make it fit, if any does."""
+    """The KV-cache pool after each change that was tried; if the plan does not fit, only changes that make it fit."""
     helping = [each for each in levers if each.tokens or "M001" not in answer.broken]
     words = [f"--set {each.assignment}: {_pool(each.tokens)}" for each in helping]
     if levers and not helping:
@@ -249,7 +249,7 @@ def _pool(tokens: float) -> str:
 
 
 def cache_table(answer: ServingAnswer) -> list[Line]:
-    """One row of each kind of layers, and their sum; of a rank, but of all heads a token's."""
+    """The KV cache by kind of layer, and the sum."""
     kinds = cache_by_kind(answer.inputs, answer.evaluation.layout)
     if not kinds:
         return []

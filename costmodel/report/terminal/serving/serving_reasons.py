@@ -26,7 +26,7 @@ _OVER = {"at_most": "over", "at_least": "under", "target": "off"}
 
 
 def reason(answer: ServingAnswer, code: str) -> str:
-    """One reason against a plan, in its own figures."""
+    """A reason against a plan, with its numbers."""
     if code in _SENTENCES:
         return _SENTENCES[code](answer)
     broken = (_missed(limit, answer.costs) for limit in _broken(answer, code))
@@ -53,7 +53,7 @@ def _missed(limit: Limit, costs: Mapping[str, float]) -> str:
 
 
 def _unsure(value: float, asked: float) -> str:
-    """That the chance to meet all limits is under the one asked for."""
+    """A sentence that the chance to meet all limits is below the requested chance."""
     wanted = percent(asked, 2)
     if bound_words(OWN, value, 3) == bound_words(OWN, asked, 3):
         return f"the chance to meet all limits is just under the {wanted} asked for"
@@ -61,7 +61,7 @@ def _unsure(value: float, asked: float) -> str:
 
 
 def past_bandwidth(limit: Limit, most: float) -> str:
-    """Why no engine keeps a limit on the time per token, if reading the weights takes longer; else nothing."""
+    """A note that no engine meets a limit on the time per token: reading weights takes longer; else empty."""
     rates = {("tokens_per_s_per_user", "at_least"): limit.value, ("tpot", "at_most"): 1.0 / max(limit.value, 1e-12)}
     if not rates.get((limit.column, limit.kind), 0.0) > most:
         return ""
@@ -80,7 +80,7 @@ def _small(answer: ServingAnswer) -> str:
 
 
 def _over(answer: ServingAnswer) -> str:
-    """More arrives than is answered: how much more, and how many replicas it would take."""
+    """A sentence on a load above capacity, and on the replicas that it needs."""
     workload, costs = answer.inputs.case.scenario.workload, answer.costs
     arriving, most = float(workload.rate or 0.0), costs["saturation_per_s"]
     rate = rate_words(arriving, significant(arriving))
@@ -98,7 +98,7 @@ def _over(answer: ServingAnswer) -> str:
 
 
 def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
-    """Replicas that answer what arrives, and those that the limits or the headroom take.
+    """Replicas that answer the load, and replicas that also meet the limits or the headroom.
 
     Of conversations the latter alone: the more replicas, the less of a conversation a turn finds.
     """
@@ -117,7 +117,7 @@ def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
 
 
 def _share_words(answer: ServingAnswer) -> str:
-    """The load that replicas are counted for where no limit bounds it; nothing where that is saturation."""
+    """The share of saturation that replicas are sized for, if it is below 1; else empty."""
     share = share_of_saturation(answer.inputs)
     return f" at {percent(share, 2)} of saturation" if share < 1 else ""
 

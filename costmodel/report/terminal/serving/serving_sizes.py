@@ -38,7 +38,7 @@ _SURE, _TOSS = 0.9, 0.05  # the chance that --safe 90% asks for; one so near to 
 
 
 def lines(found: Scaled) -> list[Line]:
-    """What there is to state of all rates."""
+    """Lines below a table of rates."""
     case = serving(found.asked.case)
     trials = [trial_at(row.found) for row in found.rows]
     kept, fewer = [trial for trial in trials if trial.works], found.more
@@ -50,7 +50,7 @@ def lines(found: Scaled) -> list[Line]:
 
 
 def more(row: ScaledSize) -> dict[str, Any]:
-    """What expected figures need at a rate where the preferred chance needs more, and a request alone."""
+    """Results at a rate by expected figures, if the preferred chance needs more; and for a single request."""
     trial = trial_at(row.found)
     few, alone = None if trial.expected is None else trial.expected.costs, trial.alone
     return {
@@ -60,7 +60,7 @@ def more(row: ScaledSize) -> dict[str, Any]:
 
 
 def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
-    """Up to where one replica keeps the limits, if all have one layout; of instances apart, what their numbers mean."""
+    """The rate up to which one replica meets the limits; for separate instances, the meaning of their numbers."""
     answers = [trial.answer for trial in kept if trial.answer is not None]
     if answers[0].plan.prefill is not None:
         verb = "meet the limits" if service_limits(answers[0].inputs) else "answer the load"
@@ -84,7 +84,7 @@ def _stated(kept: Sequence[ServingTrial]) -> list[Line]:
 
 
 def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
-    """How to scale a plan that takes fewer accelerators, as a search finds it."""
+    """The command for a plan with fewer accelerators, if a search found one."""
     if not isinstance(fewer, FewerGpus) or fewer.trial.answer is None:
         return []
     taken = number_of(fewer.trial.answer.costs["gpus"], "GPU")
@@ -95,7 +95,7 @@ def _with_fewer(case: ServingCase, fewer: object) -> list[Line]:
 
 
 def _on_whole_nodes(kept: Sequence[ServingTrial]) -> list[Line]:
-    """What rents count where the GPUs of a rate do not fill their nodes."""
+    """Which GPUs the rents count, if the GPUs of a rate do not fill their nodes."""
     answers = [(trial, trial.answer) for trial in kept if trial.answer is not None]
     fleets = [(_rate(trial), fleet_of(answer.inputs, answer.costs["gpus"])) for trial, answer in answers]
     if any(each.by_node and each.gpus < each.whole for _, each in fleets):
@@ -120,7 +120,7 @@ def _never_kept(case: ServingCase, trials: Sequence[ServingTrial]) -> list[Line]
 
 
 def _at_risk(case: ServingCase, kept: Sequence[ServingTrial]) -> list[Line]:
-    """What the limits are kept with, where that is hardly sure and no least chance is asked for."""
+    """A warning on the chance to meet the limits, if it is low and the scenario requires none."""
     if not has_limits(case) or any(limit.column == OWN for limit in stated_limits(case.scenario.limits)):
         return []
     chances = [trial.answer.costs.get(OWN, math.nan) for trial in kept if trial.answer is not None]

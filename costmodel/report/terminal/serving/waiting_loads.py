@@ -14,7 +14,7 @@ from costmodel.report.terminal.style.theme import BAD, WARN, styled
 
 
 def waiting_lines(workload: Serving, costs: Mapping[str, float], before: str = "") -> list[Text]:
-    """How many wait for their first token at a time, where engines are full; nothing where few do."""
+    """A line on how many requests wait for their first token; empty if few do."""
     waiting = waiting_requests(workload, costs)
     if not waiting:
         return []
@@ -24,7 +24,7 @@ def waiting_lines(workload: Serving, costs: Mapping[str, float], before: str = "
 
 
 def at_most_lines(answer: ServingAnswer) -> list[Text]:
-    """Of a plan that cannot answer all that arrives: what its figures are of."""
+    """A line for a load above capacity: figures are at the highest rate that the plan can serve."""
     if not answer.overload:
         return []
     most = result("saturation_per_s", answer.costs["saturation_per_s"])

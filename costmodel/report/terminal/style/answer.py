@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @record
 class Filed:
-    """A document that goes to a file: its text there, and what is printed beside it, for a path of None on no file.
+    """A document for a file: its text for a path, and the lines to print, for a path or for None without a file.
 
     A reply whose answer is no is not written.
     """
@@ -48,5 +48,5 @@ class Reply:
 
 
 def head(schema: str) -> dict[str, str]:
-    """What a result for programs opens with: what it is, and the version that made it."""
+    """The first fields of a result for programs: its schema and costmodel's version."""
     return {"schema": schema, "costmodel": costmodel.__version__}

@@ -58,7 +58,7 @@ def line(
 
 
 def _between(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """As many places along the line as there are columns."""
+    """Evenly spaced points on a line, one for each column."""
     found = []
     low, high = points[0][0], points[-1][0]
     for step in range(WIDE):

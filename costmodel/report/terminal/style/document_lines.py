@@ -12,7 +12,7 @@ from costmodel.report.terminal.style.layout import MORE, CellTable, Detail, Line
 
 
 def document_lines(document: AnswerDocument) -> list[Line]:
-    """Its head, its sections, and how it closes."""
+    """The lines of a document: its head, its sections, and its closing."""
     lines = [*document.head, *document.problems]
     for section in document.sections:
         made = [*section_lines(section)]
@@ -34,7 +34,7 @@ def section_lines(section: Section) -> Iterator[Line]:
 
 
 def table_lines(table: Table, short: Table | None = None) -> list[Line]:
-    """A table, and what a short answer has of it: another one, or its first rows."""
+    """A table; a short answer has another table, or only its first rows."""
     if short is not None:
         return shorter([cell_table(short, short.most)], [cell_table(table, table.most)], table.rest)
     count = len(table.rows[: table.most])
@@ -45,7 +45,7 @@ def table_lines(table: Table, short: Table | None = None) -> list[Line]:
 
 
 def cell_table(table: Table, most: int | None) -> CellTable:
-    """The columns that a terminal shows; the first of those without room for them goes first."""
+    """The table for a terminal, without columns that only pages show."""
     shown = [place for place, column in enumerate(table.columns) if column.face != "page"]
     columns = [table.columns[place] for place in shown]
     rows = [[_text(row[place]) for place in shown] for row in table.rows[:most]]
@@ -58,7 +58,7 @@ def cell_table(table: Table, most: int | None) -> CellTable:
 
 
 def _rule(cells: Sequence[str], column: Column) -> str:
-    """The line between what is summed and its sums: as long as names and numbers are."""
+    """The line between the summed rows and their sums, as long as names and numbers are."""
     return "─" * max(map(len, cells)) if column.align != "l" else ""
 
 

@@ -43,14 +43,14 @@ def signed(value: float) -> str:
 
 
 def is_held(name: str) -> bool:
-    """Whether the bytes behind a figure lie in memory, as those of a line of the ledger do; else they are sent."""
+    """Whether a figure's bytes are memory, such as a line of the memory breakdown; other bytes are traffic."""
     if any(name in columns for columns in COLUMNS.values()):
         return name.startswith(("memory_", "host_", "cache_", "kv_")) and column_of(name).unit in ("B", "1")
     return not name.endswith("volume")
 
 
 def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> str:
-    """A figure by its unit: bytes that lie in memory in GiB, those that are sent in GB; by the second, tokens."""
+    """A figure with its unit: memory in GiB, traffic in GB, rates in token/s."""
     if math.isnan(value):
         return "unknown"
     if unit == "B" and held:
@@ -59,7 +59,7 @@ def figure(value: float, unit: str, digits: int = 3, *, held: bool = False) -> s
 
 
 def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, bare: bool = False) -> str:
-    """A result as people read it: shares in percent; a bare rate where its name already has the unit."""
+    """A result in words: shares in percent; bare: a rate without unit, if its name has the unit."""
     unit = unit or TRAINING_COLUMNS[name].unit
     if value is None:
         return "—"
@@ -73,7 +73,7 @@ def result(name: str, value: float | None, unit: str = "", digits: int = 3, *, b
 
 
 def spaced(text: str) -> str:
-    """A value of a leaf as people read it: thousands apart, pure numbers of millions with a letter, to the digit alike.
+    """A value with thousands separated; large pure numbers get a letter if that loses no digit.
 
     >>> spaced("34640"), spaced("25600 Gb/s"), spaced("1319000000000"), spaced("megatron-core"), spaced("1234567")
     ('34,640', '25,600 Gb/s', '1.319 T', 'megatron-core', '1.234567 M')
@@ -90,7 +90,7 @@ def spaced(text: str) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
-    """One of several.
+    """Words joined by commas and `or`.
 
     >>> listed(["2,048"]), listed(["1", "2", "4"])
     ('2,048', '1, 2 or 4')
@@ -99,7 +99,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def joined(words: Iterable[str]) -> str:
-    """All of several.
+    """Words joined by commas and `and`.
 
     >>> joined(["2,048"]), joined(["1", "2", "4"])
     ('2,048', '1, 2 and 4')
@@ -113,6 +113,6 @@ def _run(words: Iterable[str], before_last: str) -> str:
 
 
 def between(low: str, high: str) -> str:
-    """A band as people write it: the unit once."""
+    """A range with one unit."""
     number, _, unit = low.partition(" ")
     return f"{number} – {high}" if unit == high.partition(" ")[2] else f"{low} – {high}"

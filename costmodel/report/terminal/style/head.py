@@ -67,13 +67,13 @@ def own_files(case: LoadedScenario) -> list[Text]:
 
 
 def head_of(case: ResolvedScenario) -> list[Text]:
-    """The head of an answer about a case: the job first where it is assumed, and the files that it rests on."""
+    """The head of an answer: an assumed job first, then the scenario and the files it uses."""
     stated = [*head_lines(facts_of(case)), *rounded_batch(case), *origin_lines(case)]
     return [*job_lines(case.asked.assumed), *stated]
 
 
 def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[Text]:
-    """What a batch written in tokens is in sequences, where it holds no whole number of them."""
+    """A warning if a batch written in tokens is not a whole number of sequences."""
     batch = case.scenario.workload.global_batch
     if not isinstance(batch, FromTokens) or varies("workload", varied) or batch.tokens == batch * batch.sequence:
         return []
@@ -83,12 +83,12 @@ def rounded_batch(case: ResolvedScenario, varied: Collection[str] = ()) -> list[
 
 
 def origin_lines(case: LoadedScenario) -> list[Text]:
-    """Your own files, foreign ones, models by other names, what flags replace, and their defaults."""
+    """Lines on your own files, imported files, model names, replaced flags, and defaults."""
     return [*own_files(case), *read_from(case.foreign), *named_models(case.hub), *flag_lines(case.asked)]
 
 
 def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
-    """What flags replace, and the defaults of what they leave open; of the job, job_lines."""
+    """Lines on what flags replace and on defaults; the default job is in `job_lines`."""
     yield from (styled(remark, WARN) for remark in asked.remarks)
     assumed = [item for item in asked.assumed if item.path != JOB]
     short = [as_many("assumed: ", [*map(_in_short, assumed)], " · ") if assumed else "", *[""] * len(assumed)]
@@ -97,12 +97,12 @@ def flag_lines(asked: FlagQuestion) -> Iterator[Text]:
 
 
 def job_lines(assumed: Iterable[Assumption]) -> Iterator[Text]:
-    """The job where no flag states one, with the flag of the other: the first line of an answer."""
+    """The assumed job, with the flag for another job: the first line of an answer."""
     yield from (styled(_assumed(item), WARN) for item in assumed_job(assumed))
 
 
 def assumed_job(assumed: Iterable[Assumption]) -> Iterator[Assumption]:
-    """The job among what is assumed."""
+    """The assumption on the job, if there is one."""
     yield from (item for item in assumed if item.path == JOB)
 
 
@@ -111,7 +111,7 @@ def _assumed(item: Assumption) -> str:
 
 
 def _in_short(item: Assumption) -> str:
-    """A default with the flag that sets another."""
+    """A default, with the flag that changes it."""
     flag = re.search(r"--(?!set)[a-z-]+|--set \S+", item.origin)
     value = "best of a search" if item.path == "plan" else item.value
     return f"{item.path.rpartition('.')[2]} {value}{f' ({flag[0]})' if flag else ''}"
@@ -127,19 +127,19 @@ def read_from(files: Mapping[str, Foreign]) -> list[Text]:
 
 
 def named_models(hub: Mapping[str, str]) -> list[Text]:
-    """Shipped models that were taken for the names of others, and what those names state of the weights."""
+    """Lines on other names for shipped models, and on the weight types that those names state."""
     taken = {name: shape for name, shape in hub.items() if types_by_name(name, shape) or not is_own_name(name, shape)}
     return [styled(f"model {shape}: {name_words(name, shape)}") for name, shape in taken.items()]
 
 
 def title(case: LoadedScenario) -> str:
-    """The scenario's title if no other key was set, else a line that states what was computed."""
+    """The scenario's title if no other key was changed, else its model and machine."""
     changed = {*map(path_of, case.changes)}
     return case.title if not changed or "title" in changed else subject_words(subject_of(case))
 
 
 def machine_words(case: ResolvedScenario) -> str:
-    """How many of which accelerator a case has, in how many of which node."""
+    """The numbers and names of a scenario's accelerators and nodes."""
     return _machine(facts_of(case), ())
 
 
@@ -153,7 +153,7 @@ def _model(facts: Subject, varied: Collection[str]) -> str:
 
 
 def _machine(facts: Subject, varied: Collection[str]) -> str:
-    """How many of which accelerator, in how many of which node."""
+    """The numbers and names of accelerators and nodes, without what varies."""
     nodes = "" if varies("cluster.nodes", varied) else counted(facts.nodes)
     if facts.groups:
         kinds = " + ".join(f"{counted(count)} × {name}" for count, name in facts.groups)
@@ -174,7 +174,7 @@ def _times(count: str, words: str) -> str:
 
 
 def _used(facts: Subject) -> str:
-    """How many accelerators of each node the job has, where the node is built with another number."""
+    """How many accelerators of each node the job uses, if the node has another number."""
     each = counted(facts.accelerators)
     return f"{each} of {counted(facts.built)} in use" if facts.accelerators < facts.built else f"{each} in each"
 
@@ -198,12 +198,12 @@ def _settings(facts: Subject, varied: Collection[str]) -> Iterator[str]:
 
 
 def price_varies(varied: Collection[str]) -> bool:
-    """Whether rows of an answer have prices of their own."""
+    """Whether rows of an answer can have different prices."""
     return any(varies(path, varied) for path in ("assume.price", *_PRICED_BY))
 
 
 def price_lines(price: Price, indent: str = "", *, shown: bool = True) -> list[Text]:
-    """The price that costs are counted with and where it is from; prices that were left out.
+    """The price that costs use and its origin; prices that were left out.
 
     shown: whether a short answer has a price that the user stated
     """
@@ -227,7 +227,7 @@ def left_out_words(left: ForeignPrice) -> str:
 
 
 def prices(found: Iterable[Price]) -> list[Text]:
-    """The prices of an answer whose rows have their own, each once, and those that were left out.
+    """The distinct prices of an answer whose rows differ in price, and prices that were left out.
 
     Of several nodes each with those that it is of, or where it is left out.
     """
@@ -264,7 +264,7 @@ def price_words(price: Price) -> str:
 
 
 def others_words(price: Price) -> str:
-    """What other offers of the same accelerator cost."""
+    """The range of prices of other offers for the same accelerator."""
     if price.others is None:
         return ""
     low, high = (f"{other * _HOUR:,.2f}" for other in price.others)
@@ -297,7 +297,7 @@ def price_source(price: Price) -> str:
 
 
 def _sold(price: Price, listed: ListPrice) -> str:
-    """How it is sold; of a purchase the capital, of the job where its nodes are known."""
+    """How the node is sold; for a purchase, its capital, or the job's if the number of nodes is known."""
     if listed.bought is None:
         return listed.sold
     one, nodes = listed.bought.capital, price.nodes
@@ -306,7 +306,7 @@ def _sold(price: Price, listed: ListPrice) -> str:
 
 
 def written_off(bought: Ownership) -> str:
-    """Over which time, and at which use of it, capital is counted."""
+    """The years and the utilisation over which capital is written off."""
     years = f"{bought.life / (365 * 86400):.3g}"
     return f"written off over {years} years at {percent(bought.utilisation, 2)}"
 
@@ -336,12 +336,12 @@ def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
 
 
 def with_facts(facts: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with their identifying columns ahead of their results."""
+    """Rows with the identifying columns before the results."""
     return [{**facts, **row} for row in rows]
 
 
 def _plainly(chosen: NamedDocument | str) -> str | None:
-    """The name of a document, or what was chosen; null where it is nothing."""
+    """The name of a document, or the chosen word; None if it is empty."""
     return (chosen if isinstance(chosen, str) else chosen.name) or None
 
 

@@ -46,14 +46,14 @@ class CellTable:
     legend: Mapping[str, str] = field(default_factory=dict)  # of columns: a line beneath those that are shown
 
     def lines(self, width: int | None = None) -> list[Text]:
-        """As aligned lines, with the legend of the columns that are shown."""
+        """The table as aligned lines, with the legend of the visible columns."""
         kept = self.kept(width)
         words = self.legend_words(kept)
         below = [styled(f"{self.indent}{words}", DIM)] if words and self.rows else []
         return [*self._aligned(kept, width), *(part for line in below for part in _laid(line, width))]
 
     def legend_words(self, kept: Sequence[int]) -> str:
-        """What columns are of; those of which the same is stated together."""
+        """The legend of columns; columns with equal legends share an entry."""
         heads: dict[str, list[str]] = {}
         for name in (self.names[index] for index in kept):
             if name in self.legend:
@@ -70,7 +70,7 @@ class CellTable:
         return self._drawn([part for row in rows for part in _wrapped_row(row, column, room)], kept)
 
     def kept(self, width: int | None = None) -> list[int]:
-        """The columns for which there is room, or which may not go."""
+        """The columns left after dropping those without room, in the order of `drop`."""
         kept = list(range(len(self.names)))
         for name in self.drop:
             if width is None or self._width(kept) <= width or self._room(kept, width)[1] >= _LEAST_ROOM:
@@ -92,7 +92,7 @@ class CellTable:
         return text
 
     def _stacked(self, kept: Sequence[int], width: int) -> list[Text]:
-        """Each row over several lines: as many columns in each as there is room for."""
+        """Each row over several lines, with as many columns per line as fit."""
         parts: list[list[str]] = [[] for _ in self.all_rows()]
         for place, group in enumerate(self._groups(kept, width)):
             inset = self.indent + ("  " if place else "")
@@ -117,11 +117,11 @@ class CellTable:
         return max((cell_len(word) for row in self.all_rows() for word in row[index].split()), default=0)
 
     def all_rows(self) -> list[Sequence[str]]:
-        """The rows, beneath their names where these are shown."""
+        """All rows, with the column names first if these are shown."""
         return [self.names, *self.rows] if self.headed else list(self.rows)
 
     def _room(self, kept: Sequence[int], width: int) -> tuple[int, int]:
-        """The widest column of words among those kept, and the cells that the others leave it."""
+        """The place of the widest column that can wrap, and the room that the other columns leave for it."""
         words = [
             place for place, index in enumerate(kept) if self.align[index] == "l" and self.names[index] not in self.drop
         ]
@@ -139,18 +139,18 @@ class CellTable:
 
 @record
 class WidthDrawing:
-    """A figure, or a command to paste, that is drawn for the width at hand; without one as wide as it likes."""
+    """A figure or a command, drawn for the available width; without a width, as wide as it needs."""
 
     draw: Callable[[int | None], Sequence[Text]]
 
     def lines(self, width: int | None = None) -> list[Text]:
-        """Its lines, which stay as they are."""
+        """The lines for a width; they are not wrapped."""
         return list(self.draw(width))
 
 
 @record
 class Detail:
-    """Lines that an answer has in one of its two lengths alone: with -v, or without it.
+    """Lines that an answer shows only with -v, or only without it.
 
     words: what -v adds, as the last line of a short answer names it. brief: whether the lines are those of the short
     answer, in the place of others
@@ -167,7 +167,7 @@ MORE = Text()  # where a short answer names what -v adds; at its end, if it has 
 
 
 class Abridged(Text):
-    """A line that -v shows as it is; a short answer has other words in its place, or none.
+    """A line for -v; a short answer has other words instead, or none.
 
     added: what -v adds, as the last line of a short answer names it
     """
@@ -178,12 +178,12 @@ class Abridged(Text):
 
 
 def shorter(short: Sequence[Line], whole: Sequence[Line], words: str) -> list[Line]:
-    """Lines of a short answer, and those that stand in their place with -v; only these where both are equal."""
+    """Lines for a short answer and lines for -v; only the latter if both are equal."""
     return [*whole] if [*short] == [*whole] else [Detail(short, brief=True), Detail(whole, words)]
 
 
 def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]:
-    """The lines of an answer with -v, or those of the short one and a line of what -v adds.
+    """The lines of an answer with -v, or those of a short answer and a line on what -v adds.
 
     >>> found = of_length([Text("a"), MORE, Detail([Text("b")], "assumptions"), Text("c")], verbose=False)
     >>> [line.plain for line in found]
@@ -213,7 +213,7 @@ def of_length(items: Iterable[Line], *, verbose: bool = True) -> list[PlainLine]
 
 
 def as_many(before: str, words: Sequence[str], between: str) -> str:
-    """As many words as a line of a usual terminal has room for, and how many are left out.
+    """As many words as fit in a line of a usual terminal, and the number of the others.
 
     >>> as_many("more: ", ["a" * 40, "b" * 40, "c"], ", ")[40:]
     'aaaaaa, 2 more'
@@ -233,12 +233,12 @@ def is_blank(item: Line | None) -> bool:
 
 
 def drawn(line: str, style: str = "") -> Text:
-    """A line that must stay as it is: of a document, of a figure."""
+    """A line that must not be wrapped, such as of a document or a figure."""
     return Text(line, style=style, no_wrap=True)
 
 
 def typed(before: str, command: str) -> WidthDrawing:
-    """A command to paste behind a word: where it is broken, the shell continues reading at the next line."""
+    """A command to paste, after a word; if it is broken, the shell continues it on the next line."""
     return WidthDrawing(lambda width: [drawn(line) for line in _continued(before, command, width)])
 
 
@@ -264,7 +264,7 @@ def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
 
 
 def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> Iterator[Text]:
-    """Everything as lines of text that are harmless, and no wider than the terminal if there is one."""
+    """All items as printable lines of text, wrapped to the terminal's width if there is one."""
     width = None if width is None else max(width, NARROWEST)
     for item in of_length(items, verbose=verbose):
         for line in [item] if isinstance(item, Text) else item.lines(width):
@@ -274,17 +274,17 @@ def laid(items: Iterable[Line], width: int | None, *, verbose: bool = True) -> I
 
 
 def _laid(line: Text, width: int | None) -> Iterator[Text]:
-    """A line, broken at words where it is too long for a terminal and may be broken."""
+    """A line, wrapped if it is too wide for the terminal and may be wrapped."""
     yield from [line] if width is None or line.no_wrap else _fitted(line, width)
 
 
 def _fitted(line: Text, width: int) -> Iterator[Text]:
-    """A line, broken at words where it is too long."""
+    """A line, wrapped if it is too wide."""
     yield from [line] if cell_len(line.plain) <= width else _wrapped(line, width)
 
 
 def _wrapped(line: Text, width: int) -> Iterator[Text]:
-    """A line broken at words, its rest set in under it, between the rails of a tree if it is one of its branches."""
+    """A wrapped line: the rest is indented, and continues the rails of a tree."""
     found = _GUIDES.match(line.plain)
     guides = found.group() if found else ""
     inset = guides.translate(_RAILS) + ("" if guides.strip() else "  ")
@@ -299,7 +299,7 @@ def _wrapped(line: Text, width: int) -> Iterator[Text]:
 
 
 def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
-    """Where the parts of a text begin and end; a word longer than a line keeps it for itself."""
+    """The start and end of each wrapped part; a word longer than the width gets its own line."""
     start, room = 0, width
     for word in re.finditer(r"\S+\s*", text):
         if cell_len(text[start : word.end()].rstrip()) > room and text[start : word.start()].strip():
@@ -309,7 +309,7 @@ def _breaks(text: str, width: int, inset: int) -> Iterator[tuple[int, int]]:
 
 
 def _wrapped_row(row: Sequence[str], column: int, room: int) -> Iterator[list[str]]:
-    """A row with one cell broken at words: what follows stands under it."""
+    """The lines of a row with one wrapped cell; the other cells are empty after the first line."""
     words = row[column]
     for position, (start, end) in enumerate(_breaks(words, room, 0)):
         cells = list(row) if position == 0 else [""] * len(row)

@@ -35,7 +35,7 @@ def command(
 def around(
     case: LoadedScenario, verb: str, settings: Mapping[str, str], *, free: bool = False
 ) -> tuple[list[str], list[str]]:
-    """The words of a command that name the scenario, and those that change it."""
+    """The words of a command that name the scenario, and the --set options that change it."""
     asked, settings = _in_flags(case, settings)
     ahead = [(full(item.partition("=")[0].strip()), item) for item in case.assignments]
     dropped = {*(["plan"] if free else []), *([] if verb == "search" else ["search"])}

@@ -30,7 +30,7 @@ class ProgressMark:
 
 
 def of_search(sight: SearchProgress, objective: str, result: Callable[[str, float], str]) -> ProgressMark:
-    """How far a search is; result: a figure in words."""
+    """The progress of a search; result: formats a figure."""
     words = f"{sight.evaluated:,} valid of {sight.candidates:,} plans"
     best = f"best {result(objective, sight.best.costs[objective])}" if sight.best else ""
     return ProgressMark(sight.done, sight.total, sight.evaluated, words, best)
@@ -51,7 +51,7 @@ class Meter:
         self.first: tuple[float, int] | None = None
 
     def show(self, mark: ProgressMark) -> None:
-        """Where it is now."""
+        """Show the progress."""
         now = self.progress.get_time()
         if self.first is None:
             self.first = now, mark.counted
@@ -60,7 +60,7 @@ class Meter:
         self.progress.update(self.task, total=mark.total, completed=mark.done, description=words, refresh=True)
 
     def rate(self, mark: ProgressMark, now: float) -> str:
-        """How many a second since the line is there."""
+        """Items per second since the line was first shown."""
         began, before = self.first or (now, 0)
         return f"{(mark.counted - before) / (now - began):,.0f}/s" if now > began else ""
 
@@ -82,7 +82,7 @@ def waiting_line(screen: Console, words: str, began: float) -> Progress:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """As many parts as there is room for, the first in any case.
+    """As many parts as there is room for, and always the first.
 
     >>> fitting(["1 of 4", "best 812", "3/s"], 20), fitting(["1 of 4", "best 812", "3/s"], 10)
     ('1 of 4 · best 812', '1 of 4')

@@ -34,7 +34,7 @@ def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[
 
 
 def assumed_of_all(answers: Iterable[Sequence[Assumption]]) -> list[Line]:
-    """What answers at several sizes assume: each key once, with the values that it has at any of them."""
+    """The assumptions of answers at several sizes: each key once, with its values."""
     found: dict[str, list[Assumption]] = {}
     for item in itertools.chain.from_iterable(answers):
         found.setdefault(item.path, []).append(item)
@@ -80,7 +80,7 @@ def _counted(some: str) -> str:
 
 
 def remark_counts(plans: Sequence[Sequence[str]], nodes: Sequence[str] = ()) -> dict[str, str]:
-    """By each remark on one of the plans on how many of them, where not on all, and on which machines.
+    """For each remark, how many plans it applies to if not all, and on which machines.
 
     nodes: the node of each plan
     """
@@ -98,7 +98,7 @@ _OF_MACHINES = ("N002", "N005", "N040", "N056")  # remarks on an accelerator, or
 
 
 def _order(plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]]) -> str:
-    """Whether the bands of fitted and never fitted accelerators are apart."""
+    """A sentence on whether the order of calibrated and uncalibrated accelerators is certain."""
     who = "one GPU or more is not calibrated"
     bands = [(found.get("step_time_low"), found.get("step_time_high")) for found in costs]
     if len(bands) != len(plans) or any(None in band for band in bands):

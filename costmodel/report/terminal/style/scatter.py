@@ -80,7 +80,7 @@ def _place(value: float, low: float, high: float, cells: int) -> int:
 
 
 def _under(ticks: Sequence[tuple[int, str]], wide: int) -> str:
-    """Labels centred under their ticks, or ending with the axis; those are left out that would touch another."""
+    """The line of tick labels, centred under their ticks; labels that would touch another are left out."""
     line = ""
     for place, label in ticks:
         start = max(0, min(place - cell_len(label) // 2, wide - cell_len(label)))

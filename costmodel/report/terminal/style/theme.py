@@ -61,7 +61,7 @@ def _console(*, stderr: bool, **layout: Any) -> Console:
 
 
 def terminal_width(*, stderr: bool = False) -> int | None:
-    """Columns of the terminal that is written to; none when it is not one."""
+    """The width of the terminal; None if the stream is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     if not stream.isatty():
         return None
@@ -124,5 +124,5 @@ def _shown(letter: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """The same of a text of several lines."""
+    """Text of several lines without anything that moves the cursor, hides or reverses it."""
     return "\n".join(map(visible, text.split("\n")))

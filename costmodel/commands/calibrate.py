@@ -176,7 +176,7 @@ def _follow(folder: str, gpu: str, node: str | None, *, write: bool) -> Reply:
 def _written(texts: Callable[[], Mapping[Path, str]], *, own: bool = False) -> Mapping[Path, str]:
     """The documents with the fits, once they are written; other processes that calibrate in this folder wait.
 
-    own: of your runs, to which shipped documents are the priors
+    own: fits to your own runs, whose priors are the shipped documents
     """
     from costmodel.documents.text.yaml_editor import refuse_shipped
 

@@ -13,8 +13,8 @@ TRUST, EXCHANGE, DOCUMENTS, STAY = "Trust", "Exchange", "Documents", "Stay and a
 class CommandEntry(NamedTuple):
     """A command of the table: its help panel, its module and function, and the folder of the module.
 
-    used: the options that its help shows, beside those of all commands; empty for all that it has. refuses: options of
-    a workload that it has no answer for, which no help shows
+    used: the options in its help, in addition to those of all commands; empty for all options. refuses: options of
+    workloads for which it has no answer; no help shows them
     """
 
     panel: str

@@ -104,7 +104,7 @@ _SHELVES = {word: shelf for shelf, words in _WORDS.items() for word in words.spl
 
 
 def _shelf(word: str) -> DocumentGroup:
-    """The kinds of documents that a word names, as one group."""
+    """The group of documents that a word names; a fault suggests the nearest name."""
     from costmodel.documents.keys.suggestions import nearest
     from costmodel.ground.errors import fail
 

@@ -85,7 +85,7 @@ def memory(question: Question) -> Reply:
 
 
 def _served(question: Question, case: LoadedScenario) -> list[ServedOn]:
-    """The model on every machine, where flags name none: as a service, unless they state another job."""
+    """The model as a service on every machine on offer; empty if the user names a machine or another job."""
     from costmodel.documents.keys.overrides import path_of
     from costmodel.documents.reader.serving_scenario import serving
     from costmodel.explore.buy import MOST

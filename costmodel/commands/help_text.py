@@ -91,9 +91,9 @@ class CommandGroupHelp(_Help, TyperGroup):
 
 
 def help_lines(command: Any, ctx: Any, width: int, *, whole: bool = False) -> Iterator[Line]:
-    """Usage, text, parameters and, of the program, its commands by panel.
+    """Lines of a help: usage, text, parameters, and for the program its commands by panel.
 
-    whole: whether all parameters are listed, or those that people use
+    whole: list all parameters, not only the usual ones
     """
     yield styled(command.get_usage(ctx), HEAD)
     yield Text()
@@ -142,7 +142,7 @@ def _panel(param: Any, command: Any) -> str:
 
 
 def _text(text: str) -> Iterator[Line]:
-    """Paragraphs; examples as commands to paste."""
+    """Lines of a help's text: paragraphs, and examples as commands to paste."""
     for line in text.splitlines():
         yield typed("  costmodel", line.removeprefix(_EXAMPLE)) if line.startswith(_EXAMPLE) else _prose(line)
 
@@ -278,7 +278,7 @@ _ROOTS = ("plan.", "workload.", "cluster.", "limits.", "stack.", "assume.", "")
 def option_hint(option: str, words: Sequence[str], known_options: Collection[str] = ("--prompt", "--set")) -> str:
     """The flag or setting for an unknown option, with its value from the command line.
 
-    known_options: those that the command has, of which a hint is one
+    known_options: the options of the command; the hint is one of them
 
     >>> option_hint("--requests", ["estimate", "--requests", "20000"])
     '--set workload.requests=20000'

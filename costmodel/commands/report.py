@@ -182,9 +182,9 @@ def wait_for_change(
     sleep: Callable[[float], None] = time.sleep,
     gone: Callable[[Path], None] = lambda path: None,
 ) -> None:
-    """Return once a file is not as it was.
+    """Return once a file has changed.
 
-    A missing file may return, since editors write a new one in its place; `gone` is called once for each
+    A missing file may come back, since editors replace files; `gone` is called once for each file
     that several looks do not find.
     """
     missed: dict[Path, int] = {}

@@ -37,7 +37,7 @@ _SHOWN = {  # results by question
 def predicted(case: ServingCase, shown: Collection[str] | None = None) -> ServingAnswer:
     """The scenario's own plan, evaluated; with remedies if it does not work.
 
-    shown: the results that the command shows, where limits on others are not its concern
+    shown: the results that the command shows; limits on other results are ignored
     """
     answer = predict(case)
     answer = answer if shown is None else replace(answer, broken=broken_of(answer, shown))

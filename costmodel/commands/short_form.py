@@ -104,9 +104,9 @@ class Question:
 
     def varied(self, keys: Mapping[str, str], several: str = "") -> LoadedScenario:
         """The scenario for a command that varies keys, each given with its option: these keys get no defaults,
-        and what else sets one has no effect. A scenario without a plan takes the best one at each value.
+        and other settings of them have no effect. A scenario without a plan takes the best one at each value.
 
-        several: the option that takes several values of a key, where the command has one
+        several: the option that takes several values of a key, if the command has one
         """
         try:
             case = self.loaded(planned=False, varied=keys)
@@ -205,7 +205,7 @@ class Question:
 def asking(command: Callable[..., Reply], argument: Any = None) -> Callable[..., Reply]:
     """Turn a function of a question into a command with a scenario argument, --set and the flags.
 
-    A flag that the command has an option of its own for is left to that.
+    If the command has an option with the name of a flag, it replaces the flag.
     """
     own, known = inspect.signature(command, eval_str=True), flag_options()
     flags = {name: flag for name, flag in known.items() if name not in own.parameters}
@@ -323,8 +323,8 @@ def with_plan(case: LoadedScenario) -> LoadedScenario:
 
 
 def with_usual_plan(case: LoadedScenario) -> LoadedScenario | None:
-    """A case of flags that state a part of the plan, or other software than the default: all other keys of its plan are
-    the defaults of that software. Else None.
+    """The scenario with its software's defaults for unset plan keys, if flags set a part of the plan or another
+    software; else None.
     """
     from costmodel.commands.by_workload import commands_of
     from costmodel.documents.reader.override_case import vary_any

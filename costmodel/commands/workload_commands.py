@@ -97,8 +97,8 @@ def search_reply(words: SearchWords[Inputs, Plan], asked: SearchQuestion) -> Rep
 def _next_measurement(
     words: SearchWords[Inputs, Plan], asked: SearchQuestion
 ) -> tuple[Sequence[Section], dict[str, Any], Sequence[Line]]:
-    """What to measure before a plan is chosen, as a section and as plain values, and the command for the best plan
-    after what was measured, where that is asked.
+    """The recommended measurements as a section and as plain values, and the command for the best plan after them;
+    all empty unless the user asks for measurements.
     """
     if not (asked.measure_next or asked.measured):
         return (), {}, ()

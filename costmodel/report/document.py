@@ -49,7 +49,7 @@ class TraceWriter(Protocol):
 class Value:
     """A figure in words, with its exact value for programs, and the trace that it opens on a page.
 
-    link: of a text without a value, the page that it is from
+    link: the source page, for a text without a value
     """
 
     text: str
@@ -76,7 +76,7 @@ class Headline:
 def explained(text: str, value: float | None, name: str, line: str) -> Cell:
     """A figure that opens the command which explains it; plain text if it has no value.
 
-    name: of the result, without its unit. line: the command
+    name: the name of the result without unit. line: the command
     """
     if value is None or not math.isfinite(value):
         return text
@@ -86,7 +86,7 @@ def explained(text: str, value: float | None, name: str, line: str) -> Cell:
 def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
     """A figure that opens its trace, if the page has one; plain text if it has no value.
 
-    name: of the result, without its unit. trace: what its trace is called, where that is not its name
+    name: the name of the result without unit. trace: the name of its trace, if it differs
     """
     return Value(text, value, name, opens=lambda traces: traces.of(trace or name)) if math.isfinite(value) else text
 
@@ -94,7 +94,7 @@ def traced(text: str, value: float, name: str, trace: str = "") -> Cell:
 def made_of(title: str, text: str, value: float, how: str, names: Sequence[str]) -> Cell:
     """A figure computed from others, which opens a trace if all of them have one.
 
-    how: in words, or what stands between the others
+    how: the formula in words, or the operator between the inputs
     """
 
     def opens(traces: TraceWriter) -> int | None:
@@ -109,9 +109,9 @@ def made_of(title: str, text: str, value: float, how: str, names: Sequence[str])
 class Column:
     """A column of a table.
 
-    align: r stands right, l may wrap, k never wraps. result: that of its cells, whose trace each row opens. drop: the
-    order in which columns go where a terminal has no room; 0 stays. legend: what it is of, beneath the table where the
-    column is shown
+    align: r is right-aligned, l may wrap, k never wraps. result: the result in its cells, whose trace each row opens.
+    drop: the order in which a narrow terminal drops columns; 0 is never dropped. legend: an explanation below the
+    table, if the column is shown
     """
 
     head: str
@@ -132,9 +132,9 @@ def columns(heads: Sequence[str], align: str, drop: Sequence[str] = ()) -> list[
 class Table:
     """Rows under columns.
 
-    settings: what makes the scenario that of each row, for the commands that a page shows. data: in their place all
-    that a page has of each row. whole: whether the first cell of a row opens all of it. most: rows in a terminal.
-    brief: rows of a short answer; rest: what -v calls the others. sums: rows at the end that are sums of those above
+    settings: the settings of each row's scenario, for the commands on a page. data: replaces settings by all data of
+    the rows on a page. whole: whether the first cell of a row opens the whole row. most: rows in a terminal. brief:
+    rows of a short answer; rest: the name of the other rows with -v. sums: rows at the end that sum the rows above
     """
 
     columns: Sequence[Column]
@@ -158,10 +158,10 @@ class Table:
 class Section:
     """A part of an answer: what it shows in a sentence, figures of a page, a table, and lines.
 
-    key: its name on a page. figures: each makes one. ahead: lines ahead of the table, in a terminal alone; beneath:
-    lines beneath it, on a page too; cut: further ones in a terminal alone. folded: whether the table stands behind the
-    figure on a page. zoom: whether its figures can be enlarged there. apart: whether an empty line stands ahead of it
-    in a terminal. detail: what -v adds, of a section that a short answer does not have. short: its table there
+    key: its name on a page. figures: functions that each draw one. ahead: lines before the table, only in a terminal;
+    beneath: lines below it, also on a page; cut: further lines, only in a terminal. folded: whether a page hides the
+    table behind the figure. zoom: whether a page can enlarge its figures. apart: whether a terminal prints an empty
+    line before it. detail: its name in the list of what -v adds, if only -v shows it. short: its table without -v
     """
 
     key: str
@@ -189,10 +189,10 @@ def table_of(section: Section) -> Table | None:
 class AnswerDocument:
     """One answer.
 
-    head: its subject. conclusion: the main result in a sentence, for a page. remarks: in a terminal, those that a page
-    has by their codes. closing: the last lines of a terminal. headlines: figures at the head of a page. nodes: how
-    figures were computed, for the traces of a page. problems: what speaks against it, behind the head in a terminal.
-    counted: by code, on how many of several plans a remark is
+    head: its subject. conclusion: the main result in a sentence, for a page. remarks: remarks as lines of a terminal;
+    a page uses their codes. closing: the last lines in a terminal. headlines: figures at the head of a page. nodes:
+    explained figures, for the traces of a page. problems: reasons against a plan, after the head in a terminal.
+    counted: for each remark code, how many of several plans have it
     """
 
     case: LoadedScenario | None

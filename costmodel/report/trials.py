@@ -202,7 +202,7 @@ Side = tuple[str, Callable[[str], float]]  # a name, and the results of what has
 def plan_sides(plans: Sequence[Any]) -> list[Side]:
     """The first plans of a ranking that break no limit, for figures of time and money.
 
-    None of a long ranking either, whose page is large enough.
+    Empty for a long ranking, whose page is large enough without these figures.
     """
     shown = [] if len(plans) > _LONG else plans[:_PICTURED]
     return [(f"plan {place}", partial(_cost_of, plan)) for place, plan in enumerate(shown, 1) if not plan.broken]

@@ -116,15 +116,15 @@ async def outcome(workers: Workers, job: Job) -> Answered:
 
 
 def response(found: Answered) -> Response:
-    """An answer with its headers."""
+    """The HTTP response of a reply, with its headers."""
     more = {"Costmodel-Works": "yes" if found.works else "no"} if found.status == 200 else {}
     more |= {"Retry-After": RETRY} if found.status == 503 else {}
     return Response(found.body, found.status, {**_HEADERS, "Content-Security-Policy": _POLICY, **more}, found.media)
 
 
 def only_for(app: App, names: Collection[str]) -> App:
-    """Refuses what is addressed to another host, as a page of another site that points its name here would be, and
-    what another site sends.
+    """Refuse requests to other host names, which pages of other sites can point at this machine, and requests
+    of other sites.
     """
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:

@@ -38,7 +38,7 @@ _KIND = re.compile(r"^workload:.*?^ +kind: *(\w+)", re.MULTILINE | re.DOTALL)
 def shown(question: str, body: bytes, whole: bool) -> Answered:
     """An answer as JSON: its page, command line, and scenario in YAML; works: whether the answer is yes.
 
-    whole: with the equations that figures open, and figures of other plans; without them it is sooner there
+    whole: include the equations behind figures, and figures of other plans, which take more time
     """
 
     def answer() -> Answered:

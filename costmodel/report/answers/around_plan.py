@@ -46,8 +46,8 @@ def around(
 ) -> PlanBeside:
     """The analyses that a report shows next to a plan.
 
-    brief: what a text has of the search, where that is less. ahead: sections ahead of the search; evidence: behind all.
-    first, further: parts of a text ahead of the search and behind it
+    brief: words of the search for a text, if it shows less. ahead: sections before the search; evidence: sections at
+    the end. first, further: parts of a text before the search and after it
     """
     texts, ranked = [*first], brief or words
     if ranked is not None:

@@ -320,7 +320,7 @@ def _refined(
 ) -> AnswerDocument:
     """Constants, errors before and after, errors by groups that are left out, what was not modelled, what was written.
 
-    what: that a fit describes. stated: sentences on constants and widths
+    what: the subject of the fit. stated: sentences on constants and widths
     """
     sections = [
         Section("identified", "Identified", beneath=[styled(identified)], apart=False, face="terminal"),

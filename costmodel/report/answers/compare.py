@@ -336,7 +336,7 @@ def _whole(before: Mapping[str, float], after: Mapping[str, float]) -> str:
 
 
 def _room(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Whether the plan fits the device now, if that changed."""
+    """Words on whether the plan now fits the device, or no longer fits; empty if that did not change."""
     fits = [side.get("memory_share", 0.0) <= 1 for side in (before, after)]
     return "" if fits[0] == fits[1] else ", and fits now" if fits[1] else ", and does not fit any more"
 

@@ -27,7 +27,7 @@ _DEPTH = 3  # of a tree, unless another is asked for
 def explanation(view: PlanView, label: str, nodes: Sequence[ExplainedFigure], depth: int | None) -> AnswerDocument:
     """Each figure that a label names: its meaning, its equation, and its inputs down to a depth.
 
-    depth: None for the usual one, of which a short answer has the first level, a line each
+    depth: None for the default depth; a short answer then shows only the first level, one line for each input
     """
     case, answer = view.case, view.answer
     about = plan_head(workload_of(case), answer, priced=any(is_money(node.name) for node in nodes))
@@ -59,7 +59,7 @@ def _tree(view: PlanView, label: str, node: ExplainedFigure, depth: int | None) 
 
 
 def _against(view: PlanView) -> list[Line]:
-    """Why a plan does not run, or never ends."""
+    """The reason why a plan cannot run, or never ends."""
     words, reasons = words_of(view.case.kind), workload_of(view.case).reasons
     codes = (code for code in view.answer.broken if code in TOO_LARGE or code == ENDLESS)
     return [styled(f"  ✗ {code} {reasons[code].title}: {words.reason(view.answer, code)}", BAD) for code in codes]

@@ -36,11 +36,11 @@ _HOUR = 3600.0
 
 
 def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tuple[dict[int, float], dict[int, float]]:
-    """The lines of a ranking whose time was measured, each with that time over the one predicted, and lines whose
-    engine wrote a start-up log, each with the pool of its cache over the one predicted.
+    """For measured lines of a ranking, the ratio of measured to predicted time; and for lines with a start-up log,
+    the ratio of the logged to the predicted KV-cache pool.
 
     Raises:
-        CostModelError: what is written is not a line of the ranking and a time or such a log
+        CostModelError: a text is not a line of the ranking with a time or a log
     """
     usual, plans, found = workload_of(words.case).usual, words.found.best, dict[int, float]()
     pools = dict[int, float]()
@@ -73,7 +73,7 @@ def measured_lines(words: SearchWords[Inputs, Plan], texts: Sequence[str]) -> tu
 def measure_next(words: SearchWords[Inputs, Plan], advice: Advice, given: Sequence[str]) -> Section:
     """The certainty of the best plan, the cost and gain of each measurement, and how to read results back.
 
-    given: what was measured, as it is written
+    given: the measurements, as the user typed them
     """
     first = advice.order[0][0]
     stated = (
@@ -143,7 +143,7 @@ def best_now(words: SearchWords[Inputs, Plan], advice: Advice) -> list[Line]:
 
 
 def _price(words: SearchWords[Inputs, Plan], advice: Advice, each: Measurement) -> float:
-    """USD a second for an accelerator of the lines that run, or of the best one."""
+    """USD per second for an accelerator of the lines to measure, or of the best line."""
     plan = words.found.best[(each.lines[0] if each.lines else advice.order[0][0]) - 1]
     return float(price_of(words.found.inputs_of(plan.variant).case).each)
 

@@ -50,7 +50,7 @@ def result_cell(view: PlanView, name: str) -> Cell:
 
 
 def band_words(view: PlanView, name: str) -> str:
-    """The band of a result, named."""
+    """The band of a result, with the word that names it."""
     say, costs = words_of(view.case.kind).result, view.answer.costs
     return f"{BAND}: {between(*(say(name, costs[f'{name}_{end}']) for end in ENDS))}"
 
@@ -67,7 +67,7 @@ def plan_answer(
 ) -> AnswerDocument:
     """An answer about one plan; for an invalid plan, only the reasons.
 
-    ahead: lines ahead of the commands that follow. closing: in the place of both. assumed: lines of what was assumed
+    ahead: lines before the next commands. closing: replaces these lines and commands. assumed: lines on assumptions
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
     if answer.refused:
@@ -102,7 +102,7 @@ def _following_all(case: LoadedScenario, commands: Sequence[Sequence[str]]) -> l
 
 
 def standing(case: LoadedScenario, answer: PlanAnswer) -> Verdict:
-    """Whether an answer is good news."""
+    """The verdict on an answer: bad for reasons against it, warn for remarks or a low chance, else good."""
     if answer.refused or answer.broken:
         return "bad"
     return "warn" if answer.remarked else chance_verdict(answer.costs[words_of(case.kind).chance])
@@ -134,8 +134,8 @@ def parts_section(
 ) -> Section:
     """The parts, longest first.
 
-    title: on a page, and in a terminal. of: what shares are of. wide: letters of the longest bar. banded: what bands of
-    times are of, where there are any. brief: parts of a short answer
+    title: for a page, and for a terminal. of: the whole that shares refer to. wide: letters of the longest bar. banded:
+    the basis of the bands of times, if there are any. brief: the number of parts in a short answer
     """
     on_page, in_terminal = title
     longest = max((part.value for part in parts), default=0.0)
@@ -163,8 +163,8 @@ def plan_json(
 ) -> dict[str, Any]:
     """One plan as costmodel/result/v1.
 
-    row: its results. fixes: what takes a reason against it away. columns: of its results, where they are not those of
-    the view. convention: how FLOP are counted
+    row: its results. fixes: settings that remove a reason against it. columns: columns of its results, if they differ
+    from those of the view. convention: how FLOP are counted
     """
     case, answer = view.case, view.answer
     asked, words = workload_of(case), words_of(case.kind)

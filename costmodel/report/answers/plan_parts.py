@@ -55,8 +55,8 @@ class LedgerSum:
 class MemoryLedger:
     """A memory breakdown: the bytes of each holder and the memory that it may use.
 
-    where: what the holders are. holders: names of stages or phases. room: whether it suffices, in a line. beneath:
-    further lines; further: those that are shown on demand. plain: further plain values
+    where: what the holders are. holders: names of stages or phases. room: a line on whether the memory suffices.
+    beneath: further lines; further: lines that are shown on demand. plain: further plain values
     """
 
     where: str
@@ -91,7 +91,7 @@ class MemoryLedger:
 class SentMessage:
     """A collective: when it is sent, its link, its bus bandwidth, and its bus bandwidth outside a step.
 
-    rate: where its bus bandwidth is not that of its operation
+    rate: its bus bandwidth, if it differs from that of its operation
     """
 
     of: str
@@ -119,7 +119,7 @@ class SentMessage:
 class GroupWait:
     """The total time of a group's collectives, and the exposed part.
 
-    name: of the results that it is of. sent: bytes and places of its collectives, where it is stated how many
+    name: the start of the names of its results. sent: its collectives with their places, if they are known
     """
 
     name: str
@@ -139,8 +139,8 @@ class GroupWait:
 class PlanTraffic:
     """All communication of a plan.
 
-    where: what the table is of. whole: the result that groups wait in, its value and its words. plain: further plain
-    values
+    where: the title of the table. whole: the result that contains the waits, its value and its words. plain: further
+    plain values
     """
 
     where: str
@@ -153,7 +153,7 @@ class PlanTraffic:
 
     @property
     def longest(self) -> str:
-        """The result of the group that is waited for longest; empty where none is."""
+        """The name of the largest exposed time of a group; empty if no group is exposed."""
         most = max(self.waits, key=lambda group: group.exposed, default=None)
         return f"{most.name}_exposed" if most is not None and most.exposed > 0 else ""
 
@@ -186,8 +186,8 @@ class RunChange:
 class PlanRun:
     """A run around the steps of a plan.
 
-    price: what its cost counts with. shares: of the wall time, by part. steps: which of them count. facts: what
-    interrupts it, by words. largest: the part that most of the rest goes into. plain: as plain values
+    price: lines on the price of its cost. shares: parts of the wall time. steps: the name of the part that counts.
+    facts: interruptions and their words. largest: the largest of the other parts. plain: the run as plain values
     """
 
     figures: Sequence[RunFigure]

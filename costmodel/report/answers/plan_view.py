@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PlanBeside:
     """The analyses that a report shows next to a plan: sections of a page, and texts with titles.
 
-    more: where the plan stands among others, at the end of the conclusion. nodes: further traces. choices: plans to
-    choose among on a page, behind the best ones
+    more: a sentence on the plan's rank, at the end of the conclusion. nodes: further traces. choices: plans for the
+    sliders of a page, after the best plans
     """
 
     sections: Sequence[Section]

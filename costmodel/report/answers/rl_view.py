@@ -141,7 +141,7 @@ class RlView:
         return None if self.answer.run is None else rl_run(self.answer)
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
-        """The splits of its accelerators, what moves its iteration, and errors of published iterations."""
+        """Analyses next to the plan: splits of accelerators, sensitivity, and errors of published iterations."""
         from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.search_rl import RlWords
 

@@ -55,7 +55,7 @@ def run(view: PlanView) -> AnswerDocument:
 
 
 def run_sections(view: PlanView, found: PlanRun | None) -> list[Section]:
-    """Results with their bands, parts of the wall time, what interrupts it, and what would help."""
+    """Sections on the results of a run, the parts of its wall time, interruptions, and possible improvements."""
     if found is None:
         return []
     costs = view.answer.costs
@@ -154,7 +154,7 @@ def run_words(view: PlanView, found: PlanRun) -> str:
 
 
 def run_headlines(view: PlanView, found: PlanRun) -> list[Headline]:
-    """The results of a run at the head of a page."""
+    """The results of a run for the head of a page."""
     costs = view.answer.costs
     rows = ((each, costs[each.name]) for each in sorted(found.figures, key=lambda each: each.name != "run_cost"))
     return [

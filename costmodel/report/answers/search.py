@@ -148,7 +148,7 @@ class SearchWords(ABC, Generic[Inputs, Plan]):
         self, name: str, text: Callable[[float], str] | None = None, *, of_units: bool = True, **look: Any
     ) -> PlanColumn[Plan]:
         """A column of a result; text: its figures in words. of_units: whether these have units of several sizes, so
-        that pages sort them by their values.
+        that pages sort them by value.
         """
         write = text or partial(self.result, name)
 
@@ -359,8 +359,8 @@ def search(
 ) -> AnswerDocument:
     """The answer of a search: best plans or a Pareto front, your own plan, counts, and reasons against others.
 
-    brief: plans of a short answer. more: sections behind the best plans. closing: commands in place of that for the
-    first plan
+    brief: the number of plans in a short answer. more: sections after the best plans. closing: commands that replace
+    the command for the first plan
     """
     found = words.found
     sections: list[Section] = []
@@ -488,7 +488,7 @@ def _refused_most(words: SearchWords[Inputs, Plan]) -> str:
 
 
 def plans_section(words: SearchWords[Inputs, Plan], shown: int | None = None, brief: int | None = None) -> Section:
-    """The best plans in order."""
+    """A section with the best plans in order."""
     plans = words.found.best
     none, other = none_is_safe(words), words.other_rule()
     beneath = [*words.beneath(plans), *price_lines(words, plans)]

@@ -137,7 +137,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*lines, *origin_lines(case), *remark_lines([tuple(remarks(inputs)) for inputs in each], nodes=nodes)]
 
     def plan_columns(self, plans: Sequence[RankedPlan]) -> list[PlanColumn[RankedPlan]]:
-        """Degrees of a replica, replicas, the token budget; of a front the load."""
+        """Columns for the degrees of a replica, the replicas and the token budget; on a front also the load."""
         mixture = any(self.found.inputs_of(each.variant).model.has_experts for each in plans)
         copied = any("redundant_experts" in each.sizes for each in plans)
         of_experts = ("ep", *(("redundant_experts",) if copied else ()), "dp_attention") if mixture else ()
@@ -153,7 +153,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [*columns, (Column(load), lambda plan: significant(plan.load))]
 
     def figures(self, plans: Sequence[RankedPlan]) -> list[PlanColumn[RankedPlan]]:
-        """Rates, times with their worse ends, the chance, rents, what binds, and what a plan breaks."""
+        """Columns for rates, times with P90, the chance, rents, the bottleneck, and broken limits."""
         rate, throughput, rent = self.rates
         own: tuple[str, ...] = () if self.objective in (*_SHOWN, *self.rates) else (compared(self.found.inputs),)
         if self.objective in OF_FLEETS and not self.waits:
@@ -461,7 +461,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return [styled(f"  ranked by {self.figure(self.objective)[0].head}; {more}", DIM)]
 
     def _limits(self) -> list[Limit]:
-        """Limits that are the same at every value."""
+        """The limits that do not vary."""
         varied = {path.split(".")[1] for path in self.paths if path.startswith("limits.")}
         return [limit for limit in service_limits(self.found.inputs) if limit.column not in varied]
 
@@ -494,7 +494,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
             yield from without_room(inputs)
 
     def _at_that_size(self) -> Iterator[Text]:
-        """Times and chance of the replicas that are needed, where the table has others."""
+        """A line on the times and the chance with the replicas that the load needs, if the table has another number."""
         fleet = self.found.smaller or self.found.fleet
         if fleet is None:
             return
@@ -535,7 +535,7 @@ def _column_words(words: str) -> Text:
 
 
 def instance_words(plan: RankedPlan) -> str:
-    """The instances of a plan."""
+    """The instances of a plan in words."""
     halves = [sizes for sizes in (plan.prefill, plan.sizes) if sizes is not None]
     return " → ".join(f"{counted(sizes['replicas'])} × {replica_words(sizes)}" for sizes in halves)
 
@@ -565,7 +565,7 @@ def _percents(value: float) -> str:
 
 
 def _gpus_at(plan: RankedPlan, words: str = "") -> str:
-    """The accelerators of a plan with its chance."""
+    """The accelerators of a plan, with its chance."""
     return f"{number_of(plan.costs['gpus'], 'GPU')}{words} at {_percents(plan.costs[OWN])}"
 
 
@@ -576,7 +576,7 @@ def _two_sizes(expected: RankedPlan, safe: RankedPlan, words: str = "") -> str:
 
 
 def _layout(ranked: RankedPlan) -> list[dict[str, float]]:
-    """The sizes of a plan but its number of replicas."""
+    """The sizes of a plan without its number of replicas."""
     halves = [ranked.sizes, *([] if ranked.prefill is None else [ranked.prefill])]
     return [{name: size for name, size in half.items() if name != "replicas"} for half in halves]
 

@@ -65,7 +65,7 @@ class TrainingWords(SearchWords[TrainingInputs, Ranked]):
     shown_anyway = frozenset(f"plan.{key}" for key in (*ALWAYS, "zero"))
 
     def plan_columns(self, plans: Sequence[Ranked]) -> list[PlanColumn[Ranked]]:
-        """Sizes over 1, schedules that do not follow from vpp, and other choices that differ."""
+        """Columns for sizes over 1, schedules that vpp does not determine, and other choices that differ."""
         words = {name: {stated(plan.structure) for plan in plans} for name, stated in CHOICES.items()}
         differ = [name for name, stated in words.items() if len(stated) > 1 or (name == "schedule" and stated != {""})]
         sizes = [name for name in OF_ITSELF_ONE if any(plan.sizes[name] > 1 for plan in plans)]

@@ -163,7 +163,7 @@ class ServingView:
         """None, since a service has no end."""
 
     def beside(self, notify: Callable[[str], None]) -> PlanBeside:
-        """Replicas for other rates, its search, what moves its time per token, and errors of its engine."""
+        """Analyses next to the plan: replicas for other rates, a search, sensitivity, and errors of its engine."""
         from costmodel.report.answers.around_plan import around
         from costmodel.report.answers.scaled_sizes import sizes
         from costmodel.report.answers.search_service import ServiceWords
@@ -224,7 +224,7 @@ def _other_loads(facts: ServingFacts) -> Texts:
 
 
 def _token_figure(answer: ServingAnswer) -> Draw:
-    """The terms of the time per token, longest first."""
+    """A bar for each term of the time per token, the longest first."""
     from costmodel.report.page.figures import FigureEntry, amounts
     from costmodel.report.page.values import term_role
 
@@ -256,7 +256,7 @@ def _load_section(facts: ServingFacts) -> Section:
 
 
 def _load_figure(facts: ServingFacts) -> Draw:
-    """Tokens a second of each accelerator against the time per token, a point for each load."""
+    """A plot of throughput per accelerator against time per token, with a point for each load."""
     from costmodel.report.page.plots import Plot, PlotAxis, PlotLine, PlotPoint
 
     trials = facts.loads

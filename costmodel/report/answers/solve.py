@@ -101,7 +101,7 @@ def _answer_lines(found: SolveResult) -> list[Line]:
 
 
 def _at_both_ends(found: SolveResult) -> list[Section]:
-    """On a page, the results at the ends of every stretch."""
+    """The results at both ends of every range of values that reaches the target, for a page."""
     trials = list({trial.written[0]: trial for pair in found.ends for trial in pair if trial.costs}.values())
     if not trials:
         return []
@@ -192,7 +192,7 @@ def chance_words(goal: Target) -> str:
 def safety_lines(found: SolveResult, values: Callable[[SolveResult], str], aim: str) -> Iterator[Line]:
     """Whether the target is reached with the requested chance, and what reaches it by expected value.
 
-    values: in words, all that reach the target. aim: what plans have that chance of too
+    values: all values that reach the target, in words. aim: what the chance of plans refers to
     """
     column = found.target.column
     if found.safe is None:
@@ -292,7 +292,7 @@ def solve_json(found: SolveResult) -> dict[str, Any]:
 
 
 def _end(asked: Workload, trial: Trial | None) -> dict[str, Any] | None:
-    """The value at one end of a stretch, with its plan and all its results."""
+    """The value at one end of a range, with its plan and all its results."""
     if trial is None or trial.kept is None:
         return None
     results = {machine_name(name): known(value) for name, value in trial.costs.items() if name in asked.columns}

@@ -120,7 +120,7 @@ def _is_risky(found: Swept, point: Trial) -> bool:
 
 
 def _conclusion(found: Swept) -> str:
-    """How many combinations work, and which of them is best."""
+    """How many combinations work, and which is the best."""
     works, best = sum(point.works for point in found.points), _best(found)
     words = f"{works} of {number_of(len(found.points), 'combination')} work{'s' if works == 1 else ''}."
     if best is None:

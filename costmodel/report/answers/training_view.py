@@ -200,7 +200,7 @@ _CAPTION = "The ideal, what is lost to kernels, then every term of the step as c
 
 
 def _losses(view: TrainingView) -> Table:
-    """The ideal and what is lost to kernels, then the terms of the step."""
+    """A table of the step's time: the losses of kernels, then the terms of the step."""
     costs = view.answer.costs
     step = costs["step_time"]
     lost = [(LOSSES[loss.name], f"{loss.name}_s", loss.seconds) for loss in view.facts.losses if loss.name in LOSSES]
@@ -214,7 +214,7 @@ def _losses(view: TrainingView) -> Table:
 
 
 def _time_figure(view: TrainingView) -> Draw:
-    """The way from the ideal to the step."""
+    """A waterfall from the ideal time to the predicted step."""
     from costmodel.report.page.figures import FigureEntry, waterfall
     from costmodel.report.page.values import term_role
 
@@ -249,7 +249,7 @@ def _roofline(found: Sequence[Operation]) -> list[Section]:
 
 
 def _of(item: Operation) -> dict[str, tuple[float, str]]:
-    """FLOP for each byte, FLOP a second, time, and the share of the peak."""
+    """A matrix product in words: FLOP per byte, FLOP per second, time, and share of the peak."""
     part = item.attained / item.peak
     return {
         "intensity": (item.intensity, show(item.intensity, "")),

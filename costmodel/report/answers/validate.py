@@ -57,7 +57,7 @@ def validation(
 ) -> AnswerDocument:
     """Every measured and predicted figure; documents about serving and RL are scored separately.
 
-    grouping, worst: in a terminal the column by which figures are gathered, and how many with the largest errors are
+    grouping, worst: in a terminal, the column that groups figures, and how many figures with the largest errors are
     shown. without: terms that predictions leave out. dated: with errors of sources that a fit leaves out
     """
     figures, part = found.figures, found.together.score
@@ -244,7 +244,7 @@ def _groups(found: Scoreboard, grouping: str) -> Iterator[Line]:
 
 
 def _scored(group: GroupScore) -> tuple[str, ...]:
-    """Counts and errors; for runs with only a fits column, the number of wrong predictions."""
+    """Cells with counts and errors; for runs with only a fits column, the number of wrong predictions."""
     part, shown = group.score, group.outcomes
     wrong = shown.called_unfit + shown.called_fit
     fits = f"{wrong} of {shown.fit + shown.unfit} wrong on whether it fits" if shown.fit + shown.unfit else ""
@@ -269,7 +269,7 @@ def _worst(figures: Sequence[Compared]) -> Iterator[Line]:
 
 
 def _few(found: Scoreboard) -> Iterator[Line]:
-    """The runs themselves where they are few, such as the one of a log, and what is compared."""
+    """The runs themselves if they are few, and what is compared."""
     figures = [figure for figure in found.figures if figure.error is not None]
     if not 0 < len(figures) <= _FEW:
         return
@@ -365,7 +365,7 @@ def _rows(part: Validated) -> Iterator[dict[str, Any]]:
 
 
 def _facts(figure: Compared) -> dict[str, Any]:
-    """Model, cluster, sequence and batch of a run, as far as its table states them."""
+    """The model, cluster, sequence and batch of a run, if its table states them."""
     subject = figure.subject
     if not isinstance(subject, CsvRow):
         return _facts_of_case(subject)
@@ -391,7 +391,7 @@ def worth(
 ) -> AnswerDocument:
     """What each term of a step is worth: errors with it and without it, in rows where it takes 5 % or more.
 
-    here: the share of each term in a plan, where it is asked about one
+    here: the share of each term in a plan, if the question is about a plan
     """
     bad = [f"{each.term}{f' of {each.group}' if each.group else ''}" for each in made if not each.earns_its_place]
     stated = f"Of {rows:,} measured steps, those in which a term takes {percent(NOTABLE)} or more; constants are kept."

@@ -40,7 +40,7 @@ def document_figure(document: AnswerDocument) -> Draw | None:
 
 
 def section_part(section: Section, traces: Traces) -> Part:
-    """A section of a page, whose cells write their traces."""
+    """A section as a part of a page, with the traces of its cells."""
     held = table_of(section)
     table = None if held is None else _page_table(held, traces, section.key)
     return Part(
@@ -97,5 +97,5 @@ def _rows_of(key: str) -> str:
 
 
 def plain_words(lines: Iterable[Line]) -> Iterator[str]:
-    """Lines of text as they are read."""
+    """Lines as plain text."""
     return (line.plain.strip() for line in of_length(lines) if isinstance(line, Text) and line.plain.strip())

@@ -55,7 +55,7 @@ class Bars:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest value that is drawn."""
+        """The smallest and the largest value of the bars."""
         every = [value for row in self.rows for piece in row.pieces for value in (piece.start, piece.end)]
         every += [self.limit[0]] if self.limit else []
         return min([0.0, *every]), max([*every, 0.0]) or 1.0

@@ -41,9 +41,9 @@ def plan_page(
     behind: Sequence[Part] = (),
     more: str = "",
 ) -> HtmlPage:
-    """One plan; with its run, that first.
+    """The page of one plan, its run first if there is one.
 
-    beside: further parts ahead of all figures; behind: further parts at the end. more: ends the conclusion
+    beside: further parts before all figures; behind: further parts at the end. more: the end of the conclusion
     """
     case, answer, words = view.case, view.answer, words_of(view.case.kind)
     about = [*plain_words(words.titled(answer, False))]
@@ -76,7 +76,7 @@ def traces_of(view: PlanView) -> Traces:
 
 
 def known_run(view: PlanView) -> PlanRun | None:
-    """The run of a plan, where that has an end."""
+    """The run of a valid plan, if its goodput is known."""
     if view.answer.refused or math.isnan(view.answer.costs["goodput"]):
         return None
     return view.whole_run()

@@ -189,7 +189,7 @@ def _line(line: PlotLine, x: Scale, y: Scale) -> list[Mark]:
 
 
 def _legend(entries: Sequence[tuple[str, str]], width: float, hollow: Collection[str] = ()) -> tuple[list[Mark], float]:
-    """Dots and words in lines, and where they end."""
+    """The legend as dots and words in lines, and the height where it ends."""
     marks: list[Mark] = []
     x, y = 0.0, 10.0
     for role, words in entries:
@@ -203,7 +203,7 @@ def _legend(entries: Sequence[tuple[str, str]], width: float, hollow: Collection
 
 @record
 class PlotSpan:
-    """Something that lasts, on one of the lanes."""
+    """A span of time on one lane of a timeline."""
 
     lane: int
     start: float

@@ -31,7 +31,7 @@ _NONE = FigureEntry("none has an answer", 0.0, "first")
 class TrialValue:
     """A trial in a figure: its setting, its result with the band, and whether it meets all limits.
 
-    written: the first value that was set, as it was written; at: the same in its base unit, nan of a word
+    written: the first value that was set, as typed; at: this value in its base unit, NaN for a word
     """
 
     setting: str
@@ -46,7 +46,7 @@ class TrialValue:
 def trial_figure(
     key: str, name: str, unit: str, axis: str, trials: Sequence[TrialValue], text_of: Callable[[float], str]
 ) -> Plot | Bars:
-    """One result of every trial; what breaks a limit is orange."""
+    """A figure of one result over all trials; trials that break a limit are orange."""
     known = [trial for trial in trials if math.isfinite(trial.value)]
     words = f"{len(known)} of {len(trials)} have an answer; orange breaks a limit."
     placed = [(trial.at, trial) for trial in known]
@@ -111,7 +111,7 @@ def _differing(found: Swept) -> str:
 
 
 def _at(point: Trial, path: str) -> float:
-    """The value that a trial has of a key, in its base unit; not a number of a word."""
+    """A trial's value of a key in its base unit; NaN for a word."""
     value = point.values.get(path)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
@@ -145,7 +145,7 @@ def scale_figure(found: Scaled) -> Plot | Bars:
 
 
 def tornado_figure(found: Sensitivity) -> Bars:
-    """Figures turned down and up, the one that moves the result most first."""
+    """Bars with the change of the result when each input moves down or up, the largest first."""
     rows = [
         BarRow(
             knob.settable,
@@ -161,7 +161,7 @@ def tornado_figure(found: Sensitivity) -> Bars:
 
 
 def _signed(share: float) -> str:
-    """A change in percent with its sign, in as many digits as its bar shows."""
+    """A change in percent with its sign."""
     if not math.isfinite(share):
         return "no end"
     return f"{'+' if share > 0 else '−'}{significant(abs(share) * 100)} %" if abs(share) >= 5e-6 else "0 %"

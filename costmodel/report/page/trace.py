@@ -58,7 +58,7 @@ class Traces:
     def data(self) -> dict[str, Any]:
         """Data for the script of a page: nodes with title, value, formula, place and inputs.
 
-        How it was made is a text, or what stands before, between and after the values of the inputs.
+        The formula is a text, or the texts before, between and after the values of the inputs.
         """
         return {"nodes": list(self._nodes), "texts": list(self._texts)}
 

@@ -29,10 +29,10 @@ def round_unit(name: str, unit: str, highest: float) -> float:
 
 
 def term_role(name: str) -> str:
-    """The colour of a term of the step; what is exposed of communication has one."""
+    """The colour of a term of the step; all exposed communication has the same one."""
     return TERM_ROLES.get(name, "network")
 
 
 def seconds(value: float) -> str:
-    """A time, nought without a unit of thousandths."""
+    """A time in words."""
     return show_time(value)

@@ -64,7 +64,7 @@ def _plain(value: Any) -> str:
 
 
 def _read(found: Imported | ImportedResults) -> list[Line]:
-    """Keys that were read, in few lines."""
+    """The keys that were read, in few lines."""
     names = [key.name for key in found.keys if key.verdict == "read"]
     return [styled("  read: in the document", HEAD), styled(f"    {', '.join(names)}", DIM)] if names else []
 

@@ -150,7 +150,7 @@ def _title(node: ExplainedFigure) -> str:
 
 
 def _aside(node: ExplainedFigure) -> str:
-    """The word to ask for a figure, and its place in the plan, unless its title states it."""
+    """The label that `explain` takes for a figure, and its place in the plan, unless the title states it."""
     stated = [node.quantity, *node.labels[-2:]] if node.quantity else node.labels[-2:]
     stated = [word for word in stated if word != _title(node)]
     return f" ({', '.join(stated)})" if stated else ""

@@ -113,7 +113,7 @@ def _figure(answer: Answer, words: str, name: str, costs: dict[str, float]) -> R
 
 
 def run_parts(answer: Answer, found: RunFigures) -> dict[str, float]:
-    """Shares of the wall time: steps, and everything that is lost."""
+    """Shares of the wall time: the steps and each loss."""
     assert answer.inputs.run is not None
     lost = {name: number(value) for name, value in shares(answer.inputs.run, found).items()}
     return {"steps": number(found.goodput), **lost}
@@ -148,7 +148,7 @@ def _facts(answer: ExplainedAnswer, found: RunFigures, costs: dict[str, float]) 
 
 
 def _interval(answer: ExplainedAnswer, found: RunFigures) -> str:
-    """The interval, and what the best one would gain where another is stated."""
+    """The checkpoint interval, and the gain of the best interval if another one is stated."""
     asked = answer.inputs.run
     assert asked is not None
     every = show_time(number(found.at.interval))

@@ -41,7 +41,7 @@ def estimate_lines(answer: RlAnswer) -> list[Line]:
 
 
 def _rent(costs: dict[str, float]) -> str:
-    """The rent of a run with its band, to as many digits as that leaves any meaning."""
+    """The rent of a run with its band, rounded to the digits that the band supports."""
     if math.isnan(costs["run_cost"]):
         return ""
     middle, low, high = (rounded_dollars(costs[name]) for name in ("run_cost", "run_cost_low", "run_cost_high"))

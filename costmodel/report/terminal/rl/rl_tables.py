@@ -42,7 +42,7 @@ def rl_traffic(answer: RlAnswer) -> PlanTraffic:
 
 
 def _once(sync: WeightTransfer) -> Section:
-    """Weights to the engines, and answers back."""
+    """A table of the weights sent to the engines, and of the answers sent back."""
     rate, nbytes = show(number(sync.rate), "B/s"), show(number(sync.nbytes), "B")
     bound = f"{sync.layout} weights, bound by {sync.link}"
     time = number(sync.time)
@@ -85,7 +85,7 @@ _ROLES = {
 
 
 def rl_ledger(answer: RlAnswer) -> MemoryLedger:
-    """Every part while answers are generated, and while the policy is updated."""
+    """The memory of every part while generating answers and while updating the policy."""
     found, stated = answer.memory, fit_words(answer.costs)
     where = "One GPU, which does both in turns" if found.colocated else "A GPU that generates, and one that trains"
     words = f"  {room_words(found.peak, found.usable)}   {stated}"

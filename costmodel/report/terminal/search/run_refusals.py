@@ -24,7 +24,7 @@ _DRIVES = {"drives": "drives", "read": "how fast they read", "write": "how fast 
 
 
 def nothing_leaves(inputs: TrainingInputs, block: Block) -> str:
-    """Why no replica can leave."""
+    """Why no replica can leave the job without loss of states."""
     dp, together = float(block.dp[0]), number(replicas_together(block))
     if block.structure.zero >= 1 and block.dp_replicate[0] == 1:
         stated = f"zero {block.structure.zero} cuts the states over all of dp {counted(dp)}"

@@ -58,16 +58,16 @@ BINDS = {
 
 
 def estimate_lines(answer: ServingAnswer, benchmark: Mapping[str, float] | None = None) -> list[Line]:
-    """Times, rates, memory and cost of a plan under its load; nothing of one that does not fit.
+    """Times, rates, memory and cost of a plan under its load; no figures if its times are not known.
 
-    benchmark: what a benchmark of the load prints, where that is known and differs
+    benchmark: the times that a benchmark of the load prints, if they are known and differ
     """
     settled = is_settled(answer)
     return [*_at_most(answer, followed=settled), *(_facts(answer, benchmark or {}) if settled else [])]
 
 
 def is_settled(answer: ServingAnswer) -> bool:
-    """Whether the plan's times are known: it fits and can serve its load."""
+    """Whether the plan's times are known: it fits, and its time per token is finite."""
     single = answer.inputs.case.scenario.workload.single_token
     return (single or math.isfinite(answer.costs["tpot"])) and "M001" not in answer.broken
 
@@ -204,7 +204,7 @@ def _main(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _benchmark(printed: Mapping[str, float]) -> Row:
-    """The means that a benchmark prints: it starts all users at once, where the figures above are of a steady load."""
+    """The mean times that a benchmark prints, which starts all users at once; other figures are of a steady load."""
     first, token = (result(name, printed[name]) for name in ("ttft", "tpot"))
     between = f"{token} mean TPOT" if math.isfinite(printed["tpot"]) else ""
     return "benchmark", f"{first} mean TTFT", "", between, "all start at once"
@@ -229,7 +229,7 @@ def _groups(answer: ServingAnswer) -> list[Line]:
 
 
 def _idle_kinds(answer: ServingAnswer) -> list[Line]:
-    """Kinds of nodes that answer no request within the limits."""
+    """A line on kinds of nodes that answer no request within the limits."""
     used = {each.inputs.case.node.name for each in answer.groups}
     idle = [group.node.name for _, group in answer.inputs.case.groups if group.node.name not in used]
     return [styled(f"  no request: {', '.join(idle)}, which cannot answer one within the limits", BAD)] if idle else []
@@ -240,7 +240,7 @@ def _pair(
 ) -> Iterator[Row]:
     """Two figures, each with its label, its column, and its words where these are others; their bands below.
 
-    marks: columns whose limits are behind the figures, and behind their bands; by default those of the second figure
+    marks: columns whose limits follow the figures and their bands; by default, the column of the second figure
     """
     texts = [each[2] if len(each) > 2 else result(each[1], answer.costs[each[1]]) for each in (left, right)]
     first, below = (*(limits_on(answer, name) for name in marks or (right[1],)), "")[:2]
@@ -271,7 +271,7 @@ def _least(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
 def _chance(answer: ServingAnswer) -> str:
     """The chance that all limits are met; without limits, that the rate is answered.
 
-    None where the plan breaks a limit on what has no band, such as its rent, which its line above states.
+    Empty if the plan breaks a limit on a result without a band, such as rent, whose line shows that.
     """
     if breaks_exact_limit(answer.inputs, answer.costs):
         return ""
@@ -289,7 +289,7 @@ def _chance(answer: ServingAnswer) -> str:
 
 
 def _offline(answer: ServingAnswer) -> list[tuple[str, str, str, str, str]]:
-    """When the last answer of a batch is there, and what its longest answers cost."""
+    """The time of a whole offline batch, and the share of it that is lost in its tail."""
     costs, requests = answer.costs, answer.inputs.case.scenario.workload.requests
     if requests is None:
         return []

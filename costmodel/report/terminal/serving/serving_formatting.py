@@ -46,7 +46,7 @@ _ALMOST_ALL = 0.9995  # a share from which 99.9 % rounds to 100 %
 def share_words(value: float, decimals: int | None = None) -> str:
     """A share in percent; `>99.9 %` if it is close to 1.
 
-    decimals: as many of them, in a table of many
+    decimals: the number of decimals, for tables
 
     >>> share_words(0.789), share_words(0.99996), share_words(1.0), share_words(0.789, 0)
     ('78.9 %', '>99.9 %', '100 %', '79 %')
@@ -205,7 +205,7 @@ def has_limits(case: ServingCase) -> bool:
 def never_kept_line(inputs: ServingInputs, alone: Mapping[str, float] | None, plan: str) -> Text:
     """A line that no change helps; if single requests already break limits, with the results of the nearest plan.
 
-    alone: its results with one request at a time
+    alone: the results of this plan with one request at a time
     """
     costs = alone or {}
     limits = (limit for limit in service_limits(inputs) if costs and not limit.holds(costs[limit.column]))

@@ -100,7 +100,7 @@ def _over(answer: ServingAnswer) -> str:
 def _replicas_for_it(answer: ServingAnswer, arriving: float) -> str:
     """Replicas that answer the load, and replicas that also meet the limits or the headroom.
 
-    Of conversations the latter alone: the more replicas, the less of a conversation a turn finds.
+    For conversations only the latter: with more replicas, a turn finds less of its conversation in a cache.
     """
     costs, limited = answer.costs, bool(service_limits(answer.inputs))
     least, kept = costs["replicas_needed"], "" if limited else _share_words(answer)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @record
 class Filed:
-    """A document for a file: its text for a path, and the lines to print, for a path or for None without a file.
+    """A document for a file: its text and the lines to print, both for a path, or for None without a file.
 
     A reply whose answer is no is not written.
     """
@@ -30,10 +30,10 @@ class Filed:
 class Reply:
     """The answer of a command: lines for people, a result for programs, and whether the answer is yes.
 
-    `rows` is the path in the result to the list that makes a table of the answer, for CSV. `others` are forms that
-    only this answer takes, or takes otherwise; `stopped`: the user asked to end before the answer was whole.
-    `filed` is for answers that are documents. `again` waits for a change and gives the answer anew, for a file that
-    follows it. `found` is what the engine returned.
+    `rows` is the path in the result to the list that CSV prints as a table. `others` are forms that only this answer
+    has, or that it makes differently; `stopped`: the user asked to end before the answer was complete.
+    `filed` is for answers that are documents. `again` waits for a change and returns the new answer, for a file that
+    is kept up to date. `found` is the value that the engine returned.
     """
 
     lines: Callable[[], Sequence[Line]]

@@ -38,10 +38,10 @@ def line(
     beside: Sequence[tuple[float, float]] = (),
     written: Mapping[float, str] | None = None,
 ) -> WidthDrawing:
-    """Points joined by dots, and others marked by circles; x by its logarithm, which its title states, where it spans
-    much.
+    """A line chart: points joined by dots, others marked by circles; x is logarithmic if its range is
+    wide.
 
-    written: values of x, at which ticks stand, as they were asked for
+    written: values of x that get ticks, as the user typed them
     """
     xs = [x for x, _ in points]
     by_log = min(xs) > 0 and max(xs) > LOGARITHMIC * min(xs)

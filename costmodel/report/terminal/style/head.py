@@ -44,11 +44,11 @@ _SHOWN = 8  # prices of one answer
 
 
 def head_lines(facts: Subject, varied: Collection[str] = (), *, priced: bool = False) -> list[Text]:
-    """Model and machine, then of training batch, precision, optimizer and software; where a cost is shown, its price.
+    """The model and machine; for training also batch, precision, optimizer and software; the price if a cost is shown.
 
     Args:
         facts: what was computed
-        varied: paths that change from row to row of the answer, of which a head claims nothing
+        varied: paths that change from row to row of the answer, which the head leaves out
         priced: whether the answer shows a cost
     """
     subject, settings = subject_words(facts, varied), [*_settings(facts, varied)]
@@ -229,7 +229,7 @@ def left_out_words(left: ForeignPrice) -> str:
 def prices(found: Iterable[Price]) -> list[Text]:
     """The distinct prices of an answer whose rows differ in price, and prices that were left out.
 
-    Of several nodes each with those that it is of, or where it is left out.
+    With several nodes, each price names the nodes it applies to, or the nodes for which it is left out.
     """
     nodes: dict[tuple[str, str], dict[str, None]] = {}
     priced = list(found)
@@ -248,7 +248,7 @@ def prices(found: Iterable[Price]) -> list[Text]:
 
 
 def _of_nodes(words: str, nodes: Iterable[str], style: str) -> str:
-    """A price with its nodes; that nodes have none names them itself."""
+    """A price with the nodes it applies to; a line that no price is known already names its nodes."""
     named = ", ".join(nodes)
     if style == WARN:
         return f"{words} for {named}"
@@ -319,7 +319,7 @@ def _whole(price: Price) -> str:
 
 
 def fact_fields(facts: Subject, varied: Collection[str] = ()) -> dict[str, Any]:
-    """The head as plain values, for rows and for the rest; a value that varies between rows is null."""
+    """Facts of the head as plain values, for rows and the whole answer; a value that varies between rows is null."""
     found: dict[str, tuple[str, Any]] = {
         "accelerator": ("cluster.node.accelerator", facts.accelerator.name),
         "accelerators": ("cluster.node.accelerators", without_point(facts.accelerators)),

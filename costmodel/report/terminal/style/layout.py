@@ -104,7 +104,7 @@ class CellTable:
         return [part for line in lines for part in _fitted(line, width)]
 
     def _groups(self, kept: Sequence[int], width: int) -> Iterator[list[int]]:
-        """The columns in order, a new group where the next would not fit."""
+        """Columns in order, split into groups that each fit the width."""
         group: list[int] = []
         for index in kept:
             if group and self._width([*group, index]) + 2 > width:
@@ -152,8 +152,8 @@ class WidthDrawing:
 class Detail:
     """Lines that an answer shows only with -v, or only without it.
 
-    words: what -v adds, as the last line of a short answer names it. brief: whether the lines are those of the short
-    answer, in the place of others
+    words: the words for these lines in the list of what -v adds. brief: whether the lines belong to the short answer,
+    where they replace others
     """
 
     inner: Sequence[Line]
@@ -169,7 +169,7 @@ MORE = Text()  # where a short answer names what -v adds; at its end, if it has 
 class Abridged(Text):
     """A line for -v; a short answer has other words instead, or none.
 
-    added: what -v adds, as the last line of a short answer names it
+    added: the words for these lines in the last line of a short answer, which lists what -v adds
     """
 
     def __init__(self, words: str, style: str = "", *, short: str, added: str) -> None:
@@ -243,7 +243,7 @@ def typed(before: str, command: str) -> WidthDrawing:
 
 
 def _continued(before: str, command: str, width: int | None) -> Iterator[str]:
-    """The lines of a command, set in as far as the longest of its parts allows."""
+    """The lines of a command, indented as far as its longest part allows."""
     if width is None:
         yield f"{before} {command}"
         return

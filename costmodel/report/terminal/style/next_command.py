@@ -21,9 +21,9 @@ _MACHINE = {"--gpu", "--node"}
 def command(
     case: LoadedScenario, verb: str, *words: str, settings: Mapping[str, str] | None = None, free: bool = False
 ) -> str:
-    """A line of the shell; settings come last and in the place of earlier ones of the same path.
+    """A command line; later settings replace earlier ones of the same path.
 
-    free: a search that holds nothing of the plan.
+    free: a search that fixes no key of the plan.
     """
     named, options = around(case, verb, settings or {}, free=free)
     for at in reversed(range(len(named))):
@@ -47,7 +47,7 @@ def around(
 
 
 def options_of(case: LoadedScenario, settings: Iterable[str]) -> str:
-    """The options that make some settings, to add to a command: flags with other values where it has these flags."""
+    """Options that make some settings, to add to a command: its flags with other values where it has such flags."""
     stated = dict(setting.split("=", 1) for setting in settings)
     asked, rest = _in_flags(case, stated)
     before = _flags(case.asked.words)
@@ -79,9 +79,9 @@ def _in_flags(case: LoadedScenario, settings: Mapping[str, str]) -> tuple[tuple[
 
 
 def _sizes(case: LoadedScenario, flags: Mapping[str, str], settings: Mapping[str, str], node: str) -> dict[str, str]:
-    """The size of the cluster in --gpus, where that stated it, or where it was a default of the node before.
+    """The --gpus option for the size of the cluster, if --gpus set the size or its node was a default.
 
-    node: the one that flags name in the place of the node before; empty where they name none
+    node: the new node that flags name; empty if they name none
     """
     nodes, part = (settings.get(path, "") for path in _SIZE)
     assumed = any(item.path == _SIZE[0] for item in case.asked.assumed)

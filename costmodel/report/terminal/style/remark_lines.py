@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def assumed_lines(assumed: Sequence[Assumption], *, shown: bool = True) -> list[Line]:
     """Values that the user did not state, and where each came from; in a short answer the first ones in a line.
 
-    shown: whether a short answer has that line
+    shown: whether a short answer has this line
     """
     if not assumed:
         return []
@@ -52,10 +52,10 @@ def _of_sizes(values: Sequence[str]) -> str:
 def remarks(
     plans: Sequence[Sequence[str]], costs: Sequence[Mapping[str, float]] = (), nodes: Sequence[str] = ()
 ) -> list[Line]:
-    """Every remark on one of the plans once, and on how many where not on all; by their costs, whether the order of
-    measured and unmeasured accelerators is known.
+    """Every remark on the plans once, with the number of plans if not all have it; with `costs`, also whether the
+    order of calibrated and uncalibrated accelerators is certain.
 
-    nodes: the node of each plan, which a remark on its accelerator names
+    nodes: the node of each plan, for remarks on accelerators
     """
     counted = remark_counts(plans, nodes)
     few = [f"{code} {REMARKS[code].title}{_counted(some)}" for code, some in counted.items()]

@@ -36,7 +36,7 @@ def scatter(
 ) -> WidthDrawing:
     """The points, with the y axis on the left and the x axis below; `shown` formats the values.
 
-    ticks: values of x and what stands at them; else they divide the axis evenly
+    ticks: values of x with their labels; by default, ticks divide the axis evenly
     """
     return WidthDrawing(lambda width: _lines(points, titles, shown, width, ticks))
 

@@ -114,7 +114,7 @@ def guarded(run: Callable[[], None]) -> NoReturn:
 
 
 def _exit_code(left: SystemExit) -> Any:
-    """The exit code of the command; Typer leaves with 1 where it cannot complete, which is no answer."""
+    """The exit code of the command; failed shell completion exits with CANNOT instead of 1 from Typer."""
     completion = is_completing() or any(word.endswith("-completion") for word in sys.argv[1:])
     return Exit.CANNOT if completion and left.code == Exit.NO else left.code
 

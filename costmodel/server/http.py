@@ -205,7 +205,7 @@ async def _fault(request: Request, error: Exception) -> Response:
 
 
 async def _http_fault(request: Request, error: Exception) -> Response:
-    """What HTTP itself refuses, in the form of all faults."""
+    """An error of HTTP in the form of all faults."""
     assert isinstance(error, HTTPException)
     code = "H003" if error.status_code in (408, 413) else "H001"
     found = fail(code, str(error.detail), Place(request.url.path[:200]), _HINTS.get(error.status_code, ""))

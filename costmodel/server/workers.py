@@ -212,7 +212,7 @@ def build_wall(folder: Path | None, memory: int) -> None:
 
 
 def _refuse(within: tuple[str, ...], event: str, values: tuple[Any, ...]) -> None:
-    """A fault for what leaves the wall."""
+    """Raise a fault for an operation that the restrictions do not allow."""
     if event == "open":
         path, mode, flags = values
         if isinstance(path, int) or (_is_within(path, within) and not _writes(mode, flags)):

@@ -47,7 +47,7 @@ POINTS = "points"  # the folder of results
 
 
 def points(case: LoadedScenario, found: Sequence[BenchmarkPoint]) -> AnswerDocument:
-    """The benchmarks that determine the constants of an engine, what is expected of each, and how they are read."""
+    """The benchmarks that determine the constants of an engine, their expected results, and how to read them back."""
     heads = ("users", "prompt", "output", "first token", "token", "time", "GPU hours")
     rows = [
         [

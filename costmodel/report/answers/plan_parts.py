@@ -32,7 +32,7 @@ class TimePart:
 
 @record
 class LedgerLine:
-    """A line of a ledger: its name, the bytes of each holder, what they are, and the colour that they are drawn in."""
+    """A line of a memory breakdown: its name, the bytes of each holder, a note, and its colour."""
 
     name: str
     held: Sequence[float]
@@ -131,7 +131,7 @@ class GroupWait:
 
     @property
     def total(self) -> float:
-        """Seconds of all its collectives, hidden ones too."""
+        """Seconds of all collectives of the group, also of hidden ones."""
         return sum(number(each.transfer.total_time) for _, each in self.sent) if self.sent else math.nan
 
 
@@ -165,7 +165,7 @@ class PlanTraffic:
 
 @record
 class RunFigure:
-    """A result of the run: its words, its column, how people read it, and its band, or what to set to know it."""
+    """A result of the run: its words, its column, its text, and its band or the setting that makes it known."""
 
     words: str
     name: str

@@ -319,7 +319,7 @@ class ServiceWords(SearchWords[ServingInputs, RankedPlan]):
         return f"The best plan, {' · '.join(named)}, answers {rate} within all limits{sure}."
 
     def notes(self, plan: RankedPlan) -> list[str]:
-        """Sentences on the limits that a plan breaks, on its results beside the best, and on its bottleneck."""
+        """Sentences on the limits that a plan breaks, on its results and those of the best, and on its bottleneck."""
         stated = [f"{code} {REFUSALS[code].title}: {REFUSALS[code].meaning}" for code in plan.broken]
         names = ("rate_within_slo_per_s", "tpot", "ttft_p99")
         best = self.found.best[0] if self.found.best else plan

@@ -60,7 +60,7 @@ def rows_of(reply: Reply) -> list[dict[str, Any]]:
 
 
 def csv_text(reply: Reply) -> str:
-    """The table of an answer: a line of names, then a row an entry; what is in no row is not written."""
+    """The table of an answer as CSV: a line of names, then one line per row."""
     rows = [flat for row in machine(rows_of(reply)) for flat in _flat(row)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     names = names or [column["name"] for column in reply.result().get("columns", [])]
@@ -110,7 +110,7 @@ def facts_of(reply: Reply) -> dict[str, str]:
 
 
 def markdown_text(items: Iterable[Line], facts: Mapping[str, str] | None = None) -> str:
-    """Tables as GitHub writes them, lines as paragraphs, figures and commands as they are.
+    """An answer as Markdown: tables, paragraphs, and code blocks for figures and commands.
 
     facts: the identifying columns of every named table, ahead of its results
     """

@@ -12,6 +12,6 @@ from costmodel.report.machine.answer_fields import known
 
 
 def plan(answer: RlAnswer, costs: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """A plan with its degrees and results; costs: results in the place of its own."""
+    """A plan with its degrees and results; costs: results to use instead of the plan's."""
     figures = {machine_name(name): known(value) for name, value in (costs or answer.costs).items()}
     return {**rl_degrees(answer), **figures, "fits": answer.costs["memory_share"] <= 1}

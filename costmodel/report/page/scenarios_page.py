@@ -29,7 +29,7 @@ from costmodel.report.workload_words import words_of
 
 
 def scenarios_page(views: Sequence[PlanView], commands: Sequence[str]) -> HtmlPage:
-    """Several scenarios side by side, then each with its own figures."""
+    """A page with several scenarios side by side, then the figures of each."""
     roots = dict[str, ExplainedFigure]()
     for place, view in enumerate(views):
         own = {} if view.answer.refused else view.nodes

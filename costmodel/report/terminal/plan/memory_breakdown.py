@@ -181,7 +181,7 @@ _NOTES = {
 
 
 def ledger_label(answer: Answer, name: str) -> str:
-    """A line of the ledger; what is called gathered are copies where no rank gathers from another."""
+    """The label of a line; `gathered` is called `copies` if no rank gathers weights from another."""
     gathers = answer.evaluation.block.structure.zero == 3 and _shards(answer)
     return "copies" if name == "gathered" and not gathers else name
 

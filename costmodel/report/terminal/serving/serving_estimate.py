@@ -387,7 +387,7 @@ def without_bands(answer: ServingAnswer) -> list[Line]:
 
 
 def bound_words(answer: ServingAnswer) -> str:
-    """The longest term of a token's time, and what binds the rate first."""
+    """A sentence on the longest term of the time per token, and on the bottleneck of the rate."""
     costs = answer.costs
     longest, value = max(((name, costs[key]) for name, key in TERMS), key=lambda item: item[1])
     share = f"{value / costs['tpot'] * 100:.0f} % of a token's time" if costs["tpot"] else ""

@@ -62,7 +62,7 @@ def subject_words(facts: Subject, varied: Collection[str] = ()) -> str:
 
 
 def own_files(case: LoadedScenario) -> list[Text]:
-    """The user's own files that an answer rests on."""
+    """A line on the user's own files that the answer uses."""
     return [styled(f"with your own {', '.join(case.own)}", WARN)] if case.own else []
 
 

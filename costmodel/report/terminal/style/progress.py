@@ -70,7 +70,7 @@ class Meter:
 
 
 def waiting_line(screen: Console, words: str, began: float) -> Progress:
-    """A line that is drawn at once: what is done, and the time since it began."""
+    """A line that is drawn at once, with the current work and its time so far."""
     text = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
     progress = Progress(
         text, TimeElapsedColumn(), console=screen, transient=True, redirect_stdout=False, refresh_per_second=4

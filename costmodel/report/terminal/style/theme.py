@@ -108,7 +108,7 @@ def styled(line: str, style: str = "") -> Text:
 
 
 def visible(text: str) -> str:
-    """A line of text without anything that moves the cursor, hides, or turns what is written round.
+    """A line of text without characters that move the cursor, hide text or reverse it.
 
     >>> visible("a\\x1b[31m\\tb\\u202e")
     'a�[31m b�'

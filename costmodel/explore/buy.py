@@ -57,7 +57,7 @@ OTHER_TERMS = ("spot", "purchase")  # prices that do not compare with a rent tha
 
 @record
 class Rent:
-    """What a plan is rented for, USD: of accelerators in use, and of all in its whole nodes."""
+    """The rent of a plan, USD: for the accelerators in use, and for all accelerators of its nodes."""
 
     in_use: float
     whole: float
@@ -65,7 +65,7 @@ class Rent:
 
 @record
 class Purchase:
-    """A machine, the plans on it that meet every limit, and what came of the one with the chance asked for.
+    """A machine, the smallest plans on it that meet every limit, and the result of the one with the required chance.
 
     trial: where one has it
     """
@@ -91,7 +91,7 @@ class Purchase:
 
     @property
     def capital(self) -> float:
-        """What its nodes are bought for, USD; not a number where they are rented."""
+        """The purchase price of its nodes, USD; NaN where they are rented."""
         price = self.price
         if price is None or price.listed is None or price.listed.bought is None:
             return math.nan
@@ -99,12 +99,12 @@ class Purchase:
 
     @property
     def gpus(self) -> float:
-        """Accelerators of that plan."""
+        """The number of accelerators of the plan."""
         return self.plans.safe.gpus if self.works and self.plans.safe is not None else math.nan
 
     @property
     def nodes(self) -> float:
-        """Nodes that hold them."""
+        """The number of nodes that contain these accelerators."""
         about = self.trial.about if self.trial is not None else None
         if about is None or not self.works:
             return math.nan
@@ -112,17 +112,17 @@ class Purchase:
 
     @property
     def idle(self) -> float:
-        """Accelerators of its nodes that it does not use."""
+        """Accelerators of these nodes that the plan does not use."""
         about = self.trial.about if self.trial is not None else None
         return math.nan if about is None or not self.works else self.nodes * about.built - self.gpus
 
     @property
     def power(self) -> float:
-        """Power that a site supplies for its nodes, W."""
+        """The power that a site supplies for the nodes, W."""
         return self.nodes * self.each
 
     def rent(self, time: float, gpus: float | None = None) -> Rent:
-        """Its rent for so many seconds, or that of other accelerators; not a number without a plan or a price."""
+        """The rent for `time` seconds, of the plan's or of `gpus` accelerators; NaN without a plan or a price."""
         price, about = self.price, self.trial.about if self.trial is not None else None
         if price is None or about is None or not self.works:
             return Rent(math.nan, math.nan)
@@ -130,14 +130,14 @@ class Purchase:
 
 
 def _rents(price: Price, time: Number, used: Number, built: Number) -> tuple[Number, Number]:
-    """Rent of accelerators in use, and of all in their whole nodes."""
+    """The rent of the accelerators in use, and of all accelerators in their nodes."""
     each = whole_node_price(price.each, price.accelerators, price.built)
     return run_cost(time, used, each), run_cost(time, accelerators_rented(used, built), each)
 
 
 @record
 class Bought:
-    """Every machine, the cheapest first that works, then those on which no plan does; and APIs that serve the model.
+    """All machines: those that work, cheapest first, then the others; and the APIs that serve the model.
 
     safe: the chance to meet every limit that is asked for. count: offers that were to be looked at. smaller: rent of
     the best machine's whole nodes at the size that would do by expected figures, USD. traffic: requests of a day over
@@ -155,7 +155,7 @@ class Bought:
 
     @property
     def working(self) -> tuple[Purchase, ...]:
-        """Those that meet every limit."""
+        """The machines with a plan that meets every limit."""
         return tuple(row for row in self.rows if row.works)
 
     @property
@@ -171,7 +171,7 @@ class Bought:
         return len(self.rows) < self.count
 
     def money_trees(self) -> dict[str, ExplainedFigure]:
-        """How the money of machines and APIs is made, each figure by its name and the offer it is of."""
+        """The traced costs of machines and APIs, by figure name and offer."""
         from costmodel.explore.explain.explain import Book, tree_of
 
         trees: dict[str, ExplainedFigure] = {}
@@ -208,7 +208,7 @@ class Bought:
 
     @property
     def budget(self) -> float:
-        """What the job may cost, USD; without end where that is not stated."""
+        """The most that the job may cost, USD; infinite where the scenario does not state it."""
         limits = stated_limits(self.asked.case.scenario.limits)
         return min(
             (limit.value for limit in limits if limit.column == "run_cost" and limit.kind == "at_most"),
@@ -217,7 +217,7 @@ class Bought:
 
     @property
     def to_judge(self) -> tuple[Purchase, ...]:
-        """Cheaper offers than the best, on other terms.
+        """Offers that are cheaper than the best, on other terms.
 
         Without purchases whose capital is above the budget, or for a job that ends within a year.
         """
@@ -247,7 +247,7 @@ class Bought:
         return parameters, parameters * TOKENS_PER_PARAMETER
 
     def hosted_cost(self, offer: HostedOffer) -> float:
-        """What an API asks for the load of a month; not a number where no rate is known."""
+        """The monthly cost of an API for the load, USD; NaN where no rate is known."""
         return float(self._hosted_cost(offer))
 
     def _hosted_cost(self, offer: HostedOffer) -> Number:
@@ -261,7 +261,7 @@ class Bought:
 
 @record
 class MachineCurve:
-    """What the plan of a machine trades, one result against another, from a light load to a full one."""
+    """The trade-off between two results of the plan of a machine, from a light load to a full one."""
 
     machine: Machine
     points: tuple[tuple[float, float], ...]
@@ -269,7 +269,7 @@ class MachineCurve:
 
 @record
 class PublishedRun:
-    """A published run of a model of the same shape on an accelerator: the first result where it is known, the second.
+    """A published run of a model of the same shape: its second result, and the first one where it is known.
 
     source: the document that has it
     """
@@ -281,7 +281,7 @@ class PublishedRun:
 
 
 def curves(found: Bought, traded: tuple[str, str], most: int) -> list[MachineCurve]:
-    """So many machines at most, the cheapest first, with 1, 4, 16, 64 and 256 requests in flight at a replica."""
+    """The trade-off on the cheapest machines, with 1, 4, 16, 64 and 256 requests in flight per replica."""
     drawn, asked = list[MachineCurve](), found.asked
     for row in found.working:
         seen = {curve.machine.accelerator for curve in drawn}
@@ -323,7 +323,7 @@ def _shape(of: Any) -> tuple[float, float]:
 def _published(
     table: MeasuredTable, shape: tuple[float, float], rows: Mapping[str, Purchase], tokens: float | None
 ) -> Iterator[PublishedRun]:
-    """The runs of one document that are of the shape, and on an accelerator of these."""
+    """The runs of one document with a model of this shape, on an accelerator in `rows`."""
     for run in table.runs:
         stated: Callable[[str], Any] = partial(_stated, table, run)
         changed = any(key.startswith("model.") for key in (*run.set, *table.set))
@@ -353,7 +353,7 @@ def _ranks(stated: Callable[[str], Any]) -> float:
 
 
 def _stated(table: MeasuredTable, run: Run, path: str) -> Any:
-    """A key of a measured run: its own, that of all runs, or that of their scenario."""
+    """The value of a key for a measured run: set by the run, by all runs, or by their scenario."""
     return run.set.get(path, table.set.get(path, at(table.scenario, path)))
 
 
@@ -386,12 +386,12 @@ def buy(
 
 
 def _likely_price(machine: Machine) -> int:
-    """The place of an offer among those of its machine, the cheapest first, whose plans are known at other prices."""
+    """Sort key of an offer: the usually cheapest way of sale first, so that its plans serve other prices too."""
     return _CHEAP.index(machine.sold) if machine.sold in _CHEAP else len(_CHEAP)
 
 
 def _smaller(found: Bought) -> float:
-    """Rent of the whole nodes of the best machine at its expected size, USD; not a number without such a size."""
+    """The rent of the best machine's nodes at the size for expected figures, USD; NaN without such a size."""
     best = found.best
     if best is None or best.plans.expected is None or best.price is None:
         return math.nan
@@ -403,48 +403,48 @@ def _smaller(found: Bought) -> float:
 
 @record
 class FleetRow:
-    """Several jobs at once on one kind of machine: what came of each there."""
+    """One kind of machine for several jobs at once, with the result of each job."""
 
     machine: Machine
     jobs: tuple[Purchase, ...]
 
     @property
     def works(self) -> bool:
-        """Whether each has a plan that meets its limits."""
+        """Whether every job has a plan that meets its limits."""
         return all(row.works for row in self.jobs)
 
     @property
     def gpus(self) -> float:
-        """Accelerators of all."""
+        """The accelerators of all jobs."""
         return sum(row.gpus for row in self.jobs)
 
     @property
     def nodes(self) -> float:
-        """Nodes of all, none of which two share."""
+        """The nodes of all jobs; no two jobs share a node."""
         return sum(row.nodes for row in self.jobs)
 
     @property
     def rent(self) -> float:
-        """Rent of all accelerators in use for a month, USD."""
+        """The monthly rent of all accelerators in use, USD."""
         return sum(row.rent(MONTH).in_use for row in self.jobs)
 
 
 @record
 class Fleet:
-    """Every machine with several jobs, the cheapest first on which all have a plan."""
+    """All machines for several jobs: those on which every job has a plan come first, cheapest first."""
 
     jobs: tuple[Bought, ...]
     rows: tuple[FleetRow, ...]
 
     @property
     def best(self) -> FleetRow | None:
-        """The cheapest that is rented and not on spot; without one the cheapest."""
+        """The cheapest machine that is rented and not on spot; if there is none, the cheapest."""
         working = [row for row in self.rows if row.works]
         return next((row for row in working if row.machine.sold not in OTHER_TERMS), next(iter(working), None))
 
 
 def fleet(jobs: Sequence[Bought]) -> Fleet:
-    """Several jobs that run at once, on each machine that all were looked at on."""
+    """Combines the results of several jobs that run at once, for each machine tried for all of them."""
     of_each = [{row.machine: row for row in job.rows} for job in jobs]
     machines = [machine for machine in of_each[0] if all(machine in rows for rows in of_each)]
     found = [FleetRow(machine, tuple(rows[machine] for rows in of_each)) for machine in machines]
@@ -457,7 +457,7 @@ def fleet(jobs: Sequence[Bought]) -> Fleet:
 
 @record
 class Hour:
-    """An hour of a day: requests a second, and the replicas that answer them within all limits with the chance.
+    """An hour of a day: its rate of requests, and the replicas that meet all limits with the required chance.
 
     ready: the rate that the replicas are for, with what the rate rises by while one starts
     """
@@ -487,14 +487,14 @@ class Day:
 
     @property
     def fixed(self) -> Rent:
-        """Rent of as many accelerators as the fullest hour takes, all the time."""
+        """The rent if the accelerators of the busiest hour run all day."""
         time, most = len(self.hours) * _HOUR, max(hour.gpus for hour in self.hours)
         rents = (float(run_cost(time, held, self.price)) for held in (most, self._whole(most)))
         return Rent(*rents)
 
     @property
     def autoscaled(self) -> Rent:
-        """Rent of each hour's accelerators, and of those that start before an hour begins."""
+        """The rent if accelerators follow each hour's need, including those that start before an hour begins."""
         used = [hour.gpus for hour in self.hours]
         return Rent(self._by_hour(used), self._by_hour([self._whole(gpus) for gpus in used]))
 
@@ -510,7 +510,7 @@ _HOUR = 3600.0
 
 
 def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
-    """What was found for the fullest hour, with the money for each token of a whole day's traffic on such a fleet."""
+    """The result for the busiest hour, with the cost per token averaged over a whole day's traffic."""
     traffic = share(sum(rates) / len(rates), max(rates))
 
     def spread(trial: Trial | None) -> Trial | None:
@@ -527,7 +527,7 @@ def over_a_day(found: Bought, rates: Sequence[float]) -> Bought:
 
 
 def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day | None:
-    """The layout of the best machine with as many replicas as each hour takes; None where no machine works.
+    """The layout of the best machine with the replicas that each hour needs; None where no machine works.
 
     Spares for failures are in them where assume.availability is stated. A replica stays in hours without requests.
     """
@@ -557,7 +557,7 @@ def day_of_traffic(found: Bought, rates: Sequence[float], start: float) -> Day |
 
 
 class _Plans:
-    """The smallest plans on each machine, found once for all of its prices unless money is bounded."""
+    """The smallest plans on each machine, found once for all of its prices unless a limit bounds money."""
 
     def __init__(self, asked: Workload, safe: float, most: float, power: float) -> None:
         self.asked, self.safe, self.most, self.power = asked, safe, most, power
@@ -567,7 +567,7 @@ class _Plans:
         self.known = dict[tuple[str, ...], KnownPlans]()  # of a machine, where its prices are looked at one by one
 
     def bought(self, machine: Machine) -> Purchase:
-        """A machine at its price."""
+        """The purchase of a machine at one of its prices."""
         asked, settings = self.asked, (*machine.settings, *machine.price)
         key = settings if self.by_price else machine.settings
         try:

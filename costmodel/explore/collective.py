@@ -59,8 +59,8 @@ _SMALLEST, _MOST = 1024.0, 1e15  # bytes
 
 @record
 class SizeRow:
-    """A collective of one size alone: seconds in all, P10 and P90, of each level, by each algorithm, and measured;
-    nccl-tests' bandwidths; and what a step counts for it, which computes beside it.
+    """A collective of one size on its own: total time with P10 and P90, time by level and by algorithm, measured time,
+    the bandwidths that nccl-tests prints, and the time that a step counts for it while it computes.
     """
 
     size: float
@@ -81,7 +81,7 @@ class SizeRow:
 
 @record
 class CollectiveAnswer:
-    """A collective over all accelerators of a case, smallest size first, and what it was measured to take."""
+    """A collective over all accelerators of a case, smallest size first, with measured times where given."""
 
     case: ResolvedScenario
     operation: Operation
@@ -105,7 +105,7 @@ def collective(
     *,
     algorithm: str | None = None,
 ) -> CollectiveAnswer:
-    """The answer for an operation by its name and sizes with their units; a single size heads a table up to it.
+    """Predicts a collective, given its name and sizes with units; a single size makes a table up to it.
 
     Beside sizes measured by nccl-tests, in a file of that path, stand predictions for the same group.
     """
@@ -132,13 +132,13 @@ def collective(
 
 
 def _fit_of(inputs: Machine, operation: Operation, algorithm: str) -> CollectiveFit:
-    """The fit that the part of an algorithm inside a domain is of."""
+    """The fit for the part of an algorithm that runs inside a domain."""
     alone = {str(name): fit for name, fit in inputs.case.efficiency.alone.items()}
     return alone.get(algorithm, inputs.collective(operation))
 
 
 def _outside(inputs: Machine, operation: Operation, members: Group, rows: Sequence[SizeRow]) -> tuple[OutsideFit, ...]:
-    """What lies outside the fits of a collective inside one domain: its ranks, its least and its largest size."""
+    """Ranks and sizes that lie outside the range of the fits of a collective inside one domain."""
     if operation == "send" or members.domains > 1:
         return ()
     name = operation.replace("_", "-")
@@ -162,7 +162,7 @@ def _operation(name: str) -> Operation:
 
 
 def _letters(name: str) -> str:
-    """Its letters alone, without what PyTorch and nccl-tests put around a collective."""
+    """The letters of a collective's name, without the prefixes and suffixes of PyTorch and nccl-tests."""
     return "".join(filter(str.isalpha, name.lower())).removeprefix("nccl").removesuffix("perf").removesuffix("tensor")
 
 
@@ -187,7 +187,7 @@ def _case(
 
 
 def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
-    """The links of a case, which collectives need alone: they multiply nothing, in whatever type."""
+    """The machine with only the links, which are all that collectives need; number types do not matter."""
     check_links(case)
     network, algorithms = case.network.network, tuple(map(str, case.stack.collectives))
     assert network is not None
@@ -197,7 +197,7 @@ def _machine(case: ResolvedScenario, algorithm: str | None) -> Machine:
 
 
 def _messages(sizes: Sequence[str], found: MeasuredCollective | None) -> list[float]:
-    """The sizes of the answer, smallest first: measured ones that are modelled, beside those asked for."""
+    """The sizes of the answer, smallest first: measured sizes that are modelled, and those asked for."""
     if found is not None:
         measured = [size for size in found.times if size >= _SMALLEST]
         if not measured:
@@ -224,7 +224,7 @@ def _bytes(text: str) -> float:
 
 
 def _beside(row: SizeRow, measured: float | None, ranks: float, operation: Operation) -> SizeRow:
-    """A row with the time that was measured of its size, and the bus bandwidth that it is."""
+    """A row with the measured time of its size, and the bus bandwidth of that time."""
     if measured is None:
         return row
     return replace(
@@ -269,7 +269,7 @@ def _row(inputs: Machine, size: float, members: Group, operation: Operation, wan
 
 
 def _wanted(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
-    """Those of that name alone, as NCCL_ALGO would have it."""
+    """The algorithms of that name, as with NCCL_ALGO; a fault where there is none."""
     found = [way for way in ways if name in (None, way.name)]
     if not found:
         known = ", ".join(sorted(way.name for way in ways))
@@ -278,7 +278,7 @@ def _wanted(ways: list[AloneTime], name: str | None) -> list[AloneTime]:
 
 
 def _fits(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkFit | CollectiveFit, ...]:
-    """The fit that the time is of, of the network where it leaves the domain; and what gives its errors else."""
+    """The fit of the time (the network's where a collective leaves the domain), then the fallback for its errors."""
     common, name = inputs.case.common, inputs.fitted_by(operation)
     if far:
         return tuple(fit for fit in (inputs.network, common.network) if fit is not None)
@@ -286,7 +286,7 @@ def _fits(inputs: Machine, operation: Operation, *, far: bool) -> tuple[NetworkF
 
 
 def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
-    """How far sound fabrics lie apart: the 90th percentile of the error of the first fit that gives it."""
+    """The spread between sound fabrics: the p90 error of the first fit that states one."""
     errors = (fit.fitted.p90 for fit in fits if fit.fitted is not None and fit.fitted.p90 is not None)
     return float(next(errors, 0.0))
 
@@ -295,7 +295,7 @@ def _apart_of(fits: Sequence[NetworkFit | CollectiveFit]) -> float:
 
 
 def least_time(inputs: Machine, message: float, group: Group, operation: Operation, algorithm: str) -> float:
-    """Seconds that the slowest link needs: the interfaces of a domain, or the links of a rank, all of them together."""
+    """The time of the slowest link, in seconds: the interfaces of a domain, or all links of a rank together."""
     link, far = number(link_of(inputs, group.inside)), float(group.domains) > 1
     interface = number(interface_rate(inputs.case, 1.0)) if far else 0.0
     own = (link if float(group.inside) > 1 else 0.0) + interface

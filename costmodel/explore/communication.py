@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @record
 class SentTransfer:
-    """A transfer with its algorithms inside and between domains, its bus bandwidth in the step, and that alone.
+    """A transfer, its algorithms inside and between domains, and its bus bandwidth in the step and on its own.
 
     A dispatch that sends a token once for a node counts the bytes that cross the link, and has no figure alone.
     """
@@ -38,12 +38,12 @@ def sent_transfers(answer: Answer) -> Iterator[SentTransfer]:
 
 
 def is_sent(transfer: Transfer) -> bool:
-    """Whether several ranks take part, and it takes time."""
+    """Whether several ranks take part in a transfer, and it takes time."""
     return all((number(transfer.count) > 0, number(transfer.group.ranks) >= 2, number(transfer.time) > 0))
 
 
 def trace_of_transfer(place: int, name: str) -> str:
-    """What the trace of a figure is called, of the transfers that are sent the one at a place."""
+    """The name under which a figure of a transfer is traced, by the place of the transfer."""
     return f"transfers.{place}.{name}"
 
 

@@ -36,7 +36,7 @@ from costmodel.ground.record import record
 
 @record
 class ExportedPlan:
-    """The file of a plan beside the prediction for it."""
+    """The exported file of a plan, with the prediction for it."""
 
     answer: Answer
     job: Job
@@ -44,7 +44,7 @@ class ExportedPlan:
 
 
 def export_plan(case: ResolvedScenario, to: str, rank: int | None = None) -> ExportedPlan:
-    """The scenario's plan in a format, or that of a rank in its search; without a plan the best of its search."""
+    """Exports the scenario's plan in a format, or the plan of a rank; without a plan the best of its search."""
     answer = answered(case) if rank is None else ranked(case, rank)
     job = job_of(answer)
     if answer.refused:
@@ -74,7 +74,7 @@ def job_of(answer: Answer) -> Job:
 
 
 def settled(answer: Answer) -> Plan:
-    """The plan with every choice that was made where it was left open."""
+    """The plan with each open choice replaced by the choice that was made."""
     block = answer.evaluation.block
     made = plan_to_mapping(block.structure)
     if block.structure.split == "fitting":
@@ -87,7 +87,7 @@ def settled(answer: Answer) -> Plan:
 
 @record
 class ExportedIteration:
-    """The configuration of an iteration beside the prediction for it."""
+    """The exported configuration of an RL iteration, with the prediction for it."""
 
     answer: RlAnswer
     job: RlJob
@@ -167,7 +167,7 @@ def rl_job_of(found: RlAnswer) -> RlJob:
 
 
 def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) -> None:
-    """A fault for each key that comes back as another, where the iteration does too."""
+    """Adds a remark for each key that differs when the exported text is imported again."""
     case, ranks = found.inputs.case, round(found.inputs.split.ranks)
     workload = case.scenario.workload
     stated = {f"workload.{path}": at(workload.model_dump(exclude_none=True), path) for path in _GIVEN}
@@ -197,7 +197,7 @@ def _check_same(found: RlAnswer, text: str, target: RlFormat, remarks: Remarks) 
 
 
 def _written_keys(found: RlAnswer) -> dict[str, object]:
-    """What decides an iteration, by the key."""
+    """The keys that determine an iteration, with their values."""
     job, case = rl_job_of(found), found.inputs.case
     parts = (("plan", job.plan), ("plan.rollout", job.rollout), ("workload", job.workload))
     keys = {f"{place}.{name}": getattr(part, name) for place, part in parts for name in type(part).model_fields}

@@ -45,7 +45,7 @@ _KEPT = ("budget", "sequences", "prefix_cache", "graphs")  # settings that anoth
 
 @record
 class ExportedEngine:
-    """The command of a plan beside the prediction for it: which plan it is, and why its share of memory is such."""
+    """The engine command of a plan, with its prediction, the plan's origin, and the reason for its memory share."""
 
     answer: ServingAnswer
     job: ServingJob  # of instances that generate, where prompts are computed apart
@@ -78,7 +78,7 @@ def _shipped(name: str) -> Engine:
 
 
 def _asked(case: ServingCase, rank: int | None) -> tuple[ServingAnswer, str]:
-    """The scenario's own plan, or one of its search; and which it is, with its token budget."""
+    """The scenario's own plan or one of its search, and in words where it is from, with its token budget."""
     if rank is None and case.scenario.plan is not None:
         own = predict(case, bands=False)
         origin = next(
@@ -143,7 +143,7 @@ def _translated(found: ServingAnswer, engine: Engine) -> tuple[ServingAnswer, st
 
 
 def _moved_chunking(found: ServingAnswer, engine: Engine) -> bool:
-    """As stated; else as the other engine does, in parts where a prompt is longer than its step."""
+    """Whether the other engine uses chunked prefill: as stated, else its default, or if a prompt needs it."""
     before, own = found.inputs.engine, (_shipped(target.stack) for target in ENGINES.values())
     usual = next(each.chunked for each in own if each.memory.definition == before.memory.definition)
     if before.chunked != usual:
@@ -152,7 +152,7 @@ def _moved_chunking(found: ServingAnswer, engine: Engine) -> bool:
 
 
 def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
-    """As much cache on the host as before, kept and loaded as the other engine does."""
+    """A host cache of the same size as before, managed as the other engine does."""
     stated, own = before.host_cache, engine.host_cache
     if stated is None or own is None:
         return own
@@ -160,14 +160,14 @@ def _moved_host_cache(before: Engine, engine: Engine) -> EngineHostCache | None:
 
 
 def _moved_dispatch(before: Engine, engine: Engine) -> EngineDispatch | None:
-    """As many half batches as before, where the other engine has them."""
+    """The number of half batches as before, where the other engine has them."""
     if before.dispatch is None or engine.dispatch is None:
         return engine.dispatch
     return engine.dispatch.model_copy(update={"two_batches": before.dispatch.two_batches})
 
 
 def _share_for(pool: float, with_share: Callable[[float], ServingAnswer]) -> float:
-    """The share of an engine that leaves a pool of that size, which every engine's pool grows with evenly."""
+    """The memory share of an engine that leaves a KV-cache pool of that size, which grows linearly with it."""
     low, high = (_number(with_share(share).evaluation.memory.pool) for share in _TRIED)
     return _TRIED[0] + (_TRIED[1] - _TRIED[0]) * (pool - low) / (high - low)
 
@@ -212,7 +212,7 @@ def _job(found: ServingAnswer, layout: PlanColumns, use: EngineMemoryUse, bound:
 
 
 def _printed(found: ServingAnswer) -> str:
-    """What the benchmark of a steady closed loop prints on average, since it starts all of its users at once."""
+    """The averages that the benchmark of a closed loop prints, in words; it starts all of its users at once."""
     costs = with_benchmark(found).benchmark
     if costs is None:
         return ""
@@ -270,8 +270,8 @@ def with_longest_context(found: ServingAnswer, *, step_holds_request: bool) -> t
 
 
 def _held(found: ServingAnswer) -> int:
-    """Tokens that one request can have in the cache of an engine whose pool is as small as the spread makes it; apart,
-    in the smaller one of both kinds of instances.
+    """Tokens that one request can have in the KV-cache pool at one spread below its prediction; in the smaller pool of
+    disaggregated instances.
     """
     engine, block = found.inputs.engine, float(found.inputs.engine.block)
     pools = (_number(use.logged) / _number(layout.dp_attention) for layout, use in kinds_of(found.evaluation))
@@ -279,13 +279,13 @@ def _held(found: ServingAnswer) -> int:
 
 
 def kinds_of(evaluation: AnyEvaluation) -> list[tuple[PlanColumns, EngineMemoryUse]]:
-    """The layout and the memory of each kind of instance: those for prompts first, where they are apart."""
+    """The layout and memory of each kind of instance; prefill instances first, where they are separate."""
     ahead = [(evaluation.prefill, evaluation.prefill_memory)] if isinstance(evaluation, ApartEvaluation) else []
     return [*ahead, (evaluation.layout, evaluation.memory)]
 
 
 def _of_length(found: ServingAnswer, tokens: int) -> ServingAnswer:
-    """The same plan where the longest request has so many tokens."""
+    """The answer for the plan if its longest request has `tokens` tokens."""
     inputs, draft = found.inputs, found.inputs.draft
     load = replace(inputs.load, longest=Figure(float(tokens)))
     if draft is not None:

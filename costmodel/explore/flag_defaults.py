@@ -49,7 +49,7 @@ def values_of(changes: Iterable[str | Assignment]) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], path: str) -> Any:
-    """What stands at a path, which may be set by itself or within what is above it; nothing where nothing is set."""
+    """The value set at a path, by itself or as part of a key above it; None where nothing is set."""
     above, _, last = path.rpartition(".")
     if path in values or not above:
         return values.get(path)
@@ -123,7 +123,7 @@ def default_sizes(case: LoadedScenario, paths: Iterable[str]) -> Iterator[tuple[
 
 
 def _longest_answer(case: RlCase, longest: float) -> tuple[int, str]:
-    """Tokens at which answers are cut: a multiple of the mean, or what the model takes beside the prompt."""
+    """The token limit of answers: a multiple of the mean, or what the model allows after the prompt."""
     workload = case.scenario.workload
     mean, room = float(workload.response.mean), longest - float(workload.prompt)
     many = max(mean, min(_TAIL * mean, room))

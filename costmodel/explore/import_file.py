@@ -45,7 +45,7 @@ OPEN = "?"  # begins a line of what is not stated
 
 @record
 class GivenBesideFile:
-    """What is given beside a file, because it seldom stands in it."""
+    """Options given with an imported file, for values that such files seldom state."""
 
     node: str = ""
     nodes: int | None = None
@@ -60,7 +60,7 @@ class GivenBesideFile:
 
 @record
 class ImportedFile:
-    """A foreign file with the document made of it, and its YAML; without a model where too little of it is known."""
+    """An imported file with its document and YAML; without a model where too little of it is known."""
 
     file: str
     found: Imported
@@ -82,7 +82,7 @@ def import_file(name: str, beside: GivenBesideFile) -> ImportedFile:
 
 
 def import_files(names: Sequence[str], beside: GivenBesideFile) -> ImportedFile:
-    """Files that state parts of one training, as one scenario; one file alone may be a model."""
+    """Imports files that describe one training job as one scenario; a single file may be a model."""
     refuse_unquoted(names)
     if len(beside.formats) > len(names):
         raise fail("C001", f"{len(beside.formats)} formats for {len(names)} files", None, "one --from for each file")
@@ -153,7 +153,7 @@ def _refuse_assignments(beside: GivenBesideFile) -> None:
 
 
 def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
-    """The size of the cluster as it is given beside the file."""
+    """The size of the cluster, from the options given with the file."""
     for option in (option for option, value in (("--nodes", beside.nodes), ("--gpus", beside.gpus)) if value):
         if given is None:
             raise fail("C001", f"{option} has no effect without --gpu or --node", None, "add --gpu h100, for example")
@@ -165,7 +165,7 @@ def _size(beside: GivenBesideFile, given: GivenNode | None) -> GivenSize:
 
 
 def _refuse_unused(beside: GivenBesideFile) -> None:
-    """A fault for options that have no place in a model alone."""
+    """A fault for options that do not apply to a file with only a model."""
     machine = {"--gpu": beside.gpu, "--node": beside.node, "--nodes": beside.nodes, "--gpus": beside.gpus}
     given = {**machine, "--vocab": beside.vocab, "--partial": beside.partial}
     for option in (option for option, value in given.items() if value):
@@ -188,7 +188,7 @@ def _named(path: Path) -> str:
 
 
 def _text(file: str, found: Imported, tree: dict[Any, Any]) -> str:
-    """The YAML: its origin at the head, then losses that cost something, and what is missing."""
+    """The YAML text: its origin at the head, then losses that matter, and what is missing."""
     weighty = [loss for loss in found.losses if loss.kind != "ignored"]
     head = [
         f"Written by costmodel import from {file} ({found.format})",
@@ -246,7 +246,7 @@ def _title(file: str) -> str:
 def _nodes(
     node: Node, beside: GivenBesideFile, found: Imported, *, fills: bool
 ) -> tuple[OriginValue, OriginValue | None]:
-    """How many nodes hold the accelerators that are stated, and how many of each are used where these are not all."""
+    """The number of nodes for the stated accelerators, and how many of each node are used if not all."""
     count, each, of_nodes = found.facts["accelerators"], int(node.accelerators), found.facts.get("nodes")
     world = int(count.value)
     stated = beside.nodes or (of_nodes.value if of_nodes is not None and of_nodes.place is not None else 0)
@@ -352,7 +352,7 @@ def _choice(shape: MachineShape, fitting: list[Node], part: str) -> Fault:
 
 @record
 class GivenNode:
-    """A node of the library, what of it is another's, and which option states it."""
+    """A node of the library, the values changed in it, and the option that names it."""
 
     node: Node
     origin: Origin
@@ -372,7 +372,7 @@ class GivenNode:
         return changed[-1] if changed else own if isinstance(own, str) else own.name
 
     def in_part(self, used: OriginValue | None) -> GivenNode:
-        """The same node, of which so many accelerators are used."""
+        """A copy of the node in which only some accelerators are used."""
         if used is None:
             return self
         place = used.place or Place(COMMAND_LINE)

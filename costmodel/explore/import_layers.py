@@ -92,7 +92,7 @@ def layered(files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[
 
 
 def _named_by_shape(layers: Sequence[Layer]) -> None:
-    """A model that a file names and whose shape is written out beside: the shape counts."""
+    """Drops the name of a model where its shape is written out too: the shape counts."""
     for layer in layers:
         named = layer.facts.get("model")
         if layer.format and named is not None:
@@ -113,7 +113,7 @@ def paths_of(files: Sequence[OpenedFile]) -> frozenset[Path]:
 def with_named(
     layer: Layer, file: str, read_named: Callable[[str, str], Layer], given: frozenset[Path], depth: int = 0
 ) -> list[Layer]:
-    """A layer with those of the files that it names, by their paths from its folder or the working folder.
+    """A layer, followed by the layers of the files that it names, relative to its folder or the working folder.
 
     given: files that are read for themselves
     """
@@ -169,7 +169,7 @@ def _private(fault: Fault, path: Path | None = None) -> Fault:
 
 
 def settle_size(layers: list[Layer], size: GivenSize) -> None:
-    """The accelerators of files and of what is given beside them, in the last layer."""
+    """Sets the number of accelerators, from files and options, in the last layer."""
     stated = {path: value for layer in layers for path, value in (layer.weak | layer.facts).items() if path in COUNTS}
     stated |= {path: value for layer in layers for path, value in layer.facts.items() if path in COUNTS}
     found = size.accelerators(stated)
@@ -182,7 +182,7 @@ def settle_size(layers: list[Layer], size: GivenSize) -> None:
 
 
 def given_beside(assignments: Iterable[str]) -> Layer:
-    """What is given beside the files, which counts more than they do."""
+    """The layer of the options given with the files, which override them."""
     layer = Layer("")
     for text in assignments:
         path, equals, value = text.partition("=")
@@ -195,7 +195,7 @@ def given_beside(assignments: Iterable[str]) -> Layer:
 
 
 def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> dict[str, OriginValue]:
-    """A value that an option gives, or those of a mapping, each by its path."""
+    """The values that an option gives, by path: a single value, or each value of a mapping."""
     if isinstance(given, dict):
         each = (facts_of(f"{path}.{key}", value, option, place) for key, value in given.items())
         return {inner: fact for facts in each for inner, fact in facts.items()}
@@ -204,7 +204,7 @@ def facts_of(path: str, given: Any, option: str, place: Place | None = None) -> 
 
 
 def _depth(layers: Sequence[Layer], model: Imported | None) -> int | None:
-    """How many layers the model has, where it is known."""
+    """The number of layers of the model; None where it is not known."""
     if model is not None:
         return sum(int(kind["count"]) for kind in model.document["layers"])
     named = [layer.facts["model"].value for layer in layers if "model" in layer.facts]

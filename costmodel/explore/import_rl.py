@@ -42,7 +42,7 @@ def is_reinforced(files: Sequence[OpenedFile]) -> bool:
 def rl_of_files(
     files: Sequence[OpenedFile], size: GivenSize, assignments: Iterable[str], load: Mapping[str, str]
 ) -> Imported:
-    """The scenario of files that state parts of one job.
+    """The RL scenario that several files describe together.
 
     load: the flags --prompt and --answer, as they were typed
     """
@@ -67,7 +67,7 @@ def rl_of_files(
 
 
 def _layers(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]:
-    """The job of a configuration, with what stands ahead of its program and files of the trainer that it names."""
+    """The layers of an RL configuration: its job, the files that it overrides, and trainer files that it names."""
     entry = RL_FORMATS[opened_file.format]
     found = _text(opened_file.text, opened_file.file, entry)
     losses = _with_those_beneath(found, opened_file.file, entry, 0)
@@ -98,7 +98,7 @@ def _text(text: str, file: str, entry: RlFormat) -> RlText:
 
 
 def _with_those_beneath(found: RlText, file: str, entry: RlFormat, depth: int) -> list[Loss]:
-    """Adds the values of the configurations that a text overrides; the losses."""
+    """Adds the values of the configurations that a text overrides; returns what is lost of them."""
     losses = list[Loss]()
     for name, place in reversed(found.named):
         if (own := entry.built_in.get(PurePath(name).stem)) is not None:

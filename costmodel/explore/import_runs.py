@@ -85,7 +85,7 @@ def import_run(name: str, configs: Sequence[str], beside: GivenBesideFile, warm_
 
 
 def _layout(sources: Sequence[str], beside: GivenBesideFile) -> tuple[LoadedScenario, Mapping[str, Any]]:
-    """The scenario of files that describe a run, those of another tool or a scenario itself, and its keys."""
+    """The scenario that files describe (another tool's files, or a scenario itself), and its keys."""
     if len(sources) == 1 and _SCENARIO in file_head(sources[0], MOST_BYTES)[0]:
         case = load_any(sources[0], beside.assignments)
         return case, case.original
@@ -110,7 +110,7 @@ class ImportedResults:
 
 
 def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBesideFile) -> ImportedResults | None:
-    """The rows of results of benchmarks, with engine, plan and machine of the files beside; none for other logs."""
+    """Rows of benchmark results, completed with engine, plan and machine from files; None for other logs."""
     found = []
     for name in names:
         results = benchmark_results(file_head(name, MOST_BYTES)[0].replace("\r\n", "\n"), name)
@@ -135,7 +135,7 @@ def import_results(names: Sequence[str], configs: Sequence[str], beside: GivenBe
 
 
 def _row(name: str, number: int, each: BenchmarkRow, configs: Sequence[str], beside: GivenBesideFile) -> dict[str, Any]:
-    """One result as a row, of one replica."""
+    """One benchmark result as a table row for one replica."""
     row: dict[str, Any] = {"id": f"{PurePath(name).stem}-{number}", "source": PurePath(name).name, **each.cells}
     beside_row, replicas = _engine_cells(configs, beside, each.cells)
     row |= beside_row
@@ -152,7 +152,7 @@ def _row(name: str, number: int, each: BenchmarkRow, configs: Sequence[str], bes
 def _engine_cells(
     configs: Sequence[str], beside: GivenBesideFile, load: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float]:
-    """Engine, model, plan and machine as cells, of one replica, and how many replicas there are."""
+    """Cells for engine, model, plan and machine of one replica, and the number of replicas."""
     if not configs:
         given = dict(text.partition("=")[::2] for text in beside.assignments)
         cells: dict[str, Any] = {"engine": given.get("stack"), "model": given.get("model"), "gpu": beside.gpu or None}
@@ -185,7 +185,7 @@ def _engine_cells(
 
 
 def _kept(precision: str, weights: str | None) -> str:
-    """The type of a checkpoint, as the column precision has it."""
+    """The precision of a checkpoint, as the column precision states it."""
     if weights is not None and weights.startswith(("int4", "q4")):
         return "int4"
     kind = weights or precision
@@ -193,7 +193,7 @@ def _kept(precision: str, weights: str | None) -> str:
 
 
 def _own_arguments(text: str, name: str, more: bool) -> list[str]:
-    """The log itself where its arguments stand at its head; a fault where it is too long to be read as those."""
+    """The log as its own layout file, if arguments are at its head; a fault if it is too long for that."""
     if _ARGUMENTS not in text[:20_000]:
         return []
     if more:
@@ -203,7 +203,7 @@ def _own_arguments(text: str, name: str, more: bool) -> list[str]:
 
 
 def _log(text: str, name: str, more: bool) -> Log:
-    """The steps of a log; a fault where none stands in what is read of it."""
+    """The parsed steps of a log; a fault if the part that is read has none."""
     try:
         return trainer_log(text, name) or read_log(text, name)
     except CostModelError:
@@ -214,7 +214,7 @@ def _log(text: str, name: str, more: bool) -> Log:
 
 
 def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
-    """A warning where log and layout state different batches."""
+    """A warning where the log and its layout state different batches."""
     theirs, ours = run.figures.get("global_batch"), layout["global_batch"]
     if theirs is None or abs(theirs - ours) <= _APART * ours:
         return []
@@ -223,7 +223,7 @@ def _apart(layout: dict[str, Any], run: MeasuredRun, file: str) -> list[Fault]:
 
 
 def unlike(answer: Answer, row: dict[str, Any], file: str) -> list[Fault]:
-    """A warning where the columns of a row do not hold all that decides the prediction for its layout."""
+    """A warning where the columns of a row are not enough to reproduce the prediction for its layout."""
     try:
         found = modelled(row_of(Place(file), list(row), row_texts(row, row), COLUMNS), CachedReader())
     except CannotModel as error:
@@ -265,7 +265,7 @@ def _recompute(mode: str | None, modules: list[Any] | None, layers: float | None
 
 
 def _shape(model: Model) -> dict[str, Any]:
-    """The model's cells, those of its most common kinds of layers."""
+    """Cells that describe the shape of the model."""
     kinds = model.layers
     cores = ((kind.attention or kind.latent or kind.compressed) for kind in kinds)
     part = next((core for core in cores if core is not None), None)

@@ -85,7 +85,7 @@ def _of_commands(opened_file: OpenedFile, given: frozenset[Path]) -> list[Layer]
 
 
 def with_model_of(layers: list[Layer], files: Sequence[OpenedFile], settle: Settle) -> Imported:
-    """The scenario with its model: from a config.json beside, from the library, or missing."""
+    """The scenario with its model: from a config.json, from the library, or reported as missing."""
     file, written = files[-1].file, next((each for each in files if each.format == CONFIG), None)
     if written is not None:
         config = imported_model(written.text, written.file)
@@ -118,7 +118,7 @@ def _stated_model(layers: Sequence[Layer]) -> OriginValue | None:
 
 
 def _of_library(stated: OriginValue | None) -> tuple[Model | None, str, Fault | None]:
-    """The shape that a name stands for, its name in the library, and a fault where there is none."""
+    """The library model that a name stands for, its library name, and a fault where there is none."""
     if stated is None:
         return None, "", None
     name = str(stated.value)
@@ -147,7 +147,7 @@ def invalid_plan(case: ServingCase) -> tuple[Fault, ...]:
 
 
 def load_flags(flags: Mapping[str, str], kind: str) -> Layer:
-    """What the flags of a load state, such as --rate and --prompt, in a scenario of a workload.
+    """A layer with the values of load flags, such as --rate and --prompt, for a kind of workload.
 
     >>> {path: fact.value for path, fact in load_flags({"rate": "8", "answer": "512"}, "serving").facts.items()}
     {'workload.rate': '8 /s', 'workload.output': 512}
@@ -189,7 +189,7 @@ def replace_stated(layers: Sequence[Layer], given: Layer) -> None:
 
 
 def _replacing(path: str, given: Mapping[str, OriginValue]) -> Iterator[str]:
-    """What is given of a key of the workload: itself, a part of it, or what it is a part of."""
+    """Given keys that replace a key of the workload: the key itself, a part of it, or a key that contains it."""
     for by in given if path.startswith("workload.") else ():
         if by == path or by.startswith(f"{path}.") or path.startswith(f"{by}."):
             yield by

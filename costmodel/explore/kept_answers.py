@@ -28,7 +28,7 @@ _RENTED = "a month: rent of all replicas' GPUs; of a node with a price of its ow
 
 
 def training_kept(answer: Answer) -> KeptAnswer:
-    """What stays of an answer about training."""
+    """An answer about training, reduced to results, plan and settings."""
     from costmodel.estimate.evaluate.evaluate_plans import verdict
     from costmodel.explore.compare.plan_figures import choices
 
@@ -49,7 +49,7 @@ def brief_words(block: Block) -> str:
 
 
 def degree_words(block: Block) -> list[str]:
-    """How the ranks are divided."""
+    """The parallel degrees, one text each."""
     structure = block.structure
     sizes = [f"{name} {counted(float(getattr(block, name)[0]))}" for name in ("tp", "pp", "dp")]
     for name in (*OF_ITSELF_ONE, "vpp"):
@@ -81,7 +81,7 @@ def _count(value: object) -> object:
 
 
 def serving_kept(answer: ServingAnswer) -> KeptAnswer:
-    """What stays of an answer about serving."""
+    """An answer about serving, reduced to results, plan and settings."""
     from costmodel.estimate.serving.deployment_rent import fleet_of
     from costmodel.estimate.serving.plan_columns import sizes_of
     from costmodel.estimate.serving.predict_serving import known_costs
@@ -136,14 +136,14 @@ def half_words(layout: object) -> str:
 
 
 def one(value: object) -> float:
-    """The plain number of a plan alone."""
+    """The value of a single plan as a plain number."""
     import numpy as np
 
     return float(np.asarray(value).flat[0])
 
 
 def halves(plan: ServingPlan) -> dict[str, dict[str, int]]:
-    """Prefill and decode of a plan as plain values, where they are apart."""
+    """The prefill and decode layouts of a disaggregated plan as plain values; empty for other plans."""
     from costmodel.estimate.serving.plan_columns import RARE
 
     found = (("prefill", plan.prefill), ("decode", plan.decode))
@@ -158,7 +158,7 @@ def halves(plan: ServingPlan) -> dict[str, dict[str, int]]:
 
 
 def rl_kept(answer: RlAnswer) -> KeptAnswer:
-    """What stays of an answer about reinforcement learning."""
+    """An answer about reinforcement learning, reduced to results, plans and settings."""
     from costmodel.estimate.evaluate.evaluate_plans import verdict
 
     whole = verdict(answer.costs["memory_share"])
@@ -194,7 +194,7 @@ def rl_degrees(answer: RlAnswer) -> dict[str, float | bool]:
 
 
 def rl_settings(answer: RlAnswer) -> dict[str, str]:
-    """What makes the scenario's own plan that of the answer."""
+    """Settings that turn the scenario's own plan into the plan of the answer."""
     from costmodel.documents.schemas.rl.rl_plan import RlPlan
 
     plan, split = answer.inputs.plan, answer.inputs.split

@@ -65,7 +65,7 @@ _OF_FITS = "fit."
 
 @record
 class LabelledFigures:
-    """What a label means: figures to trace; or its page, and each value of a key with its origin."""
+    """The meaning of a label: figures to trace, or its page and the values of a key with their origins."""
 
     label: str
     figures: tuple[str, ...]
@@ -74,7 +74,7 @@ class LabelledFigures:
 
 
 def labelled(asked: Workload, answer: PlanAnswer, label: str) -> LabelledFigures:
-    """What a label means in an answer; a fault for words that nothing explains."""
+    """The meaning of a label in an answer; a fault for unknown words."""
     figures = figures_of(label, asked.quantities, asked.labels)
     if figures:
         with_value = tuple(name for name in figures if not math.isnan(answer.costs.get(name, 0.0)))
@@ -109,7 +109,7 @@ def _is_unknown(asked: Workload, answer: PlanAnswer, name: str) -> bool:
 
 
 def figures_of(label: str, known: Collection[str], named: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The figures that a label names, of those that can be traced; named: some by labels that are not their names.
+    """The figures that a label names, if they can be traced; `named` has labels that are not names of figures.
 
     >>> known = ("concurrency", "ttft")
     >>> [figures_of(each, known, OF_SERVICES) for each in ("In flight", "first token", "link")]

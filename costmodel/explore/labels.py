@@ -75,7 +75,7 @@ _PARTS = {
 
 
 def fit_page(title: str) -> str:
-    """What the title of a fit means, such as "collectives all_reduce"; nothing for any other words.
+    """The meaning of the title of a fit, such as "collectives all_reduce"; empty for any other words.
 
     >>> fit_page("collectives all_reduce")
     'times of collectives inside a scale-up domain, of all_reduce'

@@ -59,7 +59,7 @@ class LogFolder:
     unread: Sequence[UnreadFile]
 
     def joined(self, kind: type[Table]) -> Table | None:
-        """All rows of one kind of table, as runs of one source; none where there are none."""
+        """All rows of one kind of table, as one table of one source; None where there are none."""
         tables = [table for night in self.nights.values() for table in night if type(table) is kind]
         if not tables:
             return None
@@ -115,7 +115,7 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """What a file is, by its first lines: a table, a log, results of a benchmark, or else perhaps a layout."""
+    """The kind of a file, by its first lines: kernels, a table, a start-up log, results, a log, or else a layout."""
     try:
         text = file_head(str(path), _HEAD)[0].replace("\r\n", "\n")
         if is_nccl_text(text):
@@ -132,7 +132,7 @@ def _kind(path: Path) -> str:
 
 
 def _layouts(log: Path, layouts: Sequence[Path], folder: Path) -> list[Path]:
-    """The files with the layout of a log, those of the nearest folder."""
+    """The layout files of a log, from the nearest folder that has some."""
     key = log.name.split(".")[0]
     for parent in (log.parent, *log.parent.parents):
         found = [path for path in layouts if path.parent == parent and path.name.split(".")[0] == key]
@@ -146,7 +146,7 @@ def _read_table(name: str, configs: Sequence[str], beside: GivenBesideFile, sour
 
 
 def _read_training(name: str, configs: Sequence[str], beside: GivenBesideFile, source: str) -> Table:
-    """The log of a training as a table of one row."""
+    """A training log as a table with one row."""
     run = import_run(name, configs, beside)
     if run.open:
         raise fail("C005", f"no file states its {', '.join(run.open)}", Place(name), _remedy(name))
@@ -228,7 +228,7 @@ def _fitted(table: Table | None, fit: Callable[[Table], _Fit], remarks: list[str
 
 
 def _by_engine(table: Table | None) -> Iterator[Table]:
-    """The rows of each engine."""
+    """A table for each engine, without start-up logs."""
     rows = [] if table is None else [row for row in table.rows if not row.text(LOGGED)]
     for engine in dict.fromkeys(row.text("engine") for row in rows):
         assert table is not None

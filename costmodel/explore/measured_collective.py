@@ -40,7 +40,7 @@ class MeasuredCollective:
 
 
 def measured_collective(path: str, operation: Operation, gpus: int | None, per_node: int) -> MeasuredCollective:
-    """The runs of an operation in a text of nccl-tests; of several groups those of so many ranks.
+    """The measured times of an operation in nccl-tests output; of several group sizes, those for `gpus` ranks.
 
     per_node: accelerators of the node that is named beside it, 0 where none is.
     """
@@ -93,7 +93,7 @@ def same_group(case: ResolvedScenario, measured: MeasuredCollective) -> list[str
 def soundness(
     operation: Operation, ranks: float, times: Sequence[tuple[float, float, float]], apart: float
 ) -> Soundness | None:
-    """Bus bandwidth of large messages, measured and predicted, of (size, measured, predicted) of every size."""
+    """Compares measured and predicted bus bandwidth of large messages; times: size, measured, predicted."""
     if not times:
         return None
     sizes, *both = (np.array(column) for column in zip(*times, strict=True))

@@ -50,8 +50,8 @@ def flags_of_node(named: str) -> dict[str, str]:
 
 
 def values_of_gpus(spellings: Iterable[str]) -> str:
-    """What varies these accelerators: the usual node of each, or the accelerators alone where nodes stand in for their
-    own; nothing where one of them is unknown.
+    """The values that vary these accelerators: the usual node of each, or the accelerators alone where a node is only a
+    proxy; empty where one of them is unknown.
 
     >>> values_of_gpus(["h100", "h200"]), values_of_gpus(["h100", "h20"]), values_of_gpus(["h1000"])
     ('cluster.node=dgx-h100,dgx-h200', 'cluster.node.accelerator=h100-sxm,h20', '')
@@ -66,7 +66,7 @@ def values_of_gpus(spellings: Iterable[str]) -> str:
 
 
 def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand: str) -> bool:
-    """Whether a node holds an accelerator; a fault where it holds another, and does not stand for the own of that."""
+    """Whether a node contains an accelerator; a fault where it contains another and is not its proxy."""
     try:
         held = shelf.document("node", named).accelerator
     except CostModelError:  # the scenario's reader reports the place
@@ -84,7 +84,7 @@ def _check_held(name: str, named: str, shelf: CachedReader, place: Place, stand:
 
 
 def flag_place(option: str, path: str, text: str) -> Place:
-    """Where a flag of the command line sets a key."""
+    """The place on the command line of a flag that sets a key."""
     return Place(COMMAND_LINE, 0, len(option) + 2, path, f"{option} {text}", max(1, len(text)))
 
 

@@ -66,7 +66,7 @@ _MILLION = 1e6
 
 @record
 class Machine:
-    """A kind of machine by the settings that make a scenario one of it, and how it is sold there.
+    """A kind of machine and how it is sold, with the settings that put a scenario on it.
 
     settings: of the machine alone. price: those of an offer that is not its list price
     """
@@ -86,7 +86,7 @@ class Machine:
 
 @record
 class HostedOffer:
-    """What an API asks for each token of a model, USD.
+    """The prices that an API asks per token of a model, USD.
 
     model: by the name of the library, where it goes by one. title: as the table has it
     """
@@ -107,7 +107,7 @@ class HostedOffer:
 
 
 def source_url(key: str, node: str = "") -> str:
-    """The page that a price is from: of the node's own sources or of the bibliography; empty where none is stated."""
+    """The web page of a price, from the node's own sources or the bibliography; empty where none is stated."""
     own = read("node", node).sources.get(key) if node else None
     url = str((bibliography().get(key) or {}).get("url", "")) if own is None else own.url or ""
     return url if url.startswith(("https://", "http://")) else ""
@@ -228,7 +228,7 @@ class _PriceTable:
         self.file, self.shelf, self.case = file, shelf, case
 
     def read(self, text: str) -> tuple[list[Machine], list[HostedOffer]]:
-        """Its machines, and its APIs."""
+        """The machines and the APIs of the table."""
         table = sheet(self.file, text, COLUMNS)
         faults = list(_of_cells(table) or (*_of_header(table), *repeated(table.place, table.names)))
         machines, hosted = list[Machine](), list[HostedOffer]()
@@ -274,7 +274,7 @@ class _PriceTable:
         )
 
     def _settings(self, row: CsvRow, node: str) -> tuple[str, ...]:
-        """What makes the price of a node that of a row."""
+        """Settings that give a node the price of a row."""
         title, key = row.text("source"), row.text("source")
         entry = list[str]()
         if key not in keys_of_bibliography() and key not in self.shelf.document("node", node).sources:
@@ -293,7 +293,7 @@ class _PriceTable:
         return *stated, *entry, f"{NODE}.price={{{', '.join(f'{name}: {value}' for name, value in price.items())}}}"
 
     def _owned(self, row: CsvRow) -> str:
-        """What a purchase costs; electricity as the row has it, or the scenario, or else as is usual."""
+        """The terms of a purchase; electricity from the row, from the scenario, or else the usual values."""
         tariff, pue = site_terms(self.case)
         energy = f"{row.text('usd_per_kwh')} USD/kWh" if row.text("usd_per_kwh") else f"{tariff * 3.6e6:.6g} USD/kWh"
         return (
@@ -303,14 +303,14 @@ class _PriceTable:
 
 
 def _of_cells(table: Sheet) -> list[Fault]:
-    """One fault of a table between semicolons, as spreadsheets of some countries write it."""
+    """One fault for a table whose cells are separated by semicolons."""
     sentence = "cells are separated by semicolons here, not by commas"
     separated = any(";" in name for name in table.names)
     return [Fault("D018", sentence, table.place, f"save it with commas between cells; {_POINT}")] if separated else []
 
 
 def _one_of_commas(faults: list[Fault]) -> list[Fault]:
-    """The faults, of numbers with a decimal comma the first alone: in quotes, or as a cell too many."""
+    """The faults, with only the first of those that a decimal comma causes."""
     found = [fault for fault in faults if _is_of_comma(fault)]
     others = [fault for fault in faults if fault not in found]
     return [*(replace(fault, hint=f"{_POINT}; {fault.hint}") for fault in found[:1]), *others]
@@ -347,7 +347,7 @@ def _meaning(name: str) -> str:
 
 
 def _complaints(row: CsvRow) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with a row: the column, a sentence, and a remedy where it is not what the column means."""
+    """The problems of a row: the column, a sentence, and a remedy where it is not the column's meaning."""
     kind, rents = row.text("kind"), [name for name in _RENT if row.text(name)]
     if kind not in KINDS:
         close = nearest(kind, KINDS)
@@ -401,7 +401,7 @@ _MOST_HOURS = 24 * 7
 
 
 def hourly_rates(text: str) -> list[float]:
-    """Requests a second of each hour: a list, `2,2,5,9`, a CSV with the columns hour and rate, or a trace of requests.
+    """Requests per second of each hour, from a list such as `2,2,5,9`, a CSV of hour and rate, or a request trace.
 
     >>> hourly_rates("2,2,5.5")
     [2.0, 2.0, 5.5]

@@ -19,7 +19,7 @@ from costmodel.ground.units import counted
 
 @record
 class RankGrowth:
-    """What one workload states of it.
+    """How one kind of workload scales with the number of ranks: its words, results and settings.
 
     paces: micro-batches of a replica for each pipeline stage, and steps over the least that a loss takes, of
     those jobs that have them
@@ -41,7 +41,7 @@ class RankGrowth:
 
 @record
 class RankSizes:
-    """The same job on all sizes, or one that grows with them."""
+    """A job at several numbers of accelerators: of a fixed size (strong scaling), or growing (weak scaling)."""
 
     asked: Workload
     sizes: tuple[float, ...]
@@ -52,7 +52,7 @@ class RankSizes:
 
     @property
     def count(self) -> int:
-        """How many sizes there are."""
+        """The number of sizes."""
         return len(self.sizes)
 
     @property
@@ -67,12 +67,12 @@ class RankSizes:
 
     @property
     def work(self) -> str:
-        """The result that states what gets done in a second."""
+        """The result that states the throughput."""
         return self.growth.work
 
     @property
     def time(self) -> str:
-        """The time of which terms are shares."""
+        """The result whose terms are shown as shares."""
         return self.growth.time
 
     @property
@@ -82,28 +82,28 @@ class RankSizes:
 
     @property
     def varied(self) -> list[str]:
-        """What changes from size to size."""
+        """The keys that change from size to size."""
         each = self.asked.case.node.accelerators
         parts = ["cluster.node.accelerators"] if any(ranks < each for ranks in self.sizes) else []
         return ["cluster.nodes", *parts, *([self.growth.grown] if self.is_weak else [])]
 
     @property
     def words(self) -> str:
-        """What grows."""
+        """The kind of scaling, in words."""
         kind = self.growth.weak if self.is_weak else self.growth.strong
         return f"{kind}{', the best plan at each size' if self.best else ''}"
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
-        """What each accelerator gets done in a second."""
+        """The throughput per accelerator."""
         return self.growth.each(costs, size)
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
-        """One size after the other."""
+        """Evaluates one size after the other."""
         for ranks in pace.taken(self.sizes, len(self.sizes)):
             yield self._row(ranks)
 
     def more(self, rows: Sequence[SizedTrial]) -> object:
-        """Nothing."""
+        """No further result over all sizes."""
         return None
 
     def _row(self, ranks: float) -> SizedTrial:
@@ -124,7 +124,7 @@ class RankSizes:
 
 
 def part_of_node(each: float, ranks: float) -> Fault | None:
-    """What is wrong with a number of accelerators that ends within a node."""
+    """A fault for a number of accelerators that ends within a node; None for any other number."""
     below = ranks // each * each
     if ranks < each or ranks == below:
         return None

@@ -66,7 +66,7 @@ EXPECTED = Safety()
 
 
 def safety_of(case: LoadedScenario, path: str) -> Safety:
-    """The chance that an answer along a key should have; of limits that vary plans are asked for none."""
+    """The chance that an answer along a key should have; plans need not have it where the key is a limit."""
     if (stated := stated_chance(case)) is not None:
         return Safety(stated, is_stated=True)
     return Safety(preferred_chance(case), () if path.startswith("limits.") else demand_of(case))

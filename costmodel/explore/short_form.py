@@ -60,7 +60,7 @@ DEFAULT_NODE = "dgx-h100"
 
 @record
 class ScenarioFlags:
-    """What the command line gives of a scenario, each as it was typed."""
+    """The flags of the command line that describe a scenario, as they were typed."""
 
     model: str | None = None
     gpu: str | None = None
@@ -104,15 +104,15 @@ class ScenarioFlags:
 
 
 def case_of_flags(scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = ()) -> ResolvedScenario:
-    """The training case of a scenario with flags in the place of its keys, or of flags alone."""
+    """The training case of a scenario whose keys flags replace, or of flags alone."""
     return training(loaded_of_flags(scenario, flags, assignments))
 
 
 def loaded_of_flags(
     scenario: str | None, flags: ScenarioFlags, assignments: Iterable[str] = (), varied: Collection[str] = ()
 ) -> LoadedScenario:
-    """A scenario of any workload with flags in the place of its keys, or of flags alone: these are of the first
-    workload that has all of them.
+    """A scenario of any workload whose keys flags replace, or of flags alone: then of the first workload that has all
+    of these flags.
 
     Where a key is set with --set too, that value counts and the case remarks it.
 
@@ -160,8 +160,8 @@ def loaded_of_flags(
 
 
 def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[ScenarioFlags, tuple[str, ...]]:
-    """What assignments change of flags alone: the flags without those whose keys are set, and the assignments, which
-    state the workload as the flags do.
+    """The flags without those whose keys assignments set, and the assignments; these also state the workload where the
+    flags that are left no longer do.
     """
     paths = {path_of(item) for item in assignments}
     lost = [name for name in flags.given if _overruled(name, paths)]
@@ -171,14 +171,14 @@ def changed_flags(flags: ScenarioFlags, assignments: tuple[str, ...]) -> tuple[S
 
 
 def _overruled(flag: str, paths: set[str]) -> bool:
-    """Whether a key is set in the place of a flag: the node in that of its accelerator, one load in that of another."""
+    """Whether --set replaces a flag: by its own key, by the node for a flag of the accelerator, or by another load."""
     own = {flags.keys[flag] for flags in FLAGS.values() if flag in flags.keys}
     more = {"gpu": {"cluster.node"}, "gpus": {*_SIZES}, **{each: {*LOADS} for each in ("rate", "concurrency", "users")}}
     return not paths.isdisjoint(own | more.get(flag, set()))
 
 
 def _kind_set(assignments: Iterable[str]) -> str:
-    """The workload that --set names, of those that flags stand for."""
+    """The workload that --set names, empty without one; a fault where flags cannot describe it."""
     given = [item.partition("=")[2].strip() for item in assignments if path_of(item) == "workload.kind"]
     if given and given[-1] not in FLAGS:
         hint = f"flags stand for {', '.join(FLAGS)}"
@@ -212,8 +212,8 @@ def _kind_of_stack(name: str | None) -> str:
 
 
 def unstated_job(flags: ScenarioFlags, set_here: Collection[str]) -> str:
-    """Why an answer is of its workload, and what asks for another, where neither flags nor keys that are set are of
-    some workloads alone; empty where they are.
+    """Why an answer is of its workload, and what asks for another; empty where flags or keys that are set belong to
+    some workloads only.
     """
     shared = frozenset.intersection(*(frozenset(each.keys) for each in FLAGS.values()))
     if not {*flags.given} <= {*shared, "gpu", "gpus"} or any(path.startswith(_OF_A_JOB) for path in set_here):
@@ -237,7 +237,7 @@ def _checked(flags: ScenarioFlags, kind: str, *, alone: bool) -> None:
 
 
 def _frame(kind: str) -> Mapping:
-    """A scenario of that kind without the keys that flags set."""
+    """An empty scenario of that kind, without the keys that flags set."""
     place = Place(COMMAND_LINE)
 
     def mapping(**keys: Any) -> Mapping:
@@ -253,7 +253,7 @@ def _frame(kind: str) -> Mapping:
 
 
 def _changes(flags: ScenarioFlags, kind: str, *, alone: bool) -> tuple[list[Assignment], list[Assumption]]:
-    """The assignments of all flags but the number of GPUs; and the node, where no flag names it."""
+    """The assignments of all flags except the number of GPUs, and a default node where no flag names one."""
     keys = keys_of(kind)
     given = {name: text for name, text in flags.given.items() if (name, text) != ("safe", OFF)}
     found = [flag_assignment(name, path, given[name]) for name, path in keys.items() if name in given]
@@ -280,8 +280,8 @@ def flag_assignment(name: str, path: str, text: str) -> Assignment:
 
 
 def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Iterator[Assignment]:
-    """Where one flag gives the load, the load that a scenario has instead is left out; of a rate with as many requests
-    in flight at most, the other one stays.
+    """Removes the load that a scenario has, where one flag gives another; a rate with a cap on requests in flight keeps
+    the other one.
     """
     given = [change for change in changes if change.path in LOADS]
     both = all(at(tree, path) is not None for path in CAPPED)
@@ -292,7 +292,7 @@ def _without_other_loads(tree: dict[Any, Any], changes: list[Assignment]) -> Ite
 
 
 def _varied_load(tree: dict[Any, Any], loads: Sequence[str], varied: Collection[str]) -> Iterator[Assignment]:
-    """A load in the place of the one that a command varies, until it does, and none of another kind."""
+    """Replaces a scenario's load by the load that a command varies, with a value until the command sets it."""
     load = next((path for path in loads if path in varied), "")
     if load and at(tree, load) is None:
         yield default_assignment(load, "1 /s" if load == "workload.rate" else 1)
@@ -310,7 +310,7 @@ def _sizes(
     set_here: set[str],
     varied: Collection[str],
 ) -> tuple[list[Assignment], list[Assumption]]:
-    """Nodes of as many GPUs as wanted, and defaults of sizes that nothing states; read from what is stated."""
+    """Assignments for the nodes of --gpus, and defaults for sizes that nothing states."""
     sizes = flags_of(str(at(tree, "workload.kind"))).sizes
     written = {path for path in sizes if at(tree, path) is not None} | {*map(path_of, changes)}
     grouped = at(tree, "cluster.groups") is not None or written & {"cluster", "cluster.groups"}
@@ -340,7 +340,7 @@ def _sizes(
 
 
 def _replaced(tree: dict[Any, Any], changes: Iterable[Assignment], set_here: set[str]) -> Iterator[str]:
-    """A remark for every flag that takes the place of a key of the scenario, or that --set makes useless."""
+    """A remark for every flag that replaces a key of the scenario, or that --set makes useless."""
     for change in changes:
         flag = change.place.text
         before = at(tree, change.path)

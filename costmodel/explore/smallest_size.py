@@ -81,13 +81,13 @@ def ladder_of(most: float) -> list[float]:
 
 
 def _fits(trial: Trial) -> bool:
-    """Whether a plan breaks limits of the scenario alone."""
+    """Whether a valid plan fails only by limits of the scenario."""
     return not trial.refused and set(trial.broken) == {"T001"}
 
 
 @dataclass
 class _Sizes:
-    """A job at some numbers of nodes, each looked at once."""
+    """A job at several numbers of nodes, each evaluated once."""
 
     asked: Workload
     each: float
@@ -95,7 +95,7 @@ class _Sizes:
     seen: dict[float, Trial] = field(default_factory=dict)
 
     def at(self, nodes: float) -> Trial:
-        """Its best plan there."""
+        """The best plan on `nodes` nodes."""
         if nodes not in self.seen:
             self.seen[nodes] = self._known(nodes) or self._searched(nodes)
         return self.seen[nodes]
@@ -107,7 +107,7 @@ class _Sizes:
         return trial
 
     def _known(self, nodes: float) -> Trial | None:
-        """The best plan at a lower price: where it still works it is the best here, as fewer others do.
+        """The best plan at a lower price: where it still works it is the best here too.
 
         Where it is far above the budget all others are, too: on as many nodes they cost what their time does.
         """
@@ -119,7 +119,7 @@ class _Sizes:
         return replace(found, settings=found.settings[:1]) if found.works or dear else None
 
     def chance(self, nodes: float) -> float:
-        """The chance of that plan to meet every limit; none of one that fails by expected figures."""
+        """The chance that this plan meets every limit; 0 for one that fails by expected figures."""
         trial = self.at(nodes)
         return chance_to_meet(self.asked, trial.costs) if trial.works else 0.0
 
@@ -136,7 +136,7 @@ class _Sizes:
         )
 
     def _cost(self, trial: Trial, nodes: float) -> float:
-        """What a plan costs, which is left out of the results of one that breaks a limit."""
+        """The cost of a plan; results omit it where the plan breaks a limit."""
         time = trial.costs.get("run_time", math.nan)
         return float(run_cost(time, nodes * self.each, float(self.asked.facts.price.each)))
 
@@ -146,7 +146,7 @@ class _Sizes:
         return min((limit.value for limit in limits if limit.column == "run_cost"), default=math.inf)
 
     def _missed(self) -> tuple[MissedLimit, ...]:
-        """The limits that the plan nearest to all of them misses, of those that fit."""
+        """The limits that the nearest plan misses, among the plans that fit."""
         fitting = {
             nodes: trial.kept.costs for nodes, trial in self.seen.items() if trial.kept is not None and _fits(trial)
         }
@@ -171,7 +171,7 @@ class _Sizes:
         return ladder.index(min(ladder, key=lambda nodes: abs(nodes - wanted)))
 
     def _first(self, ladder: list[float], good: Callable[[float], bool], start: int) -> int | None:
-        """The first good size, from one that may be near: those behind it are good too.
+        """The index of the first good size, starting at a likely one; all sizes after it are good too.
 
         Sizes without a valid plan, as those that do not divide a batch, are passed over. From large to small sizes,
         the largest of which have no plan, all powers of two are tried, and the size ahead of the first good one.

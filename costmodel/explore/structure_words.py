@@ -80,7 +80,7 @@ CHOICES: dict[str, Callable[[Structure], str]] = {
 
 
 def tuning_notes(inputs: TrainingInputs) -> dict[str, str]:
-    """What the lines of a ledger hold where only adapters are trained."""
+    """Notes on the lines of a ledger where only adapters are trained."""
     if inputs.tuning is None:
         return {}
     return {

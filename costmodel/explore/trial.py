@@ -30,7 +30,7 @@ def tried(
 
 
 def trial_of(varied: Workload, settings: Sequence[str], answer: PlanAnswer, paths: Sequence[str] = ()) -> Trial:
-    """What is kept of one variant."""
+    """An answer reduced to a trial: its codes, results and varied values."""
     known = leaves(varied.case) if paths else {}
     return Trial(
         tuple(settings),

@@ -28,27 +28,27 @@ _NO_RESULTS: Mapping[str, float] = {}
 
 
 class PlanAnswer(Protocol):
-    """One plan, evaluated, with codes of what speaks against it."""
+    """One evaluated plan, with codes of the reasons against it."""
 
     @property
     def costs(self) -> Mapping[str, float]:
-        """Its results; those of a refused plan mean nothing."""
+        """The results of the plan; meaningless where it is refused."""
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why it is not valid."""
+        """The codes of the reasons why the plan is invalid."""
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What it does not keep, of a valid plan."""
+        """The codes of the limits that a valid plan breaks."""
 
     @property
     def remarked(self) -> tuple[str, ...]:
-        """What there is to remark."""
+        """The codes of the remarks on the plan."""
 
     @property
     def assumed(self) -> tuple[Assumption, ...]:
-        """What was not stated."""
+        """The values that the user did not state."""
 
 
 # By the number of nodes: the price of an accelerator at which it was searched, and the settings of the best plan.
@@ -57,7 +57,7 @@ KnownPlans = dict[float, tuple[float, Mapping[str, str]]]
 
 @record
 class KeptAnswer:
-    """What stays of an answer where there are many: results and plan, without the documents it was computed from."""
+    """An answer reduced to its results and its plan, without the documents; used where there are many."""
 
     costs: Mapping[str, float]
     verdict: str  # whether it fits
@@ -71,7 +71,7 @@ class KeptAnswer:
 
 @record
 class ChosenFigure:
-    """A figure that users choose and ask about, and the least by which it is turned."""
+    """An input that users choose and may vary, and its smallest useful step."""
 
     path: str
     text: str
@@ -82,7 +82,7 @@ class ChosenFigure:
 
 @record
 class Trial:
-    """One variant: the settings that make it, and what came of them: an answer, or why there is none."""
+    """One variant: its settings, and its answer or the reason why there is none."""
 
     settings: tuple[str, ...]
     fault: Fault | None = None
@@ -95,19 +95,19 @@ class Trial:
 
     @property
     def costs(self) -> Mapping[str, float]:
-        """Its results, to compare; nothing of a plan that is not valid, and no rent of one that fails."""
+        """The results to compare; empty for an invalid plan, and without rents for one that breaks a limit."""
         if self.kept is None or self.refused:
             return _NO_RESULTS
         return without_money(self.kept.costs) if self.broken else self.kept.costs
 
     @property
     def works(self) -> bool:
-        """Whether it is a plan one could run."""
+        """Whether the plan is valid and meets all limits."""
         return not (self.fault or self.refused or self.broken)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What speaks against it."""
+        """The codes of the reasons against the trial."""
         return (self.fault.code,) if self.fault is not None else self.refused or self.broken
 
     @property
@@ -127,7 +127,7 @@ class Trial:
 
 @record
 class SizedTrial:
-    """One size, and what came of it.
+    """One size, and the trial at this size.
 
     waves: micro-batches of a replica for each pipeline stage. steps: steps over the least that a loss takes
     more: what one workload alone has to state of a size
@@ -185,7 +185,7 @@ class SmallestPlans:
     missed: tuple[MissedLimit, ...] = ()
 
     def with_settings(self, settings: tuple[str, ...]) -> SmallestPlans:
-        """The same with settings ahead of those of each plan."""
+        """A copy with settings ahead of those of each plan."""
         expected, safe = (
             None if plan is None else replace(plan, settings=(*settings, *plan.settings))
             for plan in (self.expected, self.safe)
@@ -195,7 +195,7 @@ class SmallestPlans:
 
 @record
 class RequestTokens:
-    """Tokens of one request on average: of its prompt that are computed, that are in the cache, and generated ones."""
+    """The average tokens of one request: computed in its prompt, taken from the cache, and generated."""
 
     prompt: float
     cached: float
@@ -211,7 +211,7 @@ class Scaling(Protocol):
 
     @property
     def name(self) -> str:
-        """What the sizes are of: accelerators, or a key."""
+        """The quantity that the sizes count: accelerators, or a key."""
 
     @property
     def varied(self) -> Sequence[str]:
@@ -219,7 +219,7 @@ class Scaling(Protocol):
 
     @property
     def words(self) -> str:
-        """What grows, and what stays."""
+        """A description of what grows and what stays."""
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -231,11 +231,11 @@ class Scaling(Protocol):
 
     @property
     def work(self) -> str:
-        """The result that states what gets done in a second."""
+        """The result that states the throughput."""
 
     @property
     def time(self) -> str:
-        """The time of which terms are shares; empty where none are looked at."""
+        """The result whose terms are shown as shares; empty where no terms are shown."""
 
     @property
     def terms(self) -> Sequence[str]:
@@ -243,16 +243,16 @@ class Scaling(Protocol):
 
     @property
     def count(self) -> int:
-        """How many sizes there are."""
+        """The number of sizes."""
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
-        """What each accelerator gets done in a second; not a number where that does not compare."""
+        """The throughput per accelerator; not a number where it does not compare."""
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
         """The sizes one after the other, until the user asks to stop."""
 
     def more(self, rows: Sequence[SizedTrial]) -> object:
-        """What one workload alone has to state of all sizes."""
+        """Further results over all sizes, which only one workload has."""
 
 
 class Workload(Protocol):
@@ -280,7 +280,7 @@ class Workload(Protocol):
 
     @property
     def aim(self) -> str:
-        """What that chance is of: `to fit`."""
+        """The event that this chance is for, in words: `to fit`."""
 
     @property
     def within_limits(self) -> Collection[str]:
@@ -292,17 +292,17 @@ class Workload(Protocol):
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """What may speak against a plan, by its code."""
+        """The possible reasons against a plan, by code."""
 
     @property
     def facts(self) -> Subject:
-        """What the scenario is about: model, machine, software, price."""
+        """A summary of the scenario: model, machine, software, price."""
 
     def of(self, case: LoadedScenario) -> Workload:
         """Another scenario of the same workload; what both have in common may be shared."""
 
     def planned(self) -> Workload:
-        """With the best plan of a search written out, where the scenario has none and a search can find it."""
+        """The workload with the best plan of a search, where it has no plan and a search can find one."""
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
         """Whether each variant along these paths has the best plan of its own: if asked for, or if it states none.
@@ -326,19 +326,19 @@ class Workload(Protocol):
         """
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
-        """A result of its plan in each variant, one after the other or all at once; None where there is no answer."""
+        """A result of the plan in each variant, evaluated together where possible; None without an answer."""
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
-        """What stays of an answer."""
+        """The answer reduced to what tables need."""
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
-        """What a code that is no limit states of a plan: that it does not fit, makes no sense, or has no end."""
+        """The kind of failure that a code means if it is no limit: does not fit, invalid, or without end."""
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
-        """Every figure that is known, by its name with unit, as a baseline holds it."""
+        """Every known figure, by its name with unit, as a baseline stores it."""
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
-        """The plan as a baseline holds it."""
+        """The plan as a baseline stores it."""
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
         """Fingerprints of the equations behind an answer; none where a baseline holds none."""
@@ -347,7 +347,7 @@ class Workload(Protocol):
         """The equations that each of these calls itself."""
 
     def side(self, name: str, rank: int | None, *, changed: bool) -> Side:
-        """One of two that are compared: its plan, or a stored result if nothing is changed; of a search the rank's.
+        """A side of a comparison: the plan, a stored result if nothing is changed, or the plan at a rank of a search.
 
         rank: counted from 1; 0 is the scenario's own plan
         """
@@ -356,7 +356,7 @@ class Workload(Protocol):
         """The key that is varied where this one is named without values."""
 
     def values_of(self, path: str) -> str:
-        """Values to try of a key where none are stated; empty where those around its own value will do."""
+        """Values to try for a key if none are stated; empty where values around the current one will do."""
 
     def safety(self, path: str) -> Safety:
         """The chance that an answer along a key should have."""
@@ -369,12 +369,12 @@ class Workload(Protocol):
         """
 
     def whole(self) -> Workload:
-        """The whole job that money is spent on: with what it assumes around the plan."""
+        """The whole job that money is spent on, with its assumptions."""
 
     def smallest(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
-        """The plans on the fewest accelerators, of so many at most, that meet every limit.
+        """The plans on the fewest accelerators, at most `most`, that meet every limit.
 
         safe: the chance that one of them should have. full: whether a job that no time bounds takes as many as it may
         known: plans of a search on the same machine at another price, to which new ones are added
@@ -390,20 +390,20 @@ class Workload(Protocol):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """The figures of a plan that can be explained, each with what it is."""
+        """The figures of a plan that can be explained, with their meanings."""
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Figures by labels of answers that are not their names."""
 
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """How one of them was computed, from the calls that were really made."""
+        """The tree of one figure, from the calls that its evaluation made."""
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Changes of its plan in one choice: the question that each answers, and keys with their values."""
 
     def missing(self, result: str) -> str:
-        """What to state so that a result is known; empty where nothing would help."""
+        """The input to state so that a result becomes known; empty where nothing would help."""
 
     def choices(self) -> tuple[ChosenFigure, ...]:
-        """Figures that users choose and ask about beside those of hardware and assumptions."""
+        """Inputs that users choose and may vary, besides hardware and assumptions."""

@@ -23,7 +23,7 @@ _COMMON = {"model": "model", "node": "cluster.node", "stack": "stack", "price": 
 
 @record
 class WorkloadFlags:
-    """The flags of a workload; --gpu and --gpus, of all, state what a cluster is made of."""
+    """The flags of a workload; --gpu and --gpus, which all workloads have, describe the cluster."""
 
     keys: Mapping[str, str]  # of the scenario, by the flag that sets each
     instead: str  # what to use for a flag that it does not have
@@ -103,7 +103,7 @@ FLAGS = {
 
 
 def flags_of(kind: str) -> WorkloadFlags:
-    """The flags of a workload; those of training for a kind that is none, which the scenario's reader reports."""
+    """The flags of a workload; for an unknown kind those of training, as the scenario's reader reports the fault."""
     return FLAGS.get(kind, FLAGS["training"])
 
 
@@ -123,14 +123,12 @@ def with_varied_load(written: Mapping[str, Any], varied: Collection[str]) -> Map
 
 
 def of_one_kind(given: Collection[str]) -> dict[str, str]:
-    """The workload of every flag among these that one workload alone has."""
+    """The workload of every given flag that only one workload has."""
     owners = {name: [kind for kind, flags in FLAGS.items() if name in flags.keys] for name in given}
     return {name: kinds[0] for name, kinds in owners.items() if len(kinds) == 1}
 
 
 def kind_by_flags(given: Collection[str]) -> str:
-    """The first workload that has all of these flags, but for those of the machine, which all have; none if no one
-    does.
-    """
+    """The first workload that has all of these flags, apart from the machine's, which all have; empty if none does."""
     stated = [name for name in given if any(name in flags.keys for flags in FLAGS.values())]
     return next((kind for kind, flags in FLAGS.items() if all(name in flags.keys for name in stated)), "")

@@ -49,26 +49,26 @@ _BY_RATE = (
 
 
 class _Usual:
-    """What most workloads answer."""
+    """The answers that most workloads have in common."""
 
     case: LoadedScenario
 
     @property
     def within_limits(self) -> tuple[str, ...]:
-        """None."""
+        """No results."""
         return ()
 
     @property
     def facts(self) -> Subject:
-        """Model and machine."""
+        """The model and the machine."""
         return subject_of(self.case)
 
     def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """Nothing that is stated."""
+        """No fixed keys of the plan."""
         return {}, ()
 
     def results_of(self: Workload, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
-        """One after the other."""
+        """Evaluates one variant after the other."""
         return (_result_of(self, each, result) for each in variants)
 
     def figures(self, answer: PlanAnswer) -> dict[str, float]:
@@ -77,21 +77,21 @@ class _Usual:
         return {machine_name(name): value for name, value in found if math.isfinite(value)}
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """None."""
+        """No fingerprints."""
         return {}
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """None."""
+        """No calls of equations."""
         return {}
 
     @property
     def quantities(self: Workload) -> Mapping[str, str]:
-        """Results."""
+        """The results."""
         return {name: column.meaning for name, column in self.columns.items()}
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """None but those that have the page of a figure."""
+        """No labels other than names of figures."""
         return {}
 
     def varied_key(self, path: str) -> str:
@@ -99,7 +99,7 @@ class _Usual:
         return path
 
     def values_of(self, path: str) -> str:
-        """Those around its own value."""
+        """Empty: values around the current one are tried."""
         return ""
 
     def safety(self, path: str) -> Safety:
@@ -111,32 +111,32 @@ class _Usual:
         return ()
 
     def whole(self: Workload) -> Workload:
-        """Itself."""
+        """The workload itself."""
         return self
 
     def smallest(
         self: Workload, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
-        """By numbers of nodes, with the best plan of each."""
+        """The smallest plans over numbers of nodes, with the best plan at each."""
         from costmodel.explore.smallest_size import smallest_size
 
         return smallest_size(self, safe, most, full=full, known=known)
 
     @property
     def request_tokens(self) -> RequestTokens | None:
-        """None."""
+        """None: only services have requests."""
         return None
 
     @property
     def measured_runs(self) -> float:
-        """Of training."""
+        """The number of published training runs on this accelerator."""
         held = self.case.accelerator.held_against
         return 0.0 if held is None else float(held.runs)
 
 
 @record
 class TrainingWorkload(_Usual):
-    """A scenario that trains; where it has no plan the best of a search is meant."""
+    """A training scenario; where it has no plan, the best plan of a search is meant."""
 
     case: ResolvedScenario
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["training"]
@@ -148,7 +148,7 @@ class TrainingWorkload(_Usual):
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """What may speak against a plan."""
+        """The possible reasons against a plan."""
         from costmodel.estimate.shared.reasons import REFUSALS
 
         return REFUSALS
@@ -161,29 +161,29 @@ class TrainingWorkload(_Usual):
         return facts_of(self.case)
 
     def of(self, case: LoadedScenario) -> TrainingWorkload:
-        """Another scenario that trains."""
+        """The workload of another training scenario."""
         return replace(self, case=training(case))
 
     def planned(self) -> TrainingWorkload:
-        """With its best plan, where it has none."""
+        """The workload with its best plan, where it has none."""
         from costmodel.explore.compare.select_plan import planned
 
         held = self.case.scenario.model_copy(update={"plan": planned(self.case)})
         return replace(self, case=replace(self.case, scenario=held))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
-        """If asked for, or if no plan is written and no path writes one."""
+        """Whether variants have the best plan of a search: if asked for, or if no plan and no path states one."""
         from costmodel.explore.compare.select_plan import by_search
 
         return by_search(self.case, paths, best=best or alone)
 
     def held(self, varied: Sequence[str]) -> tuple[Mapping[str, object], tuple[str, ...]]:
-        """Keys that --set gave."""
+        """The plan keys that --set fixed."""
         held = self.case.held
         return {key: value for key, value in held.values.items() if f"plan.{key}" not in varied}, held.conflicts
 
     def whole(self) -> TrainingWorkload:
-        """With failures and checkpoints as they are usual, where the scenario states tokens and no run."""
+        """The job with the usual failures and checkpoints, where the scenario states tokens and no run."""
         if self.case.scenario.run is not None or self.case.scenario.workload.tokens is None:
             return self
         held = self.of(vary_any(self.case, ["run={}"]))
@@ -194,7 +194,7 @@ class TrainingWorkload(_Usual):
     def smallest(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
-        """By numbers of nodes, with the usual software of the machine where none is stated."""
+        """The smallest plans over numbers of nodes, with the machine's usual software where none is stated."""
         from costmodel.explore.flag_defaults import usual_stack
         from costmodel.explore.smallest_size import smallest_size
 
@@ -205,13 +205,13 @@ class TrainingWorkload(_Usual):
         return smallest_size(varied, safe, most, full=full, known=known).with_settings(software)
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> Answer:
-        """One plan, or the nearest to one that works; without bands and remarks where these are not looked at."""
+        """The answer for the plan, or for the best one; with bands and remarks only where `results` need them."""
         from costmodel.explore.compare.select_plan import answered
 
         return answered(self.case, best=best, bands=_with_bands(self, results))
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
-        """Rows of one evaluation, unless bands are looked at."""
+        """Evaluates all variants at once, unless bands are needed."""
         from costmodel.estimate.training.training_inputs import training_inputs
         from costmodel.explore.compare.input_paths import results_in_rows
         from costmodel.explore.compare.select_plan import row_results
@@ -222,14 +222,14 @@ class TrainingWorkload(_Usual):
         return _each_result(self, variants, result, rows)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
-        """Results, and the plan."""
+        """The answer reduced to its results and its plan."""
         from costmodel.estimate.evaluate.predict import Answer
 
         assert isinstance(answer, Answer)
         return training_kept(answer)
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
-        """That it does not fit, or that its run never ends."""
+        """The failure that a code means: the plan does not fit, or its run never ends."""
         from costmodel.estimate.evaluate.limit_checks import ENDLESS
 
         return "fits" if code == "M001" else "valid" if code == ENDLESS else None
@@ -241,19 +241,19 @@ class TrainingWorkload(_Usual):
         return figures(_trained(answer))
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
-        """Every choice."""
+        """Every choice of the plan."""
         from costmodel.explore.compare.plan_figures import choices
 
         return choices(_trained(answer).evaluation.block)
 
     def marks(self, answer: PlanAnswer) -> Mapping[str, EquationFingerprint]:
-        """Of every equation; an engine is a table of steps, which calls each one thousands of times."""
+        """The fingerprint of every equation; a serving engine has none, as it calls each one thousands of times."""
         from costmodel.explore.compare.plan_figures import marks
 
         return marks(_trained(answer))
 
     def called(self, answer: PlanAnswer) -> Mapping[str, set[str]]:
-        """Of every equation."""
+        """The calls of every equation."""
         from costmodel.explore.compare.plan_figures import called_equations
 
         return called_equations(_trained(answer))
@@ -265,7 +265,7 @@ class TrainingWorkload(_Usual):
         return training_side(name, self.case, rank, changed=changed)
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
-        """By accelerators."""
+        """The sizes by number of accelerators."""
         from costmodel.explore.rank_sizes import RankSizes, ranks_of
         from costmodel.explore.vary.training_sizes import growth_of
 
@@ -274,20 +274,20 @@ class TrainingWorkload(_Usual):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Results, and lines of the memory of a rank."""
+        """The results, and the memory lines of a rank."""
         from costmodel.estimate.training.memory.breakdown import LINES
 
         return {**super().quantities, **dict.fromkeys(LINES, "")}
 
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """One figure alone."""
+        """The tree of a single figure."""
         from costmodel.explore.explain.explain import explain
 
         held = _trained(answer)
         return explain(held.inputs, held.plan, quantity)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Of the plan of a step."""
+        """The neighbours of the training plan."""
         from costmodel.explore.vary.neighbours import of_training
 
         held = _trained(answer)
@@ -303,7 +303,7 @@ class TrainingWorkload(_Usual):
 
 @record
 class ServingWorkload(_Usual):
-    """A scenario that serves."""
+    """A serving scenario."""
 
     case: ServingCase
     columns: ClassVar[Mapping[str, ResultColumn]] = COLUMNS["serving"]
@@ -332,18 +332,18 @@ class ServingWorkload(_Usual):
 
     @property
     def aim(self) -> str:
-        """To meet limits, or else to answer what arrives."""
+        """The event of the chance, in words: to meet limits, or else to answer what arrives."""
         return "to meet all limits" if [*stated_limits(self.case.scenario.limits)] else "to answer all that arrives"
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """What may speak against a plan."""
+        """The possible reasons against a plan."""
         from costmodel.estimate.serving.reason_codes import REFUSALS
 
         return REFUSALS
 
     def of(self, case: LoadedScenario) -> ServingWorkload:
-        """Another scenario that serves."""
+        """The workload of another serving scenario."""
         from costmodel.documents.reader.serving_scenario import serving
 
         return replace(self, case=serving(case))
@@ -351,14 +351,14 @@ class ServingWorkload(_Usual):
     def smallest(
         self, safe: float, most: float, *, full: bool = False, known: KnownPlans | None = None
     ) -> SmallestPlans:
-        """By replicas of every layout."""
+        """The smallest plans over the replicas of every layout."""
         from costmodel.explore.serving.smallest_cluster import smallest_fleets
 
         return smallest_fleets(self.case, safe, most)
 
     @property
     def request_tokens(self) -> RequestTokens:
-        """By the lengths that are asked for; what repeats earlier tokens is in the cache."""
+        """The average tokens of a request; what repeats earlier tokens is in the cache."""
         from costmodel.estimate.serving.conversations import shared_tokens
         from costmodel.estimate.serving.serving_inputs import inputs_of
 
@@ -370,24 +370,24 @@ class ServingWorkload(_Usual):
 
     @property
     def measured_runs(self) -> float:
-        """Of the engines that were fitted."""
+        """The number of published runs of the engines that were fitted."""
         engines = self.case.common.engines
         return 0.0 if engines is None else float(engines.parts.get(self.case.accelerator.name, 0.0))
 
     def planned(self) -> ServingWorkload:
-        """With its best plan, where it has none."""
+        """The workload with its best plan, where it has none."""
         from costmodel.explore.serving.best_layout import with_best_layout
 
         return self if self.case.scenario.plan is not None else self.of(with_best_layout(self.case))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
-        """If asked for, or if the scenario as it is written has no plan; keys that --set gives are held."""
+        """Whether variants have the best plan of a search: if asked for, or if the scenario as written has no plan."""
         from costmodel.explore.serving.best_layout import by_search
 
         return by_search(self.case, best=best)
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> ServingAnswer:
-        """One plan under its load; without bands, and what it answers within limits, where these are not looked at."""
+        """The answer for the plan under its load; with bands and rates within limits only where `results` need them."""
         from costmodel.documents.reader.serving_scenario import serving
         from costmodel.estimate.serving.predict_serving import predict
         from costmodel.explore.serving.best_layout import with_best_layout
@@ -402,7 +402,7 @@ class ServingWorkload(_Usual):
         return not results or any(map(is_of_bands, results))
 
     def _with_limited(self, results: Collection[str]) -> bool:
-        """Whether what it answers within limits is looked at."""
+        """Whether the results or limits asked for need the rate within limits."""
         from costmodel.estimate.serving.limits_chance import OWN
 
         limits = (limit.column for limit in stated_limits(self.case.scenario.limits) if limit.column != OWN)
@@ -410,7 +410,7 @@ class ServingWorkload(_Usual):
         return not results or any(name in self.within_limits for name in names)
 
     def results_of(self, variants: Sequence[Variant], result: str) -> Iterator[float | None]:
-        """Rows of one evaluation, unless bands are looked at, or what it answers within limits."""
+        """Evaluates all variants at once, unless bands or rates within limits are needed."""
         from costmodel.estimate.serving.predict_serving import row_results
         from costmodel.estimate.serving.serving_inputs import inputs_without_limits
         from costmodel.explore.compare.input_paths import results_in_rows
@@ -421,20 +421,20 @@ class ServingWorkload(_Usual):
         return _each_result(self, variants, result, rows)
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
-        """Results, and the plan."""
+        """The answer reduced to its results and its plan."""
         from costmodel.estimate.serving.predict_serving import ServingAnswer
 
         assert isinstance(answer, ServingAnswer)
         return serving_kept(answer)
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
-        """That the cache does not fit, or that more arrives than is answered."""
+        """The failure that a code means: the cache does not fit, or more arrives than is answered."""
         from costmodel.explore.serving.search_layouts import UNSTABLE
 
         return "load" if code in UNSTABLE else None
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
-        """Degrees, replicas and the token budget."""
+        """The degrees, the replicas and the token budget of the plan."""
         from costmodel.estimate.serving.plan_columns import sizes_of
         from costmodel.estimate.serving.predict_serving import ServingAnswer
 
@@ -461,7 +461,7 @@ class ServingWorkload(_Usual):
         return _SIZES.get(path, "")
 
     def safety(self, path: str) -> Safety:
-        """The chance to meet all limits; of kernels that were never measured expected figures rule."""
+        """The chance to meet all limits; none where kernels were never measured, so that expected figures rule."""
         from costmodel.estimate.serving.serving_band import is_unmeasured
         from costmodel.estimate.serving.serving_inputs import inputs_of
 
@@ -475,7 +475,7 @@ class ServingWorkload(_Usual):
         return compare_serving.side(name, self.case if rank is None else compare_serving.ranked(self.case, rank))
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
-        """By the rate of requests, with as many replicas as its limits need."""
+        """The sizes by rate of requests, with as many replicas as the limits need."""
         from costmodel.explore.serving.rate_sizes import rate_sizes
 
         _without("serving", {"--ranks": bool(ranks), "--weak": weak}, _BY_RATE)
@@ -483,20 +483,20 @@ class ServingWorkload(_Usual):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Results, and lines of the memory of an accelerator."""
+        """The results, and the memory lines of an accelerator."""
         from costmodel.explore.serving.explain_serving import LINES
 
         return {**super().quantities, **LINES}
 
     @property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Those of all answers about a service."""
+        """The labels of all answers about a service."""
         from costmodel.explore.labelled_figures import OF_SERVICES
 
         return OF_SERVICES
 
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """One figure alone."""
+        """The tree of a single figure."""
         from costmodel.estimate.serving.predict_serving import ServingAnswer
         from costmodel.explore.serving.explain_serving import explain
 
@@ -504,7 +504,7 @@ class ServingWorkload(_Usual):
         return explain(answer.inputs, quantity)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Of a replica and its engine."""
+        """The neighbours of the plan of a replica and its engine."""
         from costmodel.estimate.serving.predict_serving import ServingAnswer
         from costmodel.explore.vary.neighbours import of_service
 
@@ -512,7 +512,7 @@ class ServingWorkload(_Usual):
         return of_service(answer)
 
     def missing(self, result: str) -> str:
-        """The price, of a cost, a limit, of a share of requests in time, and a longer answer, of a time per token."""
+        """What to set for an unknown result: a price, a limit on latency, or a longer answer."""
         from costmodel.documents.schemas.serving.serving_limits import BETWEEN_TOKENS
         from costmodel.estimate.serving.requests_in_time import IN_TIME
 
@@ -550,7 +550,7 @@ class ServingWorkload(_Usual):
 
 @record
 class RlWorkload(_Usual):
-    """A scenario of reinforcement learning; its variants share steps of the trainer that are known."""
+    """An RL scenario; its variants share optimizer steps that are evaluated already."""
 
     case: RlCase
     steps: TrainerSteps
@@ -563,30 +563,30 @@ class RlWorkload(_Usual):
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """What may speak against a plan."""
+        """The possible reasons against a plan."""
         from costmodel.estimate.rl.rl_reason_codes import REFUSALS
 
         return REFUSALS
 
     def of(self, case: LoadedScenario) -> RlWorkload:
-        """Another scenario of reinforcement learning."""
+        """The workload of another RL scenario."""
         from costmodel.documents.reader.rl_scenario import reinforced
 
         return replace(self, case=reinforced(case))
 
     def planned(self) -> RlWorkload:
-        """With its best plan, where it has none."""
+        """The workload with its best plan, where it has none."""
         from costmodel.explore.rl.search_splits import planned
 
         return replace(self, case=planned(self.case))
 
     def by_search(self, paths: Sequence[str], *, best: bool, alone: bool = False) -> bool:
-        """If asked for, or if no plan is written and no path writes one."""
+        """Whether variants have the best plan of a search: if asked for, or if no plan and no path states one."""
         is_open = self.case.scenario.plan is None and not any(path.startswith("plan.") for path in paths)
         return best or alone or is_open
 
     def answer(self, results: Collection[str] = (), *, best: bool = False) -> RlAnswer:
-        """One plan of an iteration; without bands and remarks where these are not looked at."""
+        """The answer for the plan, or for the best one; with bands and remarks only where `results` need them."""
         from costmodel.estimate.rl.predict_rl import predict
         from costmodel.explore.rl.search_splits import best_answer
 
@@ -596,18 +596,18 @@ class RlWorkload(_Usual):
         return predict(self.case, self.steps, bands=_with_bands(self, results))
 
     def kept(self, answer: PlanAnswer) -> KeptAnswer:
-        """Results, and both plans."""
+        """The answer reduced to its results and both plans."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
 
         assert isinstance(answer, RlAnswer)
         return rl_kept(answer)
 
     def stops(self, code: str) -> Literal["fits", "valid", "load"] | None:
-        """That it does not fit."""
+        """The failure that a code means: the plan does not fit."""
         return "fits" if code == "M001" else None
 
     def plan_entry(self, answer: PlanAnswer) -> Mapping[str, str | float | bool]:
-        """Degrees of both plans."""
+        """The degrees of both plans."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
 
         assert isinstance(answer, RlAnswer)
@@ -620,7 +620,7 @@ class RlWorkload(_Usual):
         return compare_rl.side(name, self.case, compare_rl.ranked(self.case, rank))
 
     def scaling(self, ranks: str, rate: str, *, weak: bool, best: bool) -> Scaling:
-        """By accelerators."""
+        """The sizes by number of accelerators."""
         from costmodel.documents.schemas.rl.rl_results import PHASES
         from costmodel.explore.rank_sizes import RankGrowth, RankSizes, ranks_of
 
@@ -640,7 +640,7 @@ class RlWorkload(_Usual):
         return RankSizes(self, tuple(ranks_of(ranks)), growth, weak, best)
 
     def explain(self, answer: PlanAnswer, quantity: str) -> ExplainedFigure:
-        """One of all that are traced."""
+        """The tree of one of the traced figures."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
         from costmodel.explore.rl.explain_rl import explain
 
@@ -648,7 +648,7 @@ class RlWorkload(_Usual):
         return explain(answer, quantity)
 
     def neighbours(self, answer: PlanAnswer) -> Iterator[tuple[str, Mapping[str, object]]]:
-        """Of both plans, and of how they share the accelerators."""
+        """The neighbours of both plans, and of how they share the accelerators."""
         from costmodel.estimate.rl.predict_rl import RlAnswer
         from costmodel.explore.vary.neighbours import of_learning
 
@@ -656,7 +656,7 @@ class RlWorkload(_Usual):
         return of_learning(answer)
 
     def missing(self, result: str) -> str:
-        """The section about the whole run, or how many iterations it has, of its results, and the price, of a cost."""
+        """What to set for an unknown result: a run, a number of iterations, or a price."""
         if self.case.scenario.workload.iterations is None and result in RUN_RESULTS and result in RL_RESULTS:
             return "set workload.iterations, e.g. 1000"
         if self.case.scenario.run is None and result in RUN_RESULTS and result not in RL_RESULTS:
@@ -665,7 +665,7 @@ class RlWorkload(_Usual):
 
 
 def _with_bands(asked: Workload, results: Collection[str]) -> bool:
-    """Whether bands are looked at, where all results are or these and limits."""
+    """Whether bands are needed: for all results, or for one that is asked for or limited."""
     looked_at = (*results, *(limit.column for limit in stated_limits(asked.case.scenario.limits)))
     return not results or any(name == asked.chance or name.endswith(("_low", "_high")) for name in looked_at)
 
@@ -673,7 +673,7 @@ def _with_bands(asked: Workload, results: Collection[str]) -> bool:
 def _each_result(
     asked: Workload, variants: Sequence[Variant], result: str, rows: Sequence[float | None]
 ) -> Iterator[float | None]:
-    """A result in each variant, alone where it is not that of a row."""
+    """A result in each variant; one without a result in `rows` is evaluated by itself."""
     for variant, found in zip(variants, rows, strict=True):
         yield _result_of(asked, variant, result) if found is None else found
 
@@ -698,7 +698,7 @@ def _missing_price(case: LoadedScenario, result: str) -> str:
 
 
 def _iteration_on(case: RlCase, ranks: float, *, weak: bool) -> list[str]:
-    """Settings of the same iteration on so many accelerators, of which engines keep their share; of more prompts."""
+    """Settings of an iteration on `ranks` accelerators, with the engines' share as before; weak: with more prompts."""
     each, plan = float(case.node.accelerators), case.scenario.plan
     before = float(case.cluster.nodes) * each
     settings = [f"cluster.nodes={max(1.0, ranks / each):.0f}"]

@@ -35,7 +35,7 @@ def part_with(group: str) -> Part:
 
 
 def changed(of: Part, name: str, changes: Changes) -> str:
-    """The text of a part's efficiency document with changes; for a part without one, of its default document."""
+    """The efficiency document of a part as text, with changes; starts from the default document if it has none."""
     if has("efficiency", name):
         return rewritten(document_text("efficiency", name), changes)
     return _begun(of, name, changes)

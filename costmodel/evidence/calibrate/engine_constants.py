@@ -20,7 +20,7 @@ UNLIMITED = math.inf
 
 @record
 class LeafPath:
-    """One number of one document."""
+    """The place of one number in one document."""
 
     kind: str
     document: str
@@ -33,7 +33,7 @@ class LeafPath:
 
 @record
 class EngineConstant:
-    """A number that one or more leaves of documents share; spread is that of its logarithm around what is shipped."""
+    """A number to fit, shared by one or more document leaves; `spread` is the prior spread of its logarithm."""
 
     name: str
     leaves: tuple[LeafPath, ...]
@@ -42,12 +42,12 @@ class EngineConstant:
 
     @property
     def key(self) -> str:
-        """Its key in each document."""
+        """The key under which each document has the number."""
         return self.leaves[0].key
 
     @property
     def documents(self) -> list[str]:
-        """The documents that share it."""
+        """The documents that contain the number."""
         return list(dict.fromkeys(leaf.document for leaf in self.leaves))
 
 
@@ -97,7 +97,7 @@ SHARED = (
 
 
 def own_constants(engine: str) -> tuple[EngineConstant, ...]:
-    """The constants of one engine that a few of your own benchmarks can improve: its host, the start of benchmarks."""
+    """The constants of one engine that your own benchmarks can improve: time per step, and the start of a burst."""
     return (
         _engine(f"{engine} host.step", "host.step", (engine,)),
         _engine(f"{engine} burst.front", "burst.front", (engine,), 0.7),
@@ -106,7 +106,7 @@ def own_constants(engine: str) -> tuple[EngineConstant, ...]:
 
 
 def accelerator_constants(name: str, fit: str) -> tuple[EngineConstant, ...]:
-    """Those of an accelerator without a fit of its own: the shares of its peak and bandwidth that products reach.
+    """The shares of peak and bandwidth that matmuls reach, as constants of an accelerator without its own fit.
 
     fit: of the products, by the entry of efficiency documents
     """
@@ -118,19 +118,19 @@ def accelerator_constants(name: str, fit: str) -> tuple[EngineConstant, ...]:
 
 
 def shipped_value(constant: EngineConstant, shelf: CachedReader) -> float:
-    """The value in the first document that has it, before your own benchmarks changed it."""
+    """The value in the first document that has the number, before your own benchmarks changed it."""
     leaf = constant.leaves[0]
     return float(getattr(shipped_entry(leaf, shelf), leaf.key))
 
 
 def shipped_entry(leaf: LeafPath, shelf: CachedReader) -> Any:
-    """The part of a document that has a number, before your own benchmarks changed it."""
+    """The document section that contains a number, before your own benchmarks changed it."""
     entries = [entry for document in _versions(leaf, shelf) if (entry := _entry(document, leaf.path)) is not None]
     return next((entry for entry in entries if not entry.source.startswith(OWN)), entries[-1])
 
 
 def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
-    """A document of the working folder, and what it replaces."""
+    """All versions of a document, the working folder's first; the default document comes last if none is shipped."""
     found = [path for path in places(leaf.kind, leaf.document) if path.is_file()]
     yield from (shelf.document(leaf.kind, str(path)) for path in found)
     if not any(map(is_shipped, found)):
@@ -138,7 +138,7 @@ def _versions(leaf: LeafPath, shelf: CachedReader) -> Iterator[Any]:
 
 
 def _entry(document: Any, path: Sequence[str]) -> Any:
-    """What stands at a path of a document."""
+    """The value at a path of a document; None where there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, Mapping) else getattr(document, name, None)
     return document
@@ -162,7 +162,7 @@ def _changed(document: Any, leaf: LeafPath, value: float) -> Any:
 
 
 def _updated(part: Any, path: Sequence[str], value: float) -> Any:
-    """A part of a document with the number at a path changed; a part that lacks the path stays."""
+    """A copy of a document section with the number at a path changed; unchanged if it lacks the path."""
     name, *rest = path
     held = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
     if held is None:

@@ -54,14 +54,14 @@ STEP = 0.05  # of a logarithm, downwards: shares end at 1
 
 @record
 class BenchmarkGroup:
-    """Rows that differ in layout and load alone, with their scenario."""
+    """Benchmark rows that share one scenario and differ only in layout and load."""
 
     case: ServingCase
     rows: tuple[ServingRow, ...]
 
 
 def benchmark_groups(rows: Sequence[CsvRow], shelf: CachedReader) -> tuple[list[BenchmarkGroup], list[SkippedRow]]:
-    """The rows that can be modelled and be true, and the reason for each other row."""
+    """Groups of the rows that can be modelled and are plausible, and the reason for each skipped row."""
     asked, left = [], []
     for row in rows:
         try:
@@ -81,7 +81,7 @@ def benchmark_groups(rows: Sequence[CsvRow], shelf: CachedReader) -> tuple[list[
 
 
 def _plausible(rows: list[ServingRow], found: list[Predicted], left: list[SkippedRow]) -> Iterator[ServingRow]:
-    """The rows that can be modelled, and true; the others are added to those left."""
+    """The rows that are modelled and plausible; the others are added to `left` with the reason."""
     for row, figures in zip(rows, found, strict=True):
         try:
             if isinstance(figures, CannotModel):
@@ -110,11 +110,11 @@ class ServingProblem:
 
     @property
     def spreads(self) -> Array:
-        """Spread of each prior, of a logarithm."""
+        """The prior spread of each constant's logarithm."""
         return np.array([constant.spread for constant in self.constants])
 
     def figures(self, logs: Array, which: Mask | None = None) -> list[Figures]:
-        """What is predicted of some rows, all by default."""
+        """The predicted figures of some rows, all by default."""
         values, found, first = self.values(logs), [], 0
         for group in self.groups:
             last = first + len(group.rows)
@@ -138,7 +138,7 @@ class ServingProblem:
         return np.concatenate([self._slopes(group, logs) for group in self.groups])
 
     def _slopes(self, group: BenchmarkGroup, logs: Array) -> Array:
-        """The same of one group; a constant that it does not use changes nothing."""
+        """The slopes of one group of rows; zero for a constant that the group does not use."""
         here = with_values(group.case, self.constants, self.values(logs))
         now, known = self.residuals(_predicted(here, group.rows), group.rows), inputs_of(here)
         slopes = np.zeros((*now.shape, len(self.constants)))
@@ -159,7 +159,7 @@ def serving_problem(
     shelf: CachedReader,
     outlying: float = math.inf,
 ) -> ServingProblem:
-    """The problem of constants that are not zero as shipped: a time of zero stands for what an engine does not do."""
+    """The problem without constants that ship as zero: an engine does not spend that time."""
     values = {constant: shipped_value(constant, shelf) for constant in constants}
     kept = [constant for constant in constants if values[constant] > 0]
     return ServingProblem(groups, kept, np.log([values[constant] for constant in kept]), quantities, outlying)
@@ -170,7 +170,7 @@ def _chosen(which: Mask | None, first: int, last: int) -> Collection[bool]:
 
 
 def _predicted(case: ServingCase, rows: Sequence[ServingRow]) -> list[Figures]:
-    """What is predicted; constants of engines do not change which layouts fit."""
+    """The predicted figures of rows that fit; constants of engines do not change which layouts fit."""
     found = of_group(inputs_of(case), rows)
     assert not any(isinstance(each, CannotModel) for each in found)
     return [each for each in found if isinstance(each, Mapping)]
@@ -182,7 +182,7 @@ def _residual(figures: Figures, row: ServingRow, name: ServingQuantity) -> float
 
 
 def errors_of(figures: Sequence[Figures], rows: Sequence[ServingRow]) -> dict[str, Errors]:
-    """Errors by quantity, of the rows that have it."""
+    """The errors of each quantity, over the rows that measure it."""
     found: dict[str, Errors] = {}
     for name in QUANTITIES:
         pairs = [(each, value) for each, row in zip(figures, rows, strict=True) if (value := measured(row, name))]
@@ -266,7 +266,7 @@ class Linearised:
     slopes: Array
 
     def of(self, rows: Mask) -> tuple[Array, Array]:
-        """Residuals that some rows have, and their slopes."""
+        """The finite residuals of some rows, and their slopes."""
         residuals, slopes = self.residuals[rows].ravel(), self.slopes[rows].reshape(-1, len(self.logs))
         shown = np.isfinite(residuals)
         return residuals[shown], slopes[shown]
@@ -275,7 +275,7 @@ class Linearised:
 def engine_fit(
     tables: Sequence[str | Table], *, where: Where | None = None, leave_out: str = "", afresh: bool = False
 ) -> EngineFit:
-    """Constants of one engine from your own benchmarks, or those that engines share from many of them."""
+    """Fits the constants of one engine to your own benchmarks, or the constants that engines share to many."""
     asked = tuple(_table_of_runs(each) if isinstance(each, str) else each for each in tables)
     shelf = CachedReader()
     where = meant(where or {}, asked)
@@ -313,7 +313,7 @@ def _too_few(tables: Sequence[str], count: int, left: Sequence[SkippedRow]) -> C
 def _with_their_own(
     groups: Sequence[BenchmarkGroup], shelf: CachedReader
 ) -> tuple[list[BenchmarkGroup], tuple[EngineConstant, ...]]:
-    """The groups with default documents of accelerators without a fit, and the constants of these."""
+    """The groups, with default documents for accelerators without a fit, and the constants to fit for these."""
     found, constants = list[BenchmarkGroup](), dict[str, EngineConstant]()
     for group in groups:
         case, name = group.case, group.case.accelerator.name
@@ -327,7 +327,7 @@ def _with_their_own(
 
 
 def _one_engine(groups: Sequence[BenchmarkGroup]) -> str:
-    """The engine of all rows; a fault where they are of several."""
+    """The name of the engine of all rows; a fault where they use several."""
     engines = sorted({group.case.stack.name for group in groups})
     if len(engines) > 1:
         what = f"these tables hold runs of {', '.join(engines)}; constants are of one engine"
@@ -343,7 +343,7 @@ def _fit(
     tables: tuple[Table, ...],
     left: tuple[SkippedRow, ...],
 ) -> EngineFit:
-    """The constants by all rows, and by those without each value of a column."""
+    """Fits the constants to all rows, and if asked for to the rows without each value of a column."""
     rows, shipped = problem.rows, problem.figures(problem.prior)
     start = Linearised(problem.prior, problem.residuals(shipped), problem.slopes(problem.prior))
     whole, spreads, free = identified_fit(problem, start, np.ones(len(rows), bool))
@@ -357,7 +357,7 @@ def _fit(
 def with_left_out(
     found: EngineFit, problem: ServingProblem, whole: Linearised, shipped: Sequence[Figures], shelf: CachedReader
 ) -> EngineFit:
-    """A fit with the errors of each value's rows where the constants are fitted to all other rows."""
+    """Adds the errors of each value's rows, predicted with constants fitted to all other rows."""
     rows, values = problem.rows, _values(problem, found.grouping, shelf)
     unseen, parts = list(shipped), []
     for value in sorted(set(values), key=lambda value: (-values.count(value), value)):
@@ -374,7 +374,7 @@ def with_left_out(
 
 
 def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list[str]:
-    """What each row has in a column, or in several with a comma between them."""
+    """The value of each row in a column; the values of several columns are joined by " on "."""
     found = []
     for group in problem.groups:
         for row in group.rows:
@@ -385,7 +385,7 @@ def _values(problem: ServingProblem, grouping: str, shelf: CachedReader) -> list
 
 
 def identified_fit(problem: ServingProblem, start: Linearised, rows: Mask) -> tuple[Linearised, Array, Mask]:
-    """The constants that some rows identify, the others as shipped; spreads where all are fitted, and which are."""
+    """The fit in which only identified constants move, the spreads of a fit of all, and which are identified."""
     everything = np.ones(len(problem.prior), bool)
     found, spreads = most_probable(problem, start, rows, everything)
     each = zip(problem.spreads, spreads, found.logs - problem.prior, strict=True)

@@ -97,7 +97,7 @@ def soundness(fit: Fit) -> Soundness | None:
 
 
 def _apart(fit: Fit) -> float:
-    """How far apart measurements may lie: the 90th percentile of the errors of the fit in use, or of its fallback."""
+    """The deviation that sound fabrics may have: the p90 error of the fit in use, or of its fallback."""
     key, of = fit.sample.key, fit.sample.of
     device = read("fabric" if key.part == "network" else "accelerator", of)
     for name in (efficiency_of(device), UNMEASURED):

@@ -94,7 +94,7 @@ def solved(problem: Problem, start: Array | None = None) -> tuple[Array, Array, 
 
 
 def without(free: Problem, group: str, scaled: Array, errors: Array, slopes: Array) -> Array:
-    """Constants fitted without a group, and which of them are identified; errors are relative to the full fit."""
+    """Constants fitted without a group; those that the other runs do not identify stay at their priors."""
     others = np.array([run.group != group for run in free.runs])
     first, curved = _refitted(free, others, scaled, errors, slopes)
     kept = _unidentified(free, first, curved, slopes[others])
@@ -166,7 +166,7 @@ def step_fit(
 
 
 def _unseen(free: Problem, scaled: Array, errors: Array, slopes: Array) -> tuple[Scores, dict[str, float]]:
-    """Scores of each group with constants and widths that are fitted without it, and the widths by all groups."""
+    """Scores of each group with constants and widths fitted without it, and the widths fitted to all groups."""
     groups = _groups(free.runs)
     found = Scores(errors.copy(), np.zeros(len(errors)), np.zeros(len(errors), bool))
     for group, members in groups.items():
@@ -220,7 +220,7 @@ _TURNS = 3
 
 @record
 class Unexplained:
-    """Runs whose sources are left out: log errors, spreads by kernels and links, which have experts, their sources."""
+    """Held-out errors of runs: log errors, spreads by kernels and links, which have experts, and their sources."""
 
     errors: Array
     kinds: Array
@@ -228,14 +228,14 @@ class Unexplained:
     sources: Sequence[str]
 
     def without(self, which: NDArray[np.bool_]) -> Unexplained:
-        """All but these runs."""
+        """All runs except these."""
         kept = ~which
         sources = [source for source, keep in zip(self.sources, kept, strict=True) if keep]
         return Unexplained(self.errors[kept], self.kinds[kept], self.mixed[kept], sources)
 
 
 def spreads(widths: Mapping[str, float], kinds: Array, mixed: NDArray[np.bool_], *, unseen: bool = True) -> Array:
-    """Spreads of runs by these widths: of runs from any other source, or from one that was fitted."""
+    """The spread of each run under these widths; `unseen` adds the spread of a source that was not fitted."""
     found = combined_error(kinds, widths[STEP])
     found = np.where(mixed, combined_error(found, widths[EXPERTS]), found)
     return np.asarray(combined_error(found, heavy_tail_spread(widths[UNSEEN], FREEDOM)) if unseen else found)
@@ -253,12 +253,12 @@ def fitted_widths(runs: Unexplained, priors: Sequence[Prior]) -> dict[str, float
 
 
 def _prior(widths: Mapping[str, float], priors: Sequence[Prior]) -> float:
-    """Log of how likely the widths are before any run."""
+    """The log prior density of the widths."""
     return -sum((math.log(widths[one.leaf] / one.mean) / one.spread) ** 2 for one in priors) / 2
 
 
 def _likelihood(widths: Mapping[str, float], runs: Unexplained) -> float:
-    """Log of how likely the errors are: runs of a source lie around an offset of its own.
+    """The log likelihood of the errors; the runs of a source scatter around an offset that they share.
 
     Both are Student t, so that no wild run and no wild source decides; a run's has the P10 and P90 of its spread.
     """
@@ -275,6 +275,6 @@ def _likelihood(widths: Mapping[str, float], runs: Unexplained) -> float:
 
 
 def _log_student(away: Array) -> Array:
-    """Log of the density of a Student t, but for a constant."""
+    """The log density of a Student t distribution, without its constant."""
     density: Array = -(FREEDOM + 1) / 2 * np.log1p(away**2 / FREEDOM)
     return density

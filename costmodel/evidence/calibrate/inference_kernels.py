@@ -35,7 +35,7 @@ PACKED_UP_TO = ("torch_flow",)  # kernels that pack the queries of narrow groups
 
 
 def decode_columns(table: Mapping[str, Array], accelerator: Accelerator, precision: str, kernel: str) -> Columns:
-    """Columns that determine the time of decode attention; keys and values have the bytes of their own type."""
+    """Columns that determine the time of decode attention; the KV cache has the bytes of its own type."""
     batch, sequence, heads, kv_heads = (table[name] for name in ("batch", "seq", "heads", "kv_heads"))
     readers = reading_heads(heads, kv_heads) if kernel in PACKED_UP_TO else kv_heads
     cached = attention_traffic(batch, sequence, 0.0, kv_heads, table["head_dim"], RECIPES[precision].operand)

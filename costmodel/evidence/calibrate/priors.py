@@ -31,14 +31,14 @@ def shipped_priors(shelf: CachedReader) -> tuple[Prior, ...]:
 
 
 def priors_for(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, ...]:
-    """The prior of each constant, and of those of other makers the ones that these scenarios use."""
+    """The shipped priors, and from the priors of other makers' parts those that these scenarios use."""
     others: Priors = shelf.document("prior", OTHERS)
     used = (prior for prior in others.constants if any(uses(case, prior, shelf) for case in cases))
     return (*shipped_priors(shelf), *used)
 
 
 def width_priors(shelf: CachedReader) -> tuple[Prior, ...]:
-    """The same of what widens the band of a step."""
+    """The priors of the widths of the step-time band."""
     document: Priors = shelf.document("prior", STEPS)
     return tuple(document.widths)
 
@@ -130,8 +130,8 @@ def own(cases: Sequence[ResolvedScenario], shelf: CachedReader) -> tuple[Prior, 
 
 
 def before(leaf: Leaf, name: str, shelf: CachedReader) -> Any:
-    """A document as it was before your own runs changed the group of a leaf; for a part that was never measured,
-    its first version.
+    """A document before your own runs changed the group that contains a leaf; the default document of a part without a
+    fit.
     """
     kind, group = kind_of(leaf), leaf.partition(".")[0]
     document = None

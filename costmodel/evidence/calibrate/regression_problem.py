@@ -69,7 +69,7 @@ class Scores:
     inside: NDArray[np.bool_]
 
     def of(self, which: NDArray[np.bool_] | None = None) -> Errors:
-        """The errors of some of them, all by default."""
+        """The errors of some runs, all by default."""
         chosen = slice(None) if which is None else which
         ratios = np.exp(self.errors[chosen]) - 1
         size = np.abs(ratios)
@@ -101,7 +101,7 @@ def timed(
 
 
 def _named(row: CsvRow, columns: str) -> str:
-    """What a column holds, or several with commas between them; else the source."""
+    """The value of a row in a column, or of several joined by " on "; the source where there is none."""
     columns = "model_name" if columns == "model" else columns
     return " on ".join(filter(None, map(row.text, columns.split(",")))) or row.text("source") or UNKNOWN
 
@@ -142,7 +142,7 @@ class Problem:
         return np.array([_off(run, step) for run, _, step in answers])
 
     def scores(self, scaled: Array, which: Sequence[int] | None = None) -> Scores:
-        """The same, and whether each run lies inside the band of its prediction."""
+        """The errors, the spreads, and whether each run lies inside its band, for some runs, all by default."""
         errors, kinds, spreads = [], [], []
         for run, inputs, step in self._answers(scaled, which):
             errors.append(_off(run, step))
@@ -208,7 +208,7 @@ class Problem:
         return uphill, curved
 
     def _pulls(self, errors: Array, others: Array | None) -> Array:
-        """Weight of each run over the squared scale, reduced for outliers; of some runs, all by default."""
+        """The weight of each run in the fit, reduced for outliers; for some runs, all by default."""
         pulls: Array = self.counted / np.maximum(np.abs(errors) / SCALE, 1) / SCALE**2
         return pulls if others is None else pulls * others
 
@@ -222,5 +222,5 @@ def within(errors: Array, spreads: Array) -> NDArray[np.bool_]:
 
 
 def _off(run: TimedRun, step: TrainingStep) -> float:
-    """Log of predicted over measured."""
+    """The log of the predicted over the measured time of a run."""
     return float(np.log(number(step.total) / run.measured))

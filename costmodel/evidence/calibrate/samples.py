@@ -186,7 +186,7 @@ def _attention(row: CsvRow, shelf: CachedReader) -> Shapes:
 
 
 def _decode(row: CsvRow, shelf: CachedReader) -> Shapes:
-    """By the type of keys and values, whose bytes are read; the products use the type of the queries."""
+    """Decode attention by the type of the KV cache, whose bytes are read; the products use the type of the queries."""
     accelerator, precision, kernel = accelerator_of(row, shelf), _precision(row, "kv_dtype"), row.text("kernel")
     shape = _numbers(row, "batch", "seq", "heads", "kv_heads", "head_dim", "time_us")
     detail = " ".join(filter(None, (kernel, group_kind(kernel, shape["heads"], shape["kv_heads"]))))

@@ -36,7 +36,7 @@ Pieces = list[NDArray[np.float64]]
 
 @record
 class RingRun:
-    """What a run showed: seconds of each step, bytes that a rank sent, and whether every rank ends with the sums.
+    """The result of a ring run: seconds of each step, bytes that a rank sent, and whether all ranks have the sums.
 
     The latency and the rate are those of one step of two other sizes between the same processes.
     """
@@ -55,7 +55,7 @@ class RingRun:
 
 
 def run_ring(ranks: int, nbytes: float) -> RingRun:
-    """The fastest run of an all-reduce of so many bytes between so many processes."""
+    """Runs an all-reduce of `nbytes` bytes between processes several times, and returns the fastest run."""
     if not ELEMENT * ranks <= nbytes <= MOST_BYTES / (2 * ranks):
         sentence = f"{ranks} processes of this machine run a ring of {ELEMENT * ranks:,} B to "
         sentence += f"{MOST_BYTES // (2 * ranks):,} B"
@@ -76,7 +76,7 @@ def run_ring(ranks: int, nbytes: float) -> RingRun:
 
 
 def _conducted(wires: Sequence[socket.socket], nbytes: int) -> list[Any]:
-    """Lead the ranks through the run, over a wire to each, and what each of them reports."""
+    """Leads the ranks through the run, over a socket to each; returns what each of them reports."""
     with contextlib.ExitStack() as stack:
         lines = []
         for wire in wires:
@@ -96,7 +96,7 @@ def _conducted(wires: Sequence[socket.socket], nbytes: int) -> list[Any]:
 
 
 def _summary(found: Sequence[tuple[int, bool, Any]]) -> RingRun:
-    """Of the ranks' bytes, sums and moments: a step ends when its last rank has ended it."""
+    """Combines the reports of all ranks; a step ends when the last rank has finished it."""
     moments = np.max([own for _, _, own in found], axis=0)  # repeats × (probes and steps), each with its start
     small, large = (float(np.min(moments[:, at + 1] - moments[:, at])) for at in (0, 2))
     steps = np.diff(moments[:, 4:], axis=1)
@@ -141,7 +141,7 @@ def rank(port: int) -> None:
 
 
 def _all_reduce(place: int, pieces: Pieces, right: socket.socket, left: socket.socket, moments: list[float]) -> int:
-    """The steps of both halves on these chunks, and the bytes sent; the end of each step is appended."""
+    """Runs a ring all-reduce on these chunks and appends the end time of each step; returns the bytes sent."""
     ranks, sent = len(pieces), 0
     for step in range(2 * (ranks - 1)):
         out, into = pieces[(place - step) % ranks], pieces[(place - step - 1) % ranks]

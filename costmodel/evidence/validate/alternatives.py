@@ -36,8 +36,8 @@ RowOutcome = tuple[ComparedFigure, dict[str, str]] | CannotModel  # a figure wit
 def outcomes_over(
     rows: Sequence[tuple[CsvRow, Modelled | CannotModel]], quantity: Quantity, shelf: CachedReader
 ) -> list[RowOutcome]:
-    """What the plan of each row gives, with a band that also holds the plans it leaves open; their middle where no rule
-    states which of them is likelier. Open plans of all rows are evaluated together.
+    """Predicts each row, with a band over the plans that its cells leave open; the middle where none is likelier.
+    Open plans of all rows are evaluated together.
     """
     found = [_outcome(row, model, quantity) for row, model in rows]
     opened = list[tuple[int, str, CsvRow]]()
@@ -62,7 +62,7 @@ def outcomes_over(
 def _outcome(
     row: CsvRow, model: Modelled | CannotModel, quantity: Quantity
 ) -> tuple[ComparedFigure, Modelled] | CannotModel:
-    """What the plan of a row alone gives, or the reason why nothing is known."""
+    """The predicted figure for the assumed plan of a row, or the reason why there is none."""
     if isinstance(model, CannotModel):
         return model
     try:
@@ -72,7 +72,7 @@ def _outcome(
 
 
 def _predicted(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -> list[float]:
-    """What another plan gives; nothing where the software does not allow it, or memory does not hold it."""
+    """The figure of an alternative plan; empty where the software does not allow the plan or it does not fit."""
     found = _outcome(row, model, quantity)
     if isinstance(found, CannotModel):
         return []
@@ -81,7 +81,7 @@ def _predicted(row: CsvRow, model: Modelled | CannotModel, quantity: Quantity) -
 
 
 def _middle(found: ComparedFigure, alike: Sequence[float], every: Sequence[float]) -> ComparedFigure:
-    """The median of predictions that are alike likely, with a band that also holds how far all others lie apart."""
+    """The median over equally likely plans, with a band that is widened to cover all alternatives."""
     if not every:
         return found
     middle = math.exp(float(np.median(np.log([found.predicted, *alike]))))
@@ -103,7 +103,7 @@ def _with(row: CsvRow, name: str, value: float | str) -> CsvRow:
 
 
 def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
-    """The cells of the plan that are not stated, each with its assumed value and then the others it may have."""
+    """Cells of the plan that the row does not state: the assumed value of each, then its alternatives."""
     stack, block, filled = model.inputs.stack, model.evaluation.block, model.filled
     opened: dict[str, list[float | str]] = {}
     dp, pp, vpp, size = (model.of_row(one) for one in (block.dp, block.pp, block.vpp, block.micro_batch))
@@ -127,7 +127,7 @@ def _open_cells(row: CsvRow, model: Modelled) -> dict[str, list[float | str]]:
 
 
 def _first(value: float | str, others: Sequence[float | str]) -> list[float | str]:
-    """A value and the others behind it."""
+    """The assumed value, followed by the alternatives without it."""
     return [value, *(other for other in others if other != value)]
 
 

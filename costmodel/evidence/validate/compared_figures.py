@@ -46,7 +46,7 @@ class Compared:
     parts: Mapping[str, float] = field(default_factory=dict, repr=False)  # of a predicted time, the share of each term
 
     def without(self, terms: Collection[str]) -> Compared:
-        """The same, predicted without these terms of a step, to which nothing is fitted again."""
+        """A copy predicted without these terms of a step; nothing is fitted again."""
         left = 1.0 - sum(self.parts.get(name, 0.0) for name in terms)
         if left <= _ROUNDING:
             named = ", ".join(terms)
@@ -73,7 +73,7 @@ class Compared:
 
 @record
 class Validated:
-    """The figures of one table: a document, or a CSV file, with the rules that fill its cells."""
+    """The figures of one table (a document or a CSV file), with the rules that fill its empty cells."""
 
     table: MeasuredTable | Table
     figures: list[Compared]
@@ -108,7 +108,7 @@ def _columns(table: MeasuredTable | Table) -> Sequence[str]:
 
 
 def groups_of_row(row: CsvRow, reason: str, shelf: CachedReader) -> dict[str, str]:
-    """What a row can be gathered by."""
+    """The columns by which results can be grouped, with the value of a row in each."""
     named = {
         "model": row.text("model_name") or row.text("model"),
         "gpu": row.text("gpu"),

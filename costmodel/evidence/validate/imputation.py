@@ -165,22 +165,22 @@ class Filling:
         self.filled: dict[str, str] = {}
 
     def put(self, name: str, value: T) -> T:
-        """An imputed value."""
+        """Stores an imputed value of a cell, and returns it."""
         self.filled[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
         return value
 
     def infer(self, name: str, value: float) -> float:
-        """A value that the other cells imply; it counts as stated from now on."""
+        """Stores a value that the other cells imply; it counts as stated from now on."""
         self.row = replace(self.row, cells={**self.row.cells, name: value})
         return self.put(name, value)
 
     def number(self, name: str, default: float) -> float:
-        """The cell, or the default."""
+        """The number in a cell; an empty cell is imputed with the default."""
         value = self.row.number(name)
         return self.put(name, default) if value is None else value
 
     def flag(self, name: str, default: bool) -> bool:
-        """The cell, or the default."""
+        """The yes or no in a cell; an empty cell is imputed with the default."""
         value = self.row.flag(name)
         return self.put(name, default) if value is None else value
 
@@ -243,7 +243,7 @@ class Filling:
         return self.put("fsdp", named) if named else False
 
     def zero(self, stack: Stack) -> float:
-        """The cell.
+        """The ZeRO stage that the cell states.
 
         Else the stage that framework or features name; else 3 with full sharding, 2 in a pipeline, which gathers
         weights once; 1 of Megatron-LM, as in its published scripts; else the stack's default.

@@ -85,7 +85,7 @@ def known_dense(filling: Filling, shelf: CachedReader, dense: dict[str, Any]) ->
 
 
 def known_whole(filling: Filling, shelf: CachedReader) -> dict[str, Any] | None:
-    """The shipped model of that name as it is, for a row of other mixers than plain attention, if its size matches."""
+    """The shipped model of the row's name, if layers and width match; for rows without standard attention."""
     row, model = filling.row, _named(filling.row, shelf)
     if model is None or row.number("layers") != layer_count(model) or row.number("hidden") != model.hidden:
         return None
@@ -103,7 +103,7 @@ def with_experts(model: Model) -> Layers | None:
 
 
 def _named(row: CsvRow, shelf: CachedReader) -> Model | None:
-    """The shipped model whose name starts the row's, ignoring separators, and whose attention has as many heads."""
+    """The shipped model whose name starts the row's, ignoring separators, if the attention heads match."""
     name = _name(squeezed(row.text("model_name")), shelf.names("model"))
     model: Model | None = shelf.document("model", name) if name else None
     if model is None:

@@ -36,7 +36,7 @@ class RowLayout:
 
 
 def layout_of(filling: Filling) -> RowLayout:
-    """The degrees; a missing one follows from the ranks and the others, dp first."""
+    """The parallel degrees of a row; a missing degree follows from the ranks and the others, dp first."""
     row = filling.row
     ranks, dp = row.number("gpus"), row.number("dp")
     unstated = [name for name in DEGREES if row.number(name) is None]
@@ -98,7 +98,7 @@ def replicas(filling: Filling, dp: float) -> float:
 
 
 def _near(filling: Filling) -> float | None:
-    """Ranks that shard under HSDP: those of a node, or of a domain of links that is larger than the nodes in it."""
+    """Ranks over which HSDP shards: those of a node, or of a domain of links that is larger than a node."""
     stand = proxy_node(filling.shelf, filling.accelerator())
     if stand is None:
         return filling.row.number("gpus_per_node")
@@ -131,7 +131,7 @@ def usual_schedule(filling: Filling, stack: Stack, layers: float, pp: float, cou
 
 
 def split(filling: Filling, layers: float, chunks: float) -> str:
-    """How the layers were split over the stages; no table states it."""
+    """The assumed split of the layers over the stages, from what divides evenly; no table states it."""
     if layers % chunks == 0:
         return "even"
     if (layers + 2) % chunks == 0:

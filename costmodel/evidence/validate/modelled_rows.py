@@ -37,7 +37,7 @@ _LARGEST = 1e12  # of a size that no check of a document refuses
 
 @record
 class Modelled:
-    """The prediction for a row: the block of plans that it is evaluated with, its place there, its imputed cells."""
+    """The prediction for a row: its place in the block of plans that are evaluated together, and its imputed cells."""
 
     inputs: TrainingInputs
     evaluation: Evaluation
@@ -45,11 +45,11 @@ class Modelled:
     filled: dict[str, str] = field(default_factory=dict)
 
     def figure(self, name: str) -> float:
-        """Its value of a column of results."""
+        """The value of the row in a column of results."""
         return float(self.evaluation.costs.column(name)[self.place])
 
     def of_row(self, value: Number) -> float:
-        """Its value of a number of the block."""
+        """The value of the row in a number of the block, which may be an array over all rows."""
         return float(np.broadcast_to(value, len(self.evaluation.block))[self.place])
 
 
@@ -62,7 +62,7 @@ def modelled(row: CsvRow, shelf: CachedReader) -> Modelled:
 
 
 def uncounted(done: int, rows: int) -> None:
-    """For callers that show no progress."""
+    """A progress callback that does nothing."""
 
 
 def modelled_rows(
@@ -89,7 +89,7 @@ def modelled_rows(
 
 
 def _structure(asked: RowScenario) -> str:
-    """What rows of one block have in common: all but titles, and the sizes that are columns."""
+    """A key that is equal for rows of one block: everything but titles and the sizes that become columns."""
     tree, left_out = {**asked.tree, "title": ""}, sorted({TITLE, *_columns(asked)})
     for part, key in left_out:
         if isinstance(tree[part], dict):
@@ -118,7 +118,7 @@ def _is_plain(size: float) -> bool:
 
 
 def _of_block(asked: Sequence[RowScenario], shelf: CachedReader) -> list[Modelled | CannotModel]:
-    """The predictions for rows of one structure, as one block of plans."""
+    """The predictions for rows of one structure, evaluated as one block of plans."""
     try:
         inputs = row_inputs(asked[0], shelf)
     except CannotModel as refused:

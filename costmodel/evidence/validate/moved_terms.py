@@ -40,7 +40,7 @@ _FEWEST = 3  # runs of each
 
 @record
 class MovedRuns:
-    """What moved in the last runs of one kind beside those before: of training, of tokens, or of first tokens.
+    """What changed in the last runs of one kind since those before: step times, times per token, or first tokens.
 
     figure: that the runs have. release: of the software, before and now, where tables state both and they differ
     """
@@ -52,7 +52,7 @@ class MovedRuns:
 
 
 def moved_runs(nights: Mapping[str, Sequence[Table]]) -> list[MovedRuns]:
-    """What moved in the last night of training and in that of serving, by names of nights.
+    """What changed in the last night of training runs and in the last night of serving runs.
 
     Raises:
         CostModelError: too few runs of a kind have a prediction
@@ -86,7 +86,7 @@ def _release(before: Sequence[Table], now: Sequence[Table]) -> tuple[str, str] |
 
 @record
 class MovedTerm:
-    """A term, the factor that its times took, and how much of the change that leaves: 1 where nothing is explained."""
+    """A term, the factor by which its times changed, and the share of the change left unexplained (1: all of it)."""
 
     term: str
     factor: float
@@ -95,7 +95,7 @@ class MovedTerm:
 
 @record
 class Moved:
-    """What changed from runs before to runs now.
+    """The change from earlier runs to new ones, and the terms that may explain it.
 
     spread: of runs before, of the logarithm. change: geometric mean of the new times over what was expected
     moved: whether that is more than chance. terms: the likeliest first. alike: those that these runs do not distinguish
@@ -120,7 +120,7 @@ class Moved:
 
 
 def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
-    """Which term moved.
+    """Finds the term of a step that explains best why new runs differ from earlier ones.
 
     Raises:
         CostModelError: too few runs have a predicted step, or none of the new ones is like one before
@@ -150,7 +150,7 @@ def moved_terms(before: Sequence[Compared], now: Sequence[Compared]) -> Moved:
 
 
 def _fitted(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[MovedTerm]:
-    """Of each term the factor that leaves least, and the squares of what it leaves."""
+    """For each term the factor that leaves the smallest squared residuals, with these residuals."""
     found = list[MovedTerm]()
     for term in [ALL, *dict.fromkeys(name for each in new for name in each.parts)]:
         shares = np.array([1.0 if term == ALL else each.parts.get(term, 0.0) for each in new])
@@ -164,7 +164,7 @@ def _fitted(new: Sequence[Compared], changes: NDArray[np.float64]) -> list[Moved
 
 
 def _offsets(known: Sequence[Compared], like: Callable[[Compared], tuple[str, ...]]) -> Mapping[tuple[str, ...], float]:
-    """How far predictions of each group of like runs are off on average, as a logarithm of the time."""
+    """The mean log error of each group of similar runs."""
     groups: dict[tuple[str, ...], list[float]] = {}
     for each in known:
         groups.setdefault(like(each), []).append(_slower(each))
@@ -180,7 +180,7 @@ def _group(each: Compared) -> tuple[str, ...]:
 
 
 def _slower(each: Compared) -> float:
-    """The logarithm of the measured time over the predicted one; of a rate the other way round."""
+    """The log of measured over predicted time; for a rate, of predicted over measured."""
     assert each.measured is not None
     assert each.predicted is not None
     ratio = math.log(each.measured / each.predicted)

@@ -112,7 +112,7 @@ def outcome(row: CsvRow, model: Modelled, quantity: Quantity) -> ComparedFigure:
 
 
 def shares_of_step(terms: Mapping[str, Number]) -> dict[str, float]:
-    """The share of a step that each of its terms takes, of one plan."""
+    """The share of the step time that each term takes, for one plan."""
     times = {name: number(time) for name, time in terms.items()}
     whole = sum(times.values())
     return {name: number(share(time, whole)) for name, time in times.items()}
@@ -147,7 +147,7 @@ def _from_flop(row: CsvRow, model: Modelled) -> float:
 
 @memoized()
 def _counting(inputs: TrainingInputs, block: Block, convention: FlopConvention) -> TrainingInputs:
-    """The same inputs with another FLOP convention; once for a block, so that its FLOP are counted once."""
+    """A copy of the inputs with another FLOP convention, memoised by block so that FLOP are counted once."""
     del block
     return replace(inputs, convention=convention)
 

@@ -452,5 +452,5 @@ def _network(filling: Filling, shelf: CachedReader, node: Node, each: float, *, 
 
 
 def _fabric(fabric: Fabric, bandwidth: str) -> dict[str, Any]:
-    """The same fabric with another rate."""
+    """A copy of the fabric with another rate."""
     return fabric.model_dump(by_alias=True, exclude_none=True) | {"bandwidth": bandwidth, "sources": {}}

@@ -22,13 +22,13 @@ KINDS = ("dense", "with experts")
 
 
 def left_out() -> dict[str, Any]:
-    """The record: its date, the number of runs, and errors by group and by source."""
+    """The shipped record of held-out errors: its date, the number of runs, and errors by group and by source."""
     found: dict[str, Any] = json.loads(shipped_file(LEFT_OUT).read_text("utf-8"))
     return found
 
 
 def left_out_by_kind() -> dict[str, Any]:
-    """The same of dense models and of mixtures of experts alone, and of services."""
+    """The shipped held-out errors of dense models, of mixtures of experts, and of services."""
     found = left_out()
     kinds = {kind: found["groups"][kind] for kind in KINDS}
     return {"date": found["date"], "runs": found["runs"], **kinds, "services": found["services"]}
@@ -68,7 +68,7 @@ class GroupScore:
 
 @record
 class Scoreboard:
-    """Tables beside their predictions, with all that an answer shows of them."""
+    """Tables with their predictions, and every score that an answer shows of them."""
 
     tables: Sequence[Validated]
     figures: Sequence[Compared]
@@ -82,7 +82,7 @@ class Scoreboard:
 
     @property
     def compares(self) -> bool:
-        """Whether any of its figures stands beside a prediction; also where it has none."""
+        """Whether any figure has a prediction; also true if there are no figures."""
         return self.median is not None or not self.figures
 
     @property
@@ -93,7 +93,7 @@ class Scoreboard:
 
 
 def scoreboard(tables: Sequence[Validated], *, left_out: bool = False) -> Scoreboard:
-    """The scores of these tables; beside those of the shipped tables stand the errors of sources that are left out.
+    """The scores of these tables and, if asked for, the held-out errors of the shipped tables.
 
     Figures of one result alone come to one error: documents about services and RL stand apart from the others.
     """
@@ -212,7 +212,7 @@ NOTABLE = 0.05  # of a step, from which a row shows what a term is worth
 
 
 def worth_of_terms(figures: Sequence[Compared], terms: Sequence[str], grouping: str | None = None) -> list[TermWorth]:
-    """What each term of a step is worth, in each group of the rows that exercise it; most rows first within a term."""
+    """How much each term of a step improves predictions, by group of the rows where it matters; most rows first."""
     found = list[TermWorth]()
     for term in terms:
         rows = [each for each in figures if each.error is not None and each.parts.get(term, 0.0) >= NOTABLE]

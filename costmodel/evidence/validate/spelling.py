@@ -79,13 +79,13 @@ def schedule_of(row: CsvRow) -> str:
 
 
 def schedule_written(row: CsvRow) -> str:
-    """The same as it is written."""
+    """The pipeline schedule as the row spells it; empty where it names none."""
     found = _SCHEDULE.search(f"{row.text('features')} {row.text('framework')}")
     return found[1] if found else ""
 
 
 def with_schedule(row: CsvRow, schedule: str) -> CsvRow:
-    """A row that names another schedule in the place of its own."""
+    """The row with its pipeline schedule replaced."""
     texts = {name: _SCHEDULE.sub("", row.text(name)) for name in ("features", "framework")}
     texts["features"] = f"{texts['features']};schedule={schedule}"
     return replace(row, written={**row.written, **texts})

@@ -61,7 +61,7 @@ TABLES = (".csv", ".txt", ".log")  # files that are no documents: tables, and lo
 
 
 def compared(table: MeasuredTable, quantity: Quantity, accelerator: str = "") -> Iterator[Compared]:
-    """Every measured figure of that quantity in a document beside our prediction; of one accelerator where named."""
+    """Compares each measured figure of a quantity in a document with its prediction; on one accelerator if named."""
     if not _states(table, quantity):
         return
     for run, case in cases(table):
@@ -92,7 +92,7 @@ def _states(table: MeasuredTable, quantity: Quantity) -> bool:
 
 
 def _predicted(case: LoadedScenario, names: Iterable[str]) -> tuple[dict[str, Ends], Mapping[str, float]] | CannotModel:
-    """The results of a run with their P10 and P90, and of a step the share of each term; or why there are none."""
+    """The predicted results of a run with P10 and P90, and each term's share of the step; or why there are none."""
     if isinstance(case, RlCase):
         from costmodel.estimate.rl import predict_rl
 
@@ -191,7 +191,7 @@ def validated(
     without: Collection[str] = (),
     count: RowCount = uncounted,
 ) -> list[Validated]:
-    """Every table named, or every document found, with its figures beside the predictions.
+    """Compares every named table, or every document found, with the predictions.
 
     without: terms of a training step that predictions leave out; of the shipped tables those without such terms are
     left out too
@@ -253,7 +253,7 @@ def _validated(
 
 
 def _documented(table: MeasuredTable, quantity: Quantity | None, where: Where) -> Validated:
-    """A document; of what its runs state the first quantity, if none is asked for."""
+    """Compares a measured document; by default for the first quantity that its runs state."""
     served = serves(table)
     if quantity and (quantity in get_args(ServingQuantity)) != served:
         kind, hint = ("serving", _of(True)) if served else ("training", "time, memory or regret")

@@ -24,7 +24,7 @@ _NEAR = 1e-6  # checksums are sums of logarithms, rounded as finely
 
 @record
 class CheckResult:
-    """One thing compared with another: `bound` is what it should be, `place` where that is written.
+    """One checked value: `bound` is the expected value, `place` where it is written.
 
     name: of a result, or the code of what speaks against the plan
     """
@@ -41,7 +41,7 @@ class CheckResult:
 
 @record
 class CheckedScenario:
-    """One scenario with everything that was compared with it."""
+    """A scenario with all of its check results."""
 
     name: str
     asked: Workload
@@ -53,13 +53,13 @@ class CheckedScenario:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether all checks pass."""
         return all(finding.kept for finding in self.findings)
 
 
 @record
 class BaselinePolicy:
-    """What scenarios are held to besides their limits."""
+    """The baseline that scenarios are compared with, and how far they may deviate from it."""
 
     baseline: Baseline | None = None
     within: float = 0.01
@@ -72,8 +72,8 @@ def check(asked: Mapping[str, Workload], holding: BaselinePolicy) -> list[Checke
 
 
 def key_of(scenario: str | None, case: LoadedScenario) -> str:
-    """What a scenario is called in a baseline: its name, its file's name, its title if it came from a pipe, or the
-    flags that describe it.
+    """The key of a scenario in a baseline: its name, its file's name, its title if it came from a pipe, or the flags
+    that describe it.
     """
     if scenario is None:
         return shlex.join(case.asked.words)
@@ -108,14 +108,14 @@ def _checked(key: str, asked: Workload, holding: BaselinePolicy) -> CheckedScena
 
 
 def _stop(kind: Kind, code: str, answer: PlanAnswer) -> CheckResult:
-    """What speaks against a plan whatever its limits."""
+    """A failed check: the plan is invalid or does not fit, whatever its limits."""
     if kind == "fits":
         return CheckResult("fits", "memory_share", False, answer.costs["memory_share"], 1.0)
     return CheckResult(kind, code, kept=False)
 
 
 def _limits(asked: Workload, answer: PlanAnswer, *, endless: bool) -> list[CheckResult]:
-    """Every limit the scenario writes, with both sides and its line; where queues grow without end none is kept."""
+    """A check for every limit that the scenario states; all of them fail where queues grow without end."""
     found = []
     for limit in stated_limits(asked.case.scenario.limits):
         value = float(answer.costs[limit.column])
@@ -131,7 +131,7 @@ def _exact(changes: Sequence[MovedFigure], now: Mapping[str, float]) -> CheckRes
 def _regressions(
     asked: Workload, before: Mapping[str, float], now: Mapping[str, float], within: float
 ) -> list[CheckResult]:
-    """Watched results, and those the scenario gives a share for, that may not worsen by more than that share."""
+    """Checks that watched results, and those with a share in the scenario, do not worsen by more than the share."""
     limits = asked.case.scenario.limits
     own = {key: bound.within for key, bound in limits if bound.within is not None and bound.target is None}
     own = {("memory_peak" if key == "memory" else key): share for key, share in own.items()}
@@ -148,7 +148,7 @@ def _regressions(
 
 
 def _changed(before: Entry, asked: Workload, answer: PlanAnswer) -> list[Input]:
-    """The plan and the documents that are not what they were when the baseline was written."""
+    """The keys of the plan and the documents that have changed since the baseline was written."""
     old = {f"plan.{key}": _value_text(value) for key, value in before.plan.items()} | before.documents
     new = {f"plan.{key}": _value_text(value) for key, value in asked.plan_entry(answer).items()}
     new |= named_documents(asked.case)
@@ -166,7 +166,7 @@ def _value_text(value: str | float | bool) -> str:
 
 
 def _suspects(before: Entry, asked: Workload, answer: PlanAnswer) -> tuple[str, ...]:
-    """Equations that answer the same questions otherwise; of those that call each other, the innermost."""
+    """Equations that now give other values for equal inputs; of those that call each other, the innermost."""
     now, old = asked.marks(answer), before.equations
     same = [name for name, mark in now.items() if name in old and _asked_alike(mark, old[name])]
     changed = {name for name in same if abs(now[name].output - old[name].output) > _NEAR * now[name].calls}
@@ -179,7 +179,7 @@ def _asked_alike(now: EquationFingerprint, before: EquationFingerprint) -> bool:
 
 
 def entries(checked: Sequence[CheckedScenario]) -> dict[str, Entry]:
-    """What a baseline holds of scenarios as they are now; those that cannot be estimated are left out."""
+    """The baseline entries of scenarios as they are now; those that cannot be estimated are left out."""
     return {found.name: _entry(found.asked, found.answer) for found in checked if not found.answer.refused}
 
 

@@ -24,7 +24,7 @@ SAME = 1e-9  # figures nearer than this are equal; platforms differ by less
 
 @record
 class Side:
-    """One of two things compared: what it rests on, and its figures."""
+    """One of two things that are compared: its input values and its figures."""
 
     name: str
     values: Mapping[str, InputValue]
@@ -43,7 +43,7 @@ class Side:
 
 @record
 class Input:
-    """A value that is another on the other side, written or assumed; None where it is neither."""
+    """An input that differs between the sides, stated or assumed; None on a side that does not have it."""
 
     path: str
     before: str | None
@@ -53,7 +53,7 @@ class Input:
 
 @record
 class MovedFigure:
-    """A figure that is another on the other side."""
+    """A figure that differs between the two sides."""
 
     name: str
     before: float | None
@@ -61,7 +61,7 @@ class MovedFigure:
 
     @property
     def change(self) -> float:
-        """Share of the figure before; infinite where there was none."""
+        """The relative change of the figure; infinite where there was none before."""
         if self.before is None or self.after is None or not self.before:
             return math.inf
         return self.after / self.before - 1
@@ -69,7 +69,7 @@ class MovedFigure:
 
 @record
 class Difference:
-    """Everything that is not the same."""
+    """All differences between the two sides."""
 
     before: Side
     after: Side
@@ -83,7 +83,7 @@ class Difference:
 
 
 def compare(before: Side, after: Side) -> Difference:
-    """What changed from one side to the other."""
+    """The differences between two sides."""
     moves = moved(before.figures, after.figures)
     missing = [part for part in (MEMORY, TRAFFIC) if part not in before.parts or part not in after.parts]
     known = [move for move in moves if not any(move.name.startswith(part) for part in missing)]
@@ -91,7 +91,7 @@ def compare(before: Side, after: Side) -> Difference:
 
 
 def moved(before: Mapping[str, float], after: Mapping[str, float]) -> list[MovedFigure]:
-    """Figures that differ, those of one side alone too; what is not sent takes no time."""
+    """Figures that differ or that only one side has; a transfer takes no time on a side that does not send it."""
     none = {name: 0.0 if name.startswith(TRAFFIC) else None for name in (*after, *before)}
     pairs = [MovedFigure(name, before.get(name, least), after.get(name, least)) for name, least in none.items()]
     return [pair for pair in pairs if not _equal(pair.before, pair.after)]
@@ -104,7 +104,7 @@ def _equal(before: float | None, after: float | None) -> bool:
 
 
 def _inputs(before: Side, after: Side) -> list[Input]:
-    """Values that differ; beneath a document that was exchanged for another, only its name."""
+    """Inputs that differ; for a document that was exchanged for another, only its name."""
     names = dict.fromkeys((*after.values, *before.values))
     found = []
     for path in names:
@@ -118,7 +118,7 @@ def _inputs(before: Side, after: Side) -> list[Input]:
 
 
 def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None]:
-    """A value as each side writes it; of one that does not, what it assumed, if that is another."""
+    """An input as each side states it; where one does not, the value that it assumed, if that differs."""
     old, new = (side.values[path].text if path in side.values else None for side in (before, after))
     assumed, instead = before.assumed.get(path), after.assumed.get(path)
     if old is None:
@@ -129,19 +129,19 @@ def _texts(path: str, before: Side, after: Side) -> tuple[str | None, str | None
 
 
 def _documents(before: Mapping[str, str], after: Mapping[str, str]) -> list[Input]:
-    """Files that have another text than when a stored result was made."""
+    """Files whose text has changed since a stored result was made."""
     both = [name for name in after if name in before and before[name] != after[name]]
     return [Input(name, before[name], after[name]) for name in both]
 
 
 def is_stored(case: LoadedScenario) -> bool:
-    """Whether a scenario is that of a result as it was written with --json."""
+    """Whether a scenario comes from a stored result, as written with --json."""
     stored = next(iter(case.trees.values()), None)
     return isinstance(stored, dict) and str(stored.get("schema")).startswith(tuple(RESULTS))
 
 
 def side(name: str, answer: Answer) -> Side:
-    """An answer as a side."""
+    """Turns an answer into a side of a comparison."""
     written = leaves(answer.inputs.case)
     values = {path: value for path, value in written.items() if not path.startswith("plan.")}
     for key, value in choices(answer.evaluation.block).items():
@@ -156,5 +156,5 @@ def side(name: str, answer: Answer) -> Side:
 
 
 def named_documents(case: LoadedScenario) -> dict[str, str]:
-    """Digests of the documents a scenario names; its own file is compared value by value."""
+    """Digests of the documents that a scenario names, without its own file, which is compared by value."""
     return dict(list(case.named_digests.items())[1:])

@@ -20,7 +20,7 @@ from costmodel.ground.parsing import parse
 
 
 def training_side(name: str, case: ResolvedScenario, rank: int | None, *, changed: bool) -> Side:
-    """A scenario, or a stored result of which nothing is changed, as a side; of a search, the plan of a rank."""
+    """A scenario as a side; a stored result if nothing is changed, or the plan of a rank of its search."""
     stored = next(iter(case.trees.values()), None)
     if isinstance(stored, dict) and is_stored(case) and not changed:
         return _stored(name, case, stored, 1 if rank is None else rank)
@@ -28,7 +28,7 @@ def training_side(name: str, case: ResolvedScenario, rank: int | None, *, change
 
 
 def advantage(found: TrainingSearch) -> list[MovedFigure]:
-    """Results of a search's best plan that are others than those of the scenario's own, if that keeps its limits."""
+    """Results in which the best plan of a search differs from the scenario's own plan, if that one is ranked."""
     if found.yours is None or found.your_rank is None or not found.best:
         return []
     rows = found.yours.evaluation.costs.row(), found.best[0].costs
@@ -37,7 +37,7 @@ def advantage(found: TrainingSearch) -> list[MovedFigure]:
 
 
 def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: int) -> Side:
-    """A result as it was written, with the figures it had then."""
+    """A stored result as a side, with the figures that it had when it was written."""
     plans = result.get("plans")
     plans = plans if isinstance(plans, list) else []
     if not 1 <= rank <= len(plans) or not isinstance(plans[rank - 1], dict):
@@ -56,7 +56,7 @@ def _stored(name: str, case: ResolvedScenario, result: Mapping[str, Any], rank: 
 
 
 def _facts(case: ResolvedScenario, plan: Mapping[str, Any]) -> Facts:
-    """What was computed, at the price that the result was made with."""
+    """The facts of a case, at the price with which the stored result was made."""
     facts, each, source = facts_of(case), plan.get("price_usd_per_gpu_h"), plan.get("price_source")
     if not _is_number(each) or not isinstance(source, str):
         return facts

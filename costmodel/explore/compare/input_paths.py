@@ -25,14 +25,14 @@ _ASIDE = frozenset({"search", "limits", "fitted", "year", "family", "offer"})
 
 @record
 class InputValue:
-    """One value, and where it was written if it was."""
+    """One input value, and the place where it is written, if it is."""
 
     value: Any
     place: Place | None = None
 
     @property
     def text(self) -> str:
-        """As it was written, else as a plain number or word."""
+        """The value as it was written, else as a plain number or word."""
         place = self.place
         if place is not None and place.text and isinstance(self.value, float):
             return place.text[place.column - 1 : place.column - 1 + place.width].strip("'\" ")
@@ -67,13 +67,13 @@ def _walk(case: LoadedScenario, path: str, value: Any) -> Iterator[tuple[str, In
 
 
 def holding(path: str) -> tuple[str, str]:
-    """What a case calls the document that holds a leaf, and the path of the leaf in it."""
+    """The attribute of a case with the document that contains a leaf, and the path of the leaf in that document."""
     above, key = holder(path)
     return REFERENCES[above].held if above else "scenario", key
 
 
 def changed(case: C, path: str, value: float) -> C:
-    """The case with one number of one of its documents changed; its bounds are checked as on reading."""
+    """A copy of the case with one number changed, whose bounds are checked as on reading."""
     held, key = holding(path)
     return replace(case, **{held: paths.changed(getattr(case, held), key, Figure(value))})
 
@@ -94,7 +94,7 @@ def variant(case: LoadedScenario, figures: Mapping[str, float]) -> Variant:
 
 
 def in_columns(case: C, variants: Sequence[Variant]) -> C:
-    """The case with columns, of a row for each variant, in the place of numbers that variants change.
+    """The case with columns in place of the numbers that variants change: a row for each variant.
 
     Equations take columns where they take numbers. What reads a document as one number raises a TypeError or a
     ValueError.
@@ -117,7 +117,7 @@ def results_in_rows(
     inputs_of: Callable[[C], Inputs],
     results_of: Callable[[Inputs, str, int], Sequence[float]],
 ) -> list[float | None]:
-    """A result in each variant, which are rows of one evaluation; None for those to be evaluated alone.
+    """A result of every variant from one joint evaluation; None for a variant to be evaluated by itself.
 
     Variants have one plan and one structure. One whose number decides more than a number, such as whether a part is in
     use, is no row.
@@ -138,7 +138,7 @@ def results_in_rows(
 
 
 def _found(work: Callable[[Sequence[Variant]], Sequence[Found]], variants: Sequence[Variant]) -> Sequence[Found | None]:
-    """What comes of variants at once; of halves of them where some are no rows, each of which has None."""
+    """The results of variants at once; after a failure of halves of them, and None for a single one that fails."""
     try:
         return work(variants) if variants else []
     except (TypeError, ValueError, CostModelError):

@@ -25,7 +25,7 @@ _UNITS = {"_bytes": "B", "_s": "s"}
 
 
 def choices(block: Block) -> dict[str, Any]:
-    """What a plan is, in full; what only follows from the rest is no choice."""
+    """All choices of a plan; values that follow from other ones are left out."""
     made = {name: _plain_value(value) for name, value in plan_to_mapping(block.structure).items()}
     return {**{name: number(getattr(block, name)) for name in SIZES}, **made}
 
@@ -50,7 +50,7 @@ def figures(answer: Answer) -> dict[str, float]:
 
 
 def _is_silent(name: str, value: float) -> bool:
-    """Whether a figure is of a transfer that does not take place."""
+    """Whether a figure belongs to a transfer that does not take place."""
     return name.startswith(TRAFFIC) and value == 0
 
 
@@ -103,13 +103,13 @@ def _steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def _of_inputs(inputs: Iterable[Origin]) -> float:
-    """Each place weighs otherwise, and the square keeps calls apart, so that 8 × 256 is not 16 × 128."""
+    """A checksum of inputs that depends on their order, so that 8 × 256 differs from 16 × 128."""
     mixed = math.fsum(math.sqrt(place + 2) * _of_number(origin.value) for place, origin in enumerate(inputs))
     return mixed + mixed * mixed / 100
 
 
 def _of_number(value: Any) -> float:
-    """The logarithm, so that small numbers count as much as large ones; what has none, a number of its own."""
+    """The logarithm for a checksum, so that small numbers count as much; constants for zero and non-finite ones."""
     plain = float(np.asarray(value, dtype=np.float64).flat[0])
     if not math.isfinite(plain):
         return _NOT_FINITE

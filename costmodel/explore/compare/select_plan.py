@@ -23,7 +23,7 @@ from costmodel.ground.plan_sizes import SIZES
 
 
 def answered(case: ResolvedScenario, *, best: bool = False, bands: bool = True) -> Answer:
-    """The scenario's own plan; its best one when asked for, or when it has none.
+    """Evaluates the scenario's own plan; its best plan when asked for, or when it has none.
 
     Where no plan keeps everything, that is the one nearest to it: the best that breaks only limits, or else the one
     that needs the least memory.
@@ -50,7 +50,7 @@ def by_search(case: ResolvedScenario, paths: Sequence[str], *, best: bool) -> bo
 
 
 def ranked(case: ResolvedScenario, rank: int) -> Answer:
-    """The plan of a rank, counted from 1; rank 0 is the scenario's own."""
+    """The answer for the plan at a rank of the search, counted from 1; rank 0 is the scenario's own plan."""
     if rank == 0:
         return predict(case)
     found = search(case, rank, workers=1)
@@ -67,7 +67,7 @@ def plan_of(row: Ranked) -> Plan:
 
 
 def planned(case: ResolvedScenario) -> Plan:
-    """The scenario's own plan, or its best written out."""
+    """The scenario's own plan; without one, the best plan of its search."""
     if case.scenario.plan is not None:
         return case.scenario.plan
     block = answered(case).evaluation.block
@@ -76,8 +76,8 @@ def planned(case: ResolvedScenario) -> Plan:
 
 
 def row_results(inputs: TrainingInputs, result: str, rows: int) -> list[float]:
-    """A result of the scenario's own plan in so many variants, whose numbers are columns of the inputs; without what
-    plans that do not start or end do not have.
+    """A result of the scenario's own plan in each variant; a variant is a row in columns of the inputs. Results that an
+    unusable plan does not have are withheld.
     """
     block, _ = plan_block(inputs, own_plan(inputs))
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ LEAST_SPREAD = 0.01  # nothing is known better than to a hundredth
 
 @record
 class Cause:
-    """One figure that may be off.
+    """A possible cause: one figure that may differ from what the documents state.
 
     path: where it stands in a scenario; nothing for what a scenario does not hold
     expected, spread: its value in the documents, and the standard deviation of its logarithm, of a share itself
@@ -168,7 +168,7 @@ def _of_links(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
-    """What a scenario holds no figure of: each slows a whole step down, and is expected to by so much as jobs vary."""
+    """Causes for which a scenario has no figure, such as a slow stage: each slows the whole step down."""
     steps = (answer.inputs.case.practice or read("practice", "usual")).steps
     spread, terms = float(end_spread(1.0, steps.tail)), base.terms
     block = answer.evaluation.block
@@ -199,7 +199,7 @@ def _beside(answer: Answer, base: PredictedTerms) -> Iterator[Cause]:
 
 
 def _one_part(answer: Answer, base: PredictedTerms, spread: float) -> Iterator[Cause]:
-    """A slow accelerator, which all others wait for: those of other replicas at the gradients."""
+    """The cause that one slow accelerator makes all others wait."""
     block, terms = answer.evaluation.block, base.terms
     work = terms["matmul"] + terms["attention"] + terms["memory_bound"] + terms["launch"]
     waiting = "dp_exposed" if float(block.dp[0]) > 1 else "bubble" if float(block.pp[0]) > 1 else "tp_exposed"

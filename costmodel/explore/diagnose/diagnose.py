@@ -41,7 +41,7 @@ class SecondRun:
     causes: Mapping[str, Cause]
 
     def with_cause(self, one: Explanation) -> float:
-        """Its step if the cause that explains the first run holds in it too."""
+        """The predicted step of this run if the cause that explains the first run applies to it too."""
         cause, value = one.cause, one.value or 0.0
         own = self.causes.get(cause.name)
         if own is None:
@@ -56,7 +56,7 @@ class SecondRun:
 def second_runs(
     first: ResolvedScenario, with_setting: Callable[[str], ResolvedScenario], stated: Sequence[str]
 ) -> tuple[SecondRun, ...]:
-    """Runs beside the first, as stated: setting=value:figure, whose figure is a time or an MFU."""
+    """Parses further runs, stated as setting=value:figure, whose figure is a time or an MFU."""
     return tuple(_second_run(first, with_setting, text) for text in stated)
 
 
@@ -79,7 +79,7 @@ def _second_run(first: ResolvedScenario, with_setting: Callable[[str], ResolvedS
 
 
 def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
-    """The causes anew, ranked by how well each explains the other runs too."""
+    """Ranks the causes again, by how well each explains the other runs too."""
     if not runs or not found.explained:
         return replace(found, runs=runs)
     ranked = sorted((_beside(one, runs) for one in found.explained), key=lambda one: (one.score, one.cause.name))
@@ -87,7 +87,7 @@ def beside(found: Diagnosis, runs: tuple[SecondRun, ...]) -> Diagnosis:
 
 
 def _beside(one: Explanation, runs: tuple[SecondRun, ...]) -> Explanation:
-    """A cause with the run that speaks most against it."""
+    """A cause with the run that contradicts it most."""
     misfit, worst, against = one.misfit, 0.0, one.against
     for run in runs:
         should = run.with_cause(one)
@@ -125,12 +125,12 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """What causes are ranked by: both deviations together."""
+        """The rank of a cause, lower is better: the deviations of its value and of the measured terms together."""
         return math.hypot(self.distance, self.misfit)
 
     @property
     def range(self) -> tuple[float, float]:
-        """Where the value is expected, P10 to P90."""
+        """The expected range of the value, P10 to P90."""
         cause = self.cause
         if cause.way == "share":
             return max(cause.expected - 1.28 * cause.spread, 0.0), min(cause.expected + 1.28 * cause.spread, 1.0)
@@ -142,7 +142,7 @@ class Explanation:
 
 @record
 class Diagnosis:
-    """A measured step beside its prediction and band, and what would explain the gap, the likeliest first."""
+    """A measured step, its prediction and band, and the causes that would explain the gap, likeliest first."""
 
     answer: ExplainedAnswer
     measured: MeasuredStep
@@ -160,7 +160,7 @@ class Diagnosis:
 
     @property
     def of_another_job(self) -> bool:
-        """Whether the step is so far from its prediction that it is likely that of another job."""
+        """Whether the step is so far from its prediction that it is probably another job's."""
         return not self.base.step / SAME_JOB <= self.measured.step <= self.base.step * SAME_JOB
 
     @property
@@ -171,12 +171,12 @@ class Diagnosis:
 
     @property
     def gap(self) -> float:
-        """By how much the measured step is longer."""
+        """The measured minus the predicted step time."""
         return self.measured.step - self.base.step
 
 
 def diagnose(answer: ExplainedAnswer, base: PredictedTerms, measured: MeasuredStep) -> Diagnosis:
-    """The causes of a measured step outside the band of its prediction; none of one inside."""
+    """Finds the causes of a measured step outside its predicted band; none if it lies inside."""
     row = answer.evaluation.costs.row()
     found = Diagnosis(answer, measured, base, row["step_time_low"], row["step_time_high"])
     if found.inside:
@@ -198,7 +198,7 @@ def _explained(answer: Answer, base: PredictedTerms, measured: MeasuredStep, cau
 
 
 def _added(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: float) -> Explanation:
-    """Of time that comes on top of the step: a part's slowdown, or seconds."""
+    """An explanation by time added to the step: a part's slowdown, or seconds."""
     if gap < 0:
         return Explanation(cause, None, 0.0)
     last = base.with_added(cause.term, gap)
@@ -211,7 +211,7 @@ def _added(base: PredictedTerms, measured: MeasuredStep, cause: Cause, gap: floa
 def _solved(
     case: ResolvedScenario, plan: Plan, base: PredictedTerms, cause: Cause, gap: float
 ) -> tuple[float | None, PredictedTerms]:
-    """The value at which the step is as long as measured, by false position; nothing where none is, and the last."""
+    """The value that gives the measured step, or None where none does; and the last prediction tried."""
     worse = gap > 0
     end = _last(cause, worse=worse)
     seen: dict[float, PredictedTerms] = {0.0: base}
@@ -232,7 +232,7 @@ def _solved(
 
 
 def _bracket(left: Callable[[float], float], end: float, gap: float) -> tuple[float, float | None]:
-    """Two turns of a figure between which the gap is closed; the second is nothing where it is not."""
+    """Two changes of a figure between which the gap closes; the second is None where it does not close."""
     low, turned = 0.0, math.copysign(min(abs(end), 0.25), end)
     while True:
         still = left(turned)
@@ -247,7 +247,7 @@ def _bracket(left: Callable[[float], float], end: float, gap: float) -> tuple[fl
 
 
 def _false_position(left: Callable[[float], float], low: float, high: float, gap: float) -> float:
-    """Where a bracketed function is nothing: false position, the end that stays halved (Illinois)."""
+    """The root of a bracketed function by false position, halving the end that stays (Illinois)."""
     at_low, at_high = left(low), left(high)
     turned = high
     for _ in range(ROUNDS):
@@ -264,14 +264,14 @@ def _false_position(left: Callable[[float], float], low: float, high: float, gap
 
 
 def _last(cause: Cause, *, worse: bool) -> float:
-    """How far a figure can be turned: a share to nothing or all, another a hundred times, or to a twentieth."""
+    """The largest change of a figure to try: a share to 0 or 1, others up to the limit or down to a twentieth."""
     if cause.way == "share":
         return 1.0 if worse else 1 - 1 / cause.expected
     return MOST if worse else -0.95
 
 
 def _value(cause: Cause, turned: float) -> float:
-    """A figure so much worse than expected."""
+    """The value of a figure that is worse than expected by a relative change."""
     if cause.way == "share":
         return min(max(cause.expected * (1 - turned), 0.0), 1.0)
     return cause.expected * (1 + turned) if cause.way == "grows" else cause.expected / (1 + turned)
@@ -285,7 +285,7 @@ def _scored(
     last: PredictedTerms,
     distance: float | None = None,
 ) -> Explanation:
-    """How far the value is from what is expected, and the measured terms from those that it gives."""
+    """An explanation with its deviations: of the value from the expected one, and of the measured terms."""
     if distance is None and cause.way == "share":
         distance = abs(value - cause.expected) / cause.spread
     elif distance is None:
@@ -298,6 +298,6 @@ def _scored(
 
 
 def _off(measured: MeasuredStep, last: PredictedTerms, name: str) -> float:
-    """Standard deviations of a measured term from what a cause gives."""
+    """How far a measured term is from the one that a cause gives, in standard deviations."""
     spread = math.hypot(TERM_SPREAD * last.terms[name], DUST * last.step)
     return abs(measured.terms[name] - last.terms[name]) / spread

@@ -128,7 +128,7 @@ def _parsed(name: str, text: str, where: str) -> float:
 
 
 def _quantity(name: str, text: str) -> float:
-    """A figure in SI; of tokens a second the unit may be left out."""
+    """A figure in SI units; tokens per second may omit the unit."""
     bare = name == "tokens_per_s" and "/" not in text
     return parse(f"{text} token/s" if bare else text, WHOLE.get(name, "s"))
 

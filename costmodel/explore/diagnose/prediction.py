@@ -25,14 +25,14 @@ WITHOUT_KERNELS = ("bubble", "launch")
 
 @record
 class PredictedTerms:
-    """A step in seconds and its terms: those that add up to it, and the communication of each axis, hidden or not."""
+    """A predicted step in seconds, the terms that add up to it, and each axis's communication, hidden or not."""
 
     block: Block
     step: float
     terms: dict[str, float]
 
     def with_added(self, term: str, time: float) -> PredictedTerms:
-        """The same with time more in one term; in none where the term is nothing."""
+        """A copy that is `time` longer, with the time added to one term; without a term, to idle time."""
         terms = {**self.terms, term: self.terms[term] + time} if term else dict(self.terms)
         if term in ("", *WITHOUT_KERNELS):
             terms["idle"] += time
@@ -58,7 +58,7 @@ def of_evaluation(evaluation: Evaluation) -> PredictedTerms:
 
 
 def with_figure(case: ResolvedScenario, plan: Plan, path: str, value: float) -> PredictedTerms | None:
-    """The step with one figure changed; nothing where that value may not stand there."""
+    """The predicted step with one figure changed; None where the value is invalid."""
     try:
         other: Any = changed(case, path, value)
         with np.errstate(all="ignore"):

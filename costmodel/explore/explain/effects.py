@@ -62,7 +62,7 @@ class Effect:
 
 
 def effects(answer: Answer) -> list[Effect]:
-    """The effect of each choice that the answer makes and that can be left out."""
+    """The effect of each choice of the plan that can be left out; none for a refused plan."""
     return [] if answer.refused else list(_effects(answer))
 
 
@@ -140,7 +140,7 @@ def _of_learning_rate(answer: Answer) -> Effect:
 
 
 def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -> str:
-    """The same where constants of fits differ as much as they do."""
+    """A sentence with the ranges of steps and batches, since fits of the critical batch differ that much."""
     ends = critical / FITS_APART, critical * FITS_APART
     steps = (significant(float(steps_for_batch(1.0, end, batch)), 3) for end in ends)
     batches = (significant(best(end) / 1e6, 3) for end in ends)
@@ -148,7 +148,7 @@ def _fits_apart(critical: float, batch: float, best: Callable[[float], float]) -
 
 
 def _of_sites(answer: Answer, sites: Sites) -> Effect:
-    """What exchanges between sites cost, and what they would need to cost little."""
+    """The cost of exchanges between sites, and the link or interval with which they would cost little."""
     case = answer.inputs.case
     plan = answer.plan.model_copy(update={"sites": sites.model_copy(update={"link": FREE, "latency": 0.0})})
     free = replace(case, scenario=case.scenario.model_copy(update={"plan": plan}))
@@ -181,7 +181,7 @@ def _of_shares(answer: Answer) -> Iterator[str]:
 
 
 def _equal_layers(answer: Answer) -> float:
-    """A step with equal numbers of layers on all stages, where they divide: as long as on the slowest kind alone."""
+    """The step time with equal layers on all stages, set by the slowest kind; NaN where they do not divide."""
     inputs, block = answer.inputs, answer.evaluation.block
     if number(remainder(layer_count(inputs.model), block.pp)):
         return math.nan
@@ -198,7 +198,7 @@ def _of_stages(answer: Answer) -> Iterator[str]:
 
 
 def _stragglers(answer: Answer) -> str:
-    """What the scenario assumes of stragglers, in words."""
+    """The straggler assumptions of the scenario, in words."""
     stated = answer.inputs.case.scenario.assume.stragglers
     shares = {
         "jitter": stated.jitter,
@@ -257,7 +257,7 @@ def _of_compression(answer: Answer, plain: Answer) -> Iterator[str]:
 
 
 def _of_matrices(answer: Answer, rank: float) -> Iterator[str]:
-    """What is sent of each matrix; equal ones of several kinds of layers stand once."""
+    """The share of each matrix that is sent; equal matrices of several kinds of layers are listed once."""
     shares = {
         (matrix.name, number(matrix.n), number(matrix.k)): number(part)
         for _, matrix, part in factor_shares(answer.inputs, answer.evaluation.block, rank)

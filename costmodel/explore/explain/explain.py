@@ -38,7 +38,7 @@ _OPERATIONS = {
 
 @dataclass
 class ExplainedFigure:
-    """One figure of an explanation and what it was made of; quantity is the result of the plan that it is, if any."""
+    """One figure and the figures it is computed from; `quantity` is the result that it equals, if any."""
 
     name: str
     value: float
@@ -54,7 +54,7 @@ class ExplainedFigure:
 
 @record
 class Book:
-    """What names of an evaluation mean: the documents that it read, its columns, and which of them its terms are."""
+    """The names in a tree: documents that the evaluation read, its result columns, and the column of each term."""
 
     trees: dict[str, Any]
     columns: Mapping[str, ResultColumn]
@@ -70,12 +70,12 @@ def quantities() -> list[str]:
 
 
 def explain(inputs: TrainingInputs, plan: Plan, quantity: str) -> ExplainedFigure:
-    """The tree of one figure of one plan, from the calls that were really made."""
+    """The tree of one figure of one plan, from the calls that its evaluation made."""
     return explained_figure(inputs, traced_evaluation(inputs, plan), quantity)
 
 
 def traced_evaluation(inputs: TrainingInputs, plan: Plan) -> Evaluation:
-    """What a plan costs, every figure with what it was made of."""
+    """Evaluates a plan with tracing, so that each figure knows how it was computed."""
     with trace():
         return banded(inputs, evaluate(inputs, _knowing_block(inputs, plan)))
 
@@ -88,7 +88,7 @@ def explained_figure(inputs: TrainingInputs, evaluation: Evaluation, quantity: s
 
 
 def nodes_of(inputs: TrainingInputs, evaluation: Evaluation, wanted: Sequence[str]) -> dict[str, ExplainedFigure]:
-    """The trees of several figures of a traced evaluation; what they have in common is one node."""
+    """The trees of several figures of a traced evaluation; shared parts are one node."""
     with trace():
         found = {quantity: _origin(evaluation, quantity) for quantity in wanted}
     origins = {quantity: origin for quantity, (origin, _) in found.items()}
@@ -104,18 +104,18 @@ def ledger_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Ex
 
 
 def trees_of(book: Book, origins: Mapping[str, Origin], units: Mapping[str, str]) -> dict[str, ExplainedFigure]:
-    """The trees of several figures by their origins; what they have in common is one node."""
+    """The trees of several figures, given their origins; shared parts are one node."""
     made: _Made = {}
     return {name: _node(book, name, units[name], origin, made) for name, origin in origins.items()}
 
 
 def tree_of(book: Book, quantity: str, unit: str, origin: Origin) -> ExplainedFigure:
-    """The tree of one figure by its origin."""
+    """The tree of one figure, given its origin."""
     return _node(book, quantity, unit, origin, {})
 
 
 def _knowing_block(inputs: TrainingInputs, plan: Plan) -> Block:
-    """The plan's block with columns that know where they were written, or what they follow from."""
+    """The plan's block, with columns that know where they were written or what they follow from."""
     block, _ = plan_block(inputs, plan)
     columns: dict[str, Any] = {
         name: leaf(getattr(block, name), f"plan.{name}", value if isinstance(value, Figure) else None)
@@ -140,7 +140,7 @@ def _of_line(evaluation: Evaluation, name: str) -> Origin:
 
 
 def _node(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> ExplainedFigure:
-    """The node of an origin: a tree meets most of them many times."""
+    """The node of an origin; memoised, because a tree meets most origins many times."""
     key = (id(origin), name, unit)
     if key not in made:
         made[key] = _fresh(book, name, unit, origin, made)
@@ -176,14 +176,14 @@ def _fresh(book: Book, name: str, unit: str, origin: Origin, made: _Made) -> Exp
 
 
 def _units(operation: str, parts: Sequence[Origin], unit: str) -> list[str]:
-    """The units of what a combination was made of: a product is so many times one amount, a quotient one of so many."""
+    """Units of the parts of a combination: a product is a number times an amount, a quotient an amount by a number."""
     if operation == "multiply":
         return ["1", unit]
     return [unit, "1"] if operation == "divide" else [unit] * len(parts)
 
 
 def _alike(step: Step) -> list[Origin]:
-    """The inputs of a step that may have any unit, but have it together."""
+    """The inputs of a step that may have any unit, but all the same one."""
     return [step.inputs[argument.name] for argument in step.equation.contract.arguments if argument.unit == "u"]
 
 
@@ -198,14 +198,14 @@ def _unit(origins: Sequence[Origin]) -> str:
 
 
 def _beneath(origin: Named | Combined | Step) -> list[Origin]:
-    """What has the unit of a number and is of it."""
+    """The parts of an origin that have its unit."""
     if isinstance(origin, Named):
         return [origin.of]
     return _telling(origin) if isinstance(origin, Combined) else _alike(origin)
 
 
 def _name(book: Book, origin: Origin) -> str:
-    """What to call a part that no argument names: as answers know it, its label, its equation, where it was written."""
+    """The name of a part that no argument names: its column, its label, its equation, or where it was written."""
     if isinstance(origin, Named):
         return _column(book, origin)
     if isinstance(origin, Leaf):
@@ -221,12 +221,12 @@ def _name(book: Book, origin: Origin) -> str:
 
 
 def _column(book: Book, origin: Named) -> str:
-    """The name of a figure, of a term of the step that of its column."""
+    """The name of a figure; for a term of the step, the name of its column."""
     return book.terms.get(origin.name, origin.name)
 
 
 def _is_sum_of_rows(origin: Combined) -> bool:
-    """Whether it adds up the rows of one column, of which a tree shows the first."""
+    """Whether an origin sums the rows of one column, of which a tree shows the first."""
     return origin.operation == "sum" and np.size(origin.parts[0].value) > 1
 
 
@@ -247,7 +247,7 @@ def _telling(origin: Combined) -> list[Origin]:
 
 
 def _parts(origin: Combined) -> Iterator[Origin]:
-    """What a combination was made of, the same of the same opened."""
+    """The parts of a combination; nested combinations of the same operation are flattened."""
     if (taken := _taken(origin)) is not origin:
         yield taken
         return
@@ -260,7 +260,7 @@ def _parts(origin: Combined) -> Iterator[Origin]:
 
 
 def _taken(origin: Origin) -> Origin:
-    """Of a choice the number that was taken; anything else is itself."""
+    """The branch that a choice (`where`) took; any other origin unchanged."""
     while isinstance(origin, Combined) and origin.operation == "where":
         asked, one, other = origin.parts
         origin = one if number(asked.value) else other

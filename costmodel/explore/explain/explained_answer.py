@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @record
 class ExplainedAnswer(Answer):
-    """One evaluated plan, with the remedies for each reason against it, the effects of its choices, and of its run.
+    """An evaluated plan with fixes for each reason against it, the effects of its choices, and a run outlook.
 
     Example: `explained(answer).fixes["M001"]` are the changes after which a plan that needs too much memory fits.
     """
@@ -27,7 +27,7 @@ class ExplainedAnswer(Answer):
 
 
 def explained(answer: Answer) -> ExplainedAnswer:
-    """The same answer with them; the search for fixes is imported where something speaks against the plan."""
+    """Adds fixes, effects and outlook to an answer; imports the search for fixes only if the plan needs some."""
     against, found, of_run = answer.refused or answer.broken, {}, None
     if against:
         from costmodel.explore.explain.fixes import remedies

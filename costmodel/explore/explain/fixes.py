@@ -51,7 +51,7 @@ Tried = tuple[tuple[str, ...], dict[str, float]]
 
 
 def remedies(answer: Answer, code: str) -> list[Remedy]:
-    """Ways to remove a reason, those first that cost the user least.
+    """Changes that remove a reason against a plan, least cost to the user first.
 
     Of an invalid plan other values of the keys that decide it, those only that leave the fewest other reasons; of one
     that does not fit or breaks a limit, changes after which it keeps everything.
@@ -75,7 +75,7 @@ def remedies(answer: Answer, code: str) -> list[Remedy]:
 
 
 def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Ways to save the states that remove a reason."""
+    """Settings of the run, such as how it saves its states, that remove a reason."""
     for settings in OF_RUN[code]:
         left, costs = _varied(answer, settings)
         if code not in left:
@@ -83,7 +83,7 @@ def _of_the_run(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _valid(answer: Answer, code: str) -> Iterator[Remedy]:
-    """Values that take a reason against validity away, by key; of keys that one thinks of first, else of any."""
+    """Values that remove a reason why the plan is invalid, by key; of the likely keys, else of any."""
     tried: list[tuple[str, Any, tuple[str, ...]]] = []
     for group in paths(code):
         tried = tried or [
@@ -112,8 +112,8 @@ def _host(answer: Answer, code: str) -> Iterator[Remedy]:
 
 
 def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
-    """Of each key of the plan the fastest value with which it keeps everything, of those with the preferred chance if
-    there are any; the fastest key first.
+    """For each plan key the fastest value that meets all limits, with the preferred chance if any has it; fastest
+    key first.
     """
     preferred = preferred_chance(answer.inputs.case)
     alike: dict[Structure, list[tuple[str, Any, int, Block]]] = {}
@@ -136,7 +136,7 @@ def _of_the_plan(answer: Answer, tried_paths: Sequence[str]) -> list[Remedy]:
 
 
 def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
-    """The plan with another value of one of its keys; nothing where there is no such plan."""
+    """The plan with another value of one key; None where there is no such plan."""
     written = {name: getattr(answer.plan, name) for name in answer.plan.model_fields_set}
     try:
         plan = Plan.model_validate({**written, path.partition(".")[2]: value})
@@ -146,7 +146,7 @@ def _with_value(answer: Answer, path: str, value: Any) -> Block | None:
 
 
 def _kept_rows(inputs: TrainingInputs, block: Block) -> Iterator[tuple[int, dict[str, float]]]:
-    """The rows of a block that keep everything, with their results; times are computed of those alone that fit."""
+    """The rows of a block that meet all limits, with their results; times are computed only for rows that fit."""
     places = np.flatnonzero(valid_rows(inputs, block))
     if len(places) and not inputs.groups:
         memory = memory_of(inputs, block.at(places))
@@ -169,8 +169,8 @@ def _fused(answer: Answer) -> Iterator[Remedy]:
 
 
 def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
-    """Changes beyond the plan with which it keeps everything: of each kind the first with the preferred chance and
-    those without it before, of other nodes two.
+    """Changes outside the plan with which it meets all limits: of each kind the first with the preferred chance and
+    those without it before, and at most a few other nodes.
     """
     case, preferred = answer.inputs.case, preferred_chance(answer.inputs.case)
     least = _SAME_PEAK * answer.evaluation.costs.row()["memory_peak"] if smaller else 0.0
@@ -190,8 +190,8 @@ def _of_the_scenario(answer: Answer, *, smaller: bool) -> Iterator[Remedy]:
 
 
 def _together(answer: Answer) -> list[Remedy]:
-    """Several changes that do together what none does alone, the cheapest first and no more than it takes; and those
-    that fit on the way, with less than the preferred chance.
+    """Combined changes that fix what no single change does, cheapest first and no more than needed; and those that
+    fit on the way, with less than the preferred chance.
     """
     preferred = preferred_chance(answer.inputs.case)
     found: list[Remedy] = []
@@ -212,7 +212,7 @@ def _together(answer: Answer) -> list[Remedy]:
 
 
 def _worth_joining(answer: Answer) -> Iterator[str]:
-    """Changes that save memory, in the order in which one would take them."""
+    """Changes that save memory, in the order in which a user would apply them."""
     stack = answer.inputs.stack
     yield f"plan.zero={max(stack.zero)}"
     yield "plan.recompute=full"
@@ -245,7 +245,7 @@ def _remedy(
 
 
 def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> Tried:
-    """The reasons that are left with another value of a key, and if asked for the results; all where none can be."""
+    """The reasons that remain with another value of a key, and on request the results; all where no plan has it."""
     inputs, plan = answer.inputs, answer.plan
     holder, _, key = path.partition(".")
     try:
@@ -260,14 +260,14 @@ def _asked(answer: Answer, path: str, value: Any, *, figures: bool = False) -> T
 
 
 def _changed(case: ResolvedScenario, path: str, value: Any) -> ResolvedScenario:
-    """The case with another value; one of a document that it names needs reading anew."""
+    """The case with another value; a document is read again if the value is in one that the case names."""
     if path.startswith(("workload.", "cluster.nodes")):
         return replace(case, scenario=changed(case.scenario, path, value))
     return vary(case, [f"{path}={value_text(value)}"])
 
 
 def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
-    """The same with several settings, as the command line would take them."""
+    """The remaining reasons and the results with several settings, given as on the command line."""
     try:
         case = vary(answer.inputs.case, settings)
         return _judged(training_inputs(case), case.scenario.plan or answer.plan, figures=True, fitting=True)
@@ -276,7 +276,7 @@ def _varied(answer: Answer, settings: Iterable[str]) -> Tried:
 
 
 def _judged(inputs: TrainingInputs, plan: Plan, *, figures: bool, fitting: bool = False) -> Tried:
-    """What speaks against a plan: its validity, or if asked for and valid what it does not keep; and its results.
+    """Reasons against a plan: why it is invalid, or on request what a valid one breaks; and its results.
 
     fitting: of a plan that does not fit, only its share of the memory is of interest
     """
@@ -310,7 +310,7 @@ def host_figures(answer: Answer) -> tuple[tuple[str, ...], str]:
 
 
 def _alike(answer: Answer) -> Iterator[Node]:
-    """Shipped nodes with the same accelerator, then the others by the memory of their hosts."""
+    """Shipped nodes with known host memory: those with the same accelerator first, then by that memory."""
     found = []
     for name in names("node"):
         try:
@@ -367,7 +367,7 @@ def paths(code: str) -> tuple[list[str], list[str]]:
 
 
 def values(answer: Answer, path: str) -> Iterable[Any]:
-    """Values to try, the nearest first; what stands there is none of them."""
+    """Values to try for a key, nearest first, without its current value."""
     key = path.rpartition(".")[2]
     if key in _NUMBERS:
         return _NUMBERS[key](answer)
@@ -392,19 +392,19 @@ def _size(answer: Answer, name: str) -> float:
 
 
 def _near(now: float, values: Iterable[int]) -> list[int]:
-    """Values by how far they are from what stands there, which is left out."""
+    """Values in the order of their distance from the current one, which is left out."""
     return sorted((value for value in {*values} if value != now), key=lambda value: (abs(value - now), value))[:_FAR]
 
 
 def _degrees(inputs: TrainingInputs) -> set[int]:
-    """Small numbers, and what divides the ranks or the batch."""
+    """Degrees to try: small numbers, and divisors of the ranks or the batch."""
     ranks, batch = int(number(inputs.ranks)), int(number(inputs.global_batch))
     most = min(max(ranks, batch), 1 << 16)
     return {*range(1, _FAR + 1), *(value for value in range(1, most + 1) if ranks % value == 0 or batch % value == 0)}
 
 
 def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
-    """Less of what is offloaded, as much as can be first; and what goes with the parameters."""
+    """Smaller sets of offloaded states, largest first; before these, the optimizer added to the parameters."""
     named = list(offload)
     if "parameters" in named and "optimizer" not in named:
         yield [*named, "optimizer"]
@@ -413,7 +413,7 @@ def _fewer(offload: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _more(inputs: TrainingInputs) -> Iterator[list[str]]:
-    """What the stack can put on the host, the least first."""
+    """Sets of states that the stack can put on the host, smallest first."""
     offered = inputs.stack.offload.of if inputs.stack.offload is not None else []
     for count in range(1, len(offered) + 1):
         yield from map(list, itertools.combinations(offered, count))
@@ -437,7 +437,7 @@ def _sequences(answer: Answer) -> list[int]:
 
 
 def _nodes(answer: Answer) -> list[int]:
-    """Nodes whose accelerators the degrees make use of, all of them."""
+    """Numbers of nodes whose accelerators the degrees use completely."""
     inputs = answer.inputs
     each = number(inputs.case.node.accelerators)
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
@@ -449,7 +449,7 @@ def _nodes(answer: Answer) -> list[int]:
 
 
 def _replica_counts(answer: Answer) -> list[int]:
-    """Where dp is written, that which the ranks leave, and others."""
+    """Values of dp where it is stated: the one that the ranks leave, then others."""
     inner = math.prod(_size(answer, name) for name in ("tp", "cp", "pp"))
     dp = number(answer.inputs.ranks) / inner
     if answer.plan.dp is None:
@@ -459,7 +459,7 @@ def _replica_counts(answer: Answer) -> list[int]:
 
 
 def _ranks_left(answer: Answer) -> list[int]:
-    """Ranks on which a job continues after an interruption, where those that it states are not possible."""
+    """Possible ranks on which a job continues after an interruption, nearest to the stated number."""
     run, block = answer.inputs.run, answer.evaluation.block
     if run is None or run.restart.ranks is None:
         return []

@@ -40,7 +40,7 @@ SERVED = 8192.0  # tokens of a sequence whose cache is shown
 
 @record
 class RecipeStates:
-    """Bytes of one recipe: weights alone, and all states a rank keeps by degree and zero stage."""
+    """Bytes under one recipe: of the weights, and of all states of a rank by degree and ZeRO stage."""
 
     title: str
     weights: Number
@@ -49,7 +49,7 @@ class RecipeStates:
 
 @record
 class Alone:
-    """What a model needs before it is laid out."""
+    """The memory that a model needs before a layout is chosen."""
 
     named: str  # by its path as it was asked for, or by its name
     model: Model
@@ -64,7 +64,7 @@ class Alone:
 
     @property
     def assumed(self) -> Assumption:
-        """The job, which a model alone does not state, with the command of the other."""
+        """The assumed job, training, with the command that asks for serving."""
         serving = shlex.join(["costmodel", "memory", "--model", self.named, "--stack", "vllm"])
         return Assumption("workload.kind", "training", f"{serving} asks for serving")
 
@@ -109,7 +109,7 @@ def _of_sequence(kind: Layers) -> Number:
 
 
 def _twin(model: Model) -> str:
-    """The model of the library of the same shape."""
+    """The library model with the same shape."""
     from costmodel.exchange.writing.equal_model import twin_of  # for foreign files alone
 
     return twin_of(model)

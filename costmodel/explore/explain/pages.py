@@ -81,7 +81,7 @@ for found in pkgutil.walk_packages(costmodel.equations.__path__, "costmodel.equa
 
 @record
 class Page:
-    """What a word or a code means."""
+    """The explanation of a word or a code."""
 
     word: str
     title: str
@@ -95,7 +95,7 @@ class Page:
 
 
 def page(word: str) -> Page:
-    """What a word means, and the question about it that people ask; alone, what there is of the two.
+    """The explanation of a word and the frequent question about it; one of the two where the other is missing.
 
     A phrase that the index has leads to its page.
     """
@@ -115,13 +115,13 @@ def page(word: str) -> Page:
 
 
 def _is_reason(word: str) -> bool:
-    """Whether words are those beside a code of a service, in an answer."""
+    """Whether words are the title that an answer prints beside a code of a service."""
     reason = word.lower().removesuffix(" limit")
     return any(rule.title == reason for rule in SERVING_REFUSALS.values())
 
 
 def page_or_nearest(words: str) -> Page:
-    """The page of a word or a phrase; of a question that leads to none, the page that has most of its words."""
+    """The page of a word or a phrase; else the page that shares most words with it, if that is clear."""
     try:
         return page(words)
     except CostModelError as error:
@@ -209,7 +209,7 @@ def _word(word: str) -> Page:
 
 
 def _as_keys(word: str) -> Iterator[str]:
-    """The keys of a scenario that are written like a word, each with what it is for."""
+    """The scenario keys with this name, each with its purpose."""
     for section in SECTIONS:
         key = key_of(Scenario, f"{section}.{word}")
         if key is not None and "description" in key:
@@ -217,7 +217,7 @@ def _as_keys(word: str) -> Iterator[str]:
 
 
 def _as_leaves(word: str) -> str:
-    """The keys of scenarios that end with a word, such as think_time, each with what it is for; nothing for others."""
+    """The scenario keys that end with a word, such as think_time, each with its purpose; empty for others."""
     found = [key for key in all_keys() if key.path.endswith(f".{word}")]
     lines = [f"{key.path}: {key.meaning}" for key in found[:_MOST]]
     return "\n".join(lines + [f"and {len(found) - _MOST} more"] * (len(found) > _MOST))
@@ -240,8 +240,8 @@ def _key(path: str) -> Page:
 
 
 def _key_elsewhere(path: str) -> Page:
-    """The page of what is no key of a scenario: a key of a document it names, a document, a group of words, a column of
-    machine output, or a word of other tools.
+    """The page of a path that is no scenario key: a key of another document, a document, a group of words, a column
+    of machine output, or a word of other tools.
     """
     plain = path.removeprefix("fit.")
     for kind in FOLDER_OF:
@@ -309,7 +309,7 @@ def _wing_words() -> dict[str, str]:
 
 
 def _of_wing(word: str) -> Page:
-    """Such a word, and what the result of that name is."""
+    """The page of a word of serving or reinforcement learning, with the meaning of the result of that name."""
     entry, column = {**rl_words(), **serving_words()}[word], {**RL_RESULTS, **SERVING_RESULTS}.get(word)
     text = str(entry["text"]) if column is None else f"{column.meaning}\n{entry['text']}"
     formulas = tuple(EQUATIONS[name] for name in entry["equations"])
@@ -317,7 +317,7 @@ def _of_wing(word: str) -> Page:
 
 
 def _listed(word: str) -> str:
-    """What belongs under the page of a code: the columns of a table, or how empty cells are filled."""
+    """The list under the page of a code: the columns of a table, or how empty cells are filled."""
     if word == "D014":
         runs = "".join(f"\n{name}: {column.meaning}" for name, column in MEASURED.items())
         return f"{runs}\nA table of serving:" + "".join(f"\n{name}: {it.meaning}" for name, it in SERVED.items())
@@ -332,7 +332,7 @@ def _listed(word: str) -> str:
 
 
 def worth_asking() -> dict[str, list[str]]:
-    """What to ask `explain` about, by kind: each once, without bands and what equations call their inputs."""
+    """The words that `explain` can be asked about, by kind; without bands and arguments of equations."""
     rooms: dict[str, list[str]] = {}
     for name, equation in EQUATIONS.items():
         if name not in TRAINING_COLUMNS and name not in SERVING_RESULTS and name not in RL_RESULTS:
@@ -372,7 +372,7 @@ def all_words() -> tuple[str, ...]:
 
 @functools.cache
 def _by_lower_case() -> dict[str, str]:
-    """Every word as it is written, by its small letters."""
+    """Every word in its usual spelling, by its lower-case form."""
     return {word.lower(): word for word in all_words()}
 
 
@@ -384,14 +384,14 @@ def _titles(source: str) -> tuple[tuple[str, str], ...]:
 
 
 def _unknown(word: str, known: list[str]) -> CostModelError:
-    """A fault for a word that cannot be explained, with the nearest that can; of a question more letters must agree."""
+    """A fault for a word that cannot be explained, with close matches; a phrase must match more closely."""
     close = alike(word, known, 3, _ALIKE_OF_QUESTION if " " in word else _ALIKE)
     hint = f"did you mean {' or '.join(close)}?" if close else "costmodel explain alone lists what can be explained"
     return fail("C003", f"'{word}' is not known", None, hint)
 
 
 def _with_pages(error: CostModelError, found: list[Found]) -> CostModelError:
-    """The same fault; its hint names the pages that have words of the question too."""
+    """The fault, with a hint that also names pages which share words with the question."""
     if not found:
         return error
     (fault,) = error.faults

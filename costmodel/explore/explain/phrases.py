@@ -99,7 +99,7 @@ class Found:
 
 @functools.lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A word without its form.
+    """A word without its ending.
 
     >>> [stem(word) for word in ("checkpointing", "checkpoints", "sharded", "shards", "quantisation", "batches")]
     ['checkpoint', 'checkpoint', 'shard', 'shard', 'quant', 'batch']
@@ -130,7 +130,7 @@ def key_of(text: str) -> frozenset[str]:
 
 @functools.cache
 def _index() -> dict[frozenset[str], str]:
-    """The word of a page by each phrase that leads to it: those of the index, and the questions with their words."""
+    """The page of each phrase that leads to it, from the index and from the frequent questions."""
     found: dict[frozenset[str], str] = {}
     for word, listed in phrases().items():
         for phrase in listed:

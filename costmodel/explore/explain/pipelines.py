@@ -30,7 +30,7 @@ SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 @record
 class Offer:
-    """One schedule for the plan: what it takes, or why it cannot be."""
+    """One pipeline schedule for the plan: its answer, or why it is not possible."""
 
     schedule: Schedule
     vpp: int
@@ -40,13 +40,13 @@ class Offer:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Why it cannot be: invalid, too large, or over a limit."""
+        """The reasons against the schedule: invalid, too large, or over a limit."""
         return self.answer.refused or self.answer.broken
 
 
 @record
 class Pipelines:
-    """A plan's own answer, its schedules, and the times of its stages."""
+    """The answer for a plan, the schedules that it could use, and the times of its stages."""
 
     own: ExplainedAnswer
     offers: list[Offer]
@@ -54,7 +54,7 @@ class Pipelines:
 
     @property
     def fastest(self) -> Offer | None:
-        """Of the schedules that can be, the quickest."""
+        """The fastest of the possible schedules."""
         possible = [offer for offer in self.offers if not offer.refused]
         return min(possible, key=lambda offer: offer.answer.evaluation.costs.row()["step_time"], default=None)
 

@@ -25,7 +25,7 @@ class RingStep:
 
 @record
 class Ring:
-    """All steps of an all-reduce, and the time of it."""
+    """All steps of a ring all-reduce, and its total time."""
 
     ranks: int
     message: float
@@ -43,7 +43,7 @@ def usual_bandwidth() -> float:
 
 
 def ring(ranks: int, message: float, bandwidth: float, latency: float) -> Ring:
-    """The steps of an all-reduce over a ring of so many ranks."""
+    """The steps of an all-reduce over a ring of `ranks` ranks."""
     size = float(ranks)
     total = float(ring_time(message, size, bandwidth, latency, operation="all_reduce"))
     each = total / (2 * (ranks - 1))

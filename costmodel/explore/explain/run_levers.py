@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @record
 class RunLever:
-    """A change, what to set for it, and the goodput with it."""
+    """A change to the run, the setting that makes it, and the resulting goodput."""
 
     words: str
     settings: tuple[str, ...]
@@ -30,7 +30,7 @@ class RunLever:
 
 @record
 class RunOutlook:
-    """What would change a run; each change is a whole run more, computed where a page asks for it."""
+    """Changes that would affect a run; each evaluates a whole run, so they are computed when a page asks for them."""
 
     answer: Answer
     run: RunInputs
@@ -47,7 +47,7 @@ class RunOutlook:
 
 
 def outlook(answer: Answer) -> RunOutlook | None:
-    """Of a valid plan with a run around it."""
+    """The possible changes to the run of a valid plan; None without a run or a valid plan."""
     run = answer.inputs.run
     return None if run is None or answer.refused else RunOutlook(answer, run)
 

@@ -21,7 +21,7 @@ Group = tuple[Operation, ...]  # run as one: what they make is sent when the las
 
 
 def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
-    """Position in the model of a rank's chunk; folded pipelines turn at the last rank, those both ways mirror."""
+    """The pipeline stage of a rank's chunk; folded pipelines turn at the last rank, bidirectional ones mirror."""
     if chunk == 1 and schedule in FOLDED:
         return 2 * ranks - 1 - rank
     if chunk == 1 and schedule in BOTH_WAYS:
@@ -30,7 +30,7 @@ def stage_of(schedule: str, ranks: int, rank: int, chunk: int) -> int:
 
 
 def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Group]:
-    """What a rank does, in order."""
+    """The operations of a rank, in order."""
     if schedule == "looped-bfs":
         return _breadth_first(batches, chunks)
     if schedule == "chimera":
@@ -44,7 +44,7 @@ def order(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> It
 
 
 def _single(schedule: str, ranks: int, batches: int, chunks: int, rank: int) -> Iterator[Operation]:
-    """The same under a schedule whose operations run one by one."""
+    """The operations of a rank under a schedule that runs them one by one."""
     if schedule in PLAIN:
         return _plain(ranks, batches, chunks, _warm_up(schedule, ranks, batches, chunks, rank))
     if schedule == "zb-v":
@@ -100,7 +100,7 @@ def _split_backward(ranks: int, batches: int, rank: int, depth: int) -> Iterator
 
 
 def _zb_v(ranks: int, batches: int, rank: int) -> Iterator[Operation]:
-    """Two chunks in a V: warm up, then F, B, W of each chunk in turn; the last W fill the way out."""
+    """ZB-V with two chunks: warm up, then F, B and W of each chunk in turn, and the last W at the end."""
     done: Counter[tuple[Kind, int]] = Counter()
     total = max(batches, 2 * ranks - 1)
 
@@ -168,7 +168,7 @@ def _breadth_first(batches: int, chunks: int) -> Iterator[Group]:
 
 
 def _dual(ranks: int, batches: int, distance: int, *, side: int, both: bool) -> Iterator[Group]:
-    """Eight steps: warm up with forwards of one side, pair forwards and backwards of the two, drain with W."""
+    """DualPipe in eight phases: forwards of one side, paired forwards and backwards of both sides, then W."""
     done: Counter[tuple[Kind, int]] = Counter()
     left = ranks - 1 - distance
     pairs = (batches // 2 if both else batches) - 2 * ranks + distance + 1

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @record
 class ForwardBackwardTime:
-    """Seconds of one forward and one backward of a micro-batch, and of backward what a schedule may defer."""
+    """Seconds of a micro-batch's forward and backward, and of the backward that a schedule may defer."""
 
     forward: float
     backward: float
     weight: float = 0.0
 
     def of(self, kind: Kind) -> float:
-        """Forward, backward without what is deferred, or that."""
+        """The time of an operation: forward, backward without its deferred part, or the deferred part."""
         return {"F": self.forward, "B": self.backward - self.weight, "W": self.weight}[kind]
 
 
@@ -44,7 +44,7 @@ class Pipeline:
     last: ForwardBackwardTime
 
     def duration(self, rank: int, chunk: int, kind: Kind) -> float:
-        """Of one chunk: what an end has more than a middle rank lies in its first, or in its last chunk."""
+        """The time of one chunk; extra work of the first or last rank lies in its first or last chunk."""
         inner = self.middle.of(kind) / self.chunks
         if self.schedule in BOTH_WAYS:
             return self.first.of(kind) if rank in (0, self.ranks - 1) else inner
@@ -71,7 +71,7 @@ class Event:
 
 
 def events(pipeline: Pipeline, until: float = math.inf) -> list[list[Event]]:
-    """What every rank does, in its order, up to the first operation that would begin after a time."""
+    """The operations of every rank, in order, up to the first that would start after `until`."""
     schedule, ranks, chunks = pipeline.schedule, pipeline.ranks, pipeline.chunks
     queues = [order(schedule, ranks, pipeline.micro_batches, chunks, rank) for rank in range(ranks)]
     waiting = [next(queue, None) for queue in queues]

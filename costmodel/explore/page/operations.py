@@ -19,7 +19,7 @@ PRODUCTS = {"matmul_time": "matmul"}
 
 @record
 class Operation:
-    """One call of a matrix product: what it is of, its FLOP, bytes and seconds, and the peak of its type."""
+    """One matrix product: its name, FLOP, bytes and seconds, and the peak of its number type."""
 
     name: str
     flop: float
@@ -96,7 +96,7 @@ def roofs(found: list[Operation]) -> list[Roof]:
 
 
 def _steps(start: Origin) -> Iterator[Step]:
-    """Every call of an equation that a figure was made of, once."""
+    """The equation calls behind a figure, each once."""
     waiting, seen = [start], {id(start)}
     while waiting:
         origin = waiting.pop()

@@ -42,14 +42,14 @@ def time_losses(inputs: TrainingInputs, evaluation: Evaluation) -> list[TimeLoss
 
 
 def loss_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the parts that are no terms of the step, of a traced evaluation."""
+    """The trees of time losses that are not terms of the step."""
     with trace():
         origins = {f"{name}_s": origin_of(value, name) for name, value in _of_compute(inputs, evaluation).items()}
     return trees_of(Book(inputs.case.trees, TRAINING_COLUMNS, TERM_COLUMNS), origins, dict.fromkeys(origins, "s"))
 
 
 def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the parts of the wall time of a run, of a traced evaluation."""
+    """The trees of the parts of a run's wall time."""
     if inputs.run is None or evaluation.run is None:
         return {}
     with trace():
@@ -59,7 +59,7 @@ def share_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
 
 
 def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the time of a micro-batch on the first, a middle and the last stage, of a traced evaluation."""
+    """The trees of the time of a micro-batch on the first, a middle and the last stage."""
     with trace():
         origins = {
             f"stages.{stage}.{name}": origin_of(getattr(rank, name), f"{name} of the {stage} stage")
@@ -75,7 +75,7 @@ def stage_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, Exp
 
 
 def held_nodes(inputs: TrainingInputs, evaluation: Evaluation) -> dict[str, ExplainedFigure]:
-    """The trees of the lines of the memory of every stage that is stated, of a traced evaluation."""
+    """The trees of the memory lines of every reported stage."""
     places = evaluation.ledger.stages(evaluation.block.pp[0])
     with trace():
         origins = {
@@ -115,13 +115,13 @@ class Window:
 
 @record
 class PlanFacts:
-    """A training plan with all that a page draws of it; of a plan that is not valid, the answer alone."""
+    """A training plan with everything that a page shows of it; only the answer where the plan is invalid."""
 
     answer: Answer
 
     @property
     def valid(self) -> bool:
-        """Whether the figures mean anything."""
+        """Whether the plan is valid, so that its figures mean something."""
         return not self.answer.refused
 
     @functools.cached_property
@@ -131,7 +131,7 @@ class PlanFacts:
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:
-        """The same plan, every figure with what it was made of."""
+        """The traced evaluation of the plan."""
         return traced_evaluation(self.answer.inputs, self.answer.plan)
 
     @functools.cached_property
@@ -167,7 +167,7 @@ class PlanFacts:
 
     @functools.cached_property
     def pipeline(self) -> Pipeline | None:
-        """The clock of its stages; none of one stage."""
+        """The pipeline of the plan with its stage times; None for a single stage."""
         found = clock(self.answer.inputs, self.answer.plan)
         return found if found.ranks > 1 else None
 

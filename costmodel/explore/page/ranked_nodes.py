@@ -18,13 +18,13 @@ _NODES = 14_000  # of all of them before what plans share is held once; one of m
 
 
 def key_of(place: int, name: str) -> str:
-    """What the trace of a result is called, of the ranked plan at a place."""
+    """The name under which a result is traced, for the plan at a place of the ranking."""
     return f"plans.{place}.{name}"
 
 
 @record
 class RankedFacts:
-    """A search, and how the figures of its first plans were made."""
+    """A search, with the traced figures of its first plans."""
 
     found: TrainingSearch
 
@@ -45,7 +45,7 @@ class RankedFacts:
 
 
 def _count(roots: Iterable[ExplainedFigure]) -> int:
-    """How many nodes trees have."""
+    """The number of distinct nodes in trees."""
     waiting, seen = list(roots), set[int]()
     while waiting:
         node = waiting.pop()

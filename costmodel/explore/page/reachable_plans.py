@@ -28,7 +28,7 @@ Key = tuple[float | str, ...]
 
 @dataclass
 class Reachable:
-    """The best plan of every combination, by the objective, those that fit before those that do not."""
+    """The best plan of every combination of axes, by the objective; plans that fit come before others."""
 
     objective: str
     plans: dict[Key, tuple[tuple[bool, float], Ranked]]

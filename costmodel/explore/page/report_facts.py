@@ -49,7 +49,7 @@ class ReportFacts:
 
     @functools.cached_property
     def sensitive(self) -> Sensitivity | None:
-        """What moves the time of a step."""
+        """The sensitivity of the step time; None where it cannot be computed."""
         if self.answer.refused:
             return None
         try:
@@ -77,7 +77,7 @@ def with_plan(case: ResolvedScenario) -> ResolvedScenario:
 
 
 def runs_on(accelerator: str) -> list[Compared]:
-    """Every shipped run on that accelerator that is modelled, beside its prediction: step times, then FLOP rates."""
+    """Shipped runs on an accelerator that are modelled, with predictions: step times, then FLOP rates."""
     tables = (read("measured", name) for name in names("measured"))
     found = [
         figure for table in tables if _may_be_on(accelerator, table) for figure in compared(table, "time", accelerator)

@@ -57,7 +57,7 @@ class RlFacts:
 
     @functools.cached_property
     def sensitive(self) -> Sensitivity | None:
-        """What moves the time of an iteration."""
+        """The sensitivity of the iteration time; None where it cannot be computed."""
         try:
             return sensitivity(workload_of(self.case))
         except CostModelError:

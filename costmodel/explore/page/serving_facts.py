@@ -40,13 +40,13 @@ class ServingFacts:
 
     @property
     def settled(self) -> bool:
-        """Whether its times are known: it is valid, fits, and answers what arrives."""
+        """Whether latencies are known: the plan is valid, fits, and answers all requests."""
         answer = self.answer
         return not answer.refused and "M001" not in answer.broken and math.isfinite(answer.costs["ttft"])
 
     @functools.cached_property
     def nodes(self) -> dict[str, ExplainedFigure]:
-        """The traced tree of every figure, those of transfers too."""
+        """The traced tree of every figure, including transfers."""
         inputs = self.answer.inputs
         evaluation = traced_evaluation(inputs)
         with trace():
@@ -55,7 +55,7 @@ class ServingFacts:
 
     @functools.cached_property
     def loads(self) -> list[Trial]:
-        """The same plan under lighter and heavier load, those that it answers."""
+        """The results of the plan under lighter and heavier loads that it can answer."""
         if self.answer.refused or "M001" in self.answer.broken:
             return []
         asked = workload_of(self.case)
@@ -64,7 +64,7 @@ class ServingFacts:
 
     @functools.cached_property
     def sizes(self) -> Scaled | None:
-        """As many replicas as keep every limit at a part and at multiples of the scenario's rate."""
+        """The replicas that meet every limit at fractions and multiples of the scenario's rate."""
         rate = self.case.scenario.workload.rate
         if rate is None or self.answer.refused or "M001" in self.answer.broken:
             return None
@@ -72,12 +72,12 @@ class ServingFacts:
 
     @functools.cached_property
     def levers(self) -> list[CacheLever]:
-        """What changes of one key would do to its cache."""
+        """The effect of changing single keys on the KV-cache pool."""
         return [] if self.answer.refused else levers(self.answer)
 
     @functools.cached_property
     def found(self) -> ServiceSearch | None:
-        """The plans around it; none where its space is empty."""
+        """The search around the plan; None where its space is empty."""
         try:
             return search(inputs_of(self.case), 50)
         except CostModelError:
@@ -85,12 +85,12 @@ class ServingFacts:
 
     @functools.cached_property
     def ranked(self) -> ServiceSearch | None:
-        """The best of them; where none keeps every limit, with settings under which one does."""
+        """The best plans of the search; where none meets every limit, with settings under which one does."""
         return None if self.found is None else with_search_remedies(self.found.first(_BEST))
 
     @functools.cached_property
     def sensitive(self) -> Sensitivity | None:
-        """What moves the time per token."""
+        """The sensitivity of the time per token; None where it cannot be computed."""
         try:
             return sensitivity(workload_of(self.case), "tpot")
         except CostModelError:

@@ -24,7 +24,7 @@ _WORDS = {
 
 
 def transfer_nodes(trees: dict[str, Any], sent: Sequence[Transfer]) -> dict[str, ExplainedFigure]:
-    """The tree of every figure of a table of transfers, of a traced evaluation."""
+    """The trees of all figures in a table of transfers."""
     with trace():
         origins = {
             trace_of_transfer(place, name): origin_of(getattr(item, name), name)

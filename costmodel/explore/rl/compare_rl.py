@@ -16,7 +16,7 @@ from costmodel.ground.errors import Place, fail
 
 
 def ranked(case: RlCase, rank: int | None) -> RlAnswer:
-    """The plan of a rank of its search, counted from 1; rank 0 is the scenario's own, None its own or best."""
+    """The answer for the plan at a rank, counted from 1; rank 0 is the scenario's own, None its own or best."""
     if not rank:
         return predict(planned(case) if rank is None else case)
     found = search(case, rank)
@@ -27,7 +27,7 @@ def ranked(case: RlCase, rank: int | None) -> RlAnswer:
 
 
 def side(name: str, case: RlCase, answer: RlAnswer) -> Side:
-    """Every value it rests on, and every result."""
+    """An RL answer as a side of a comparison: every input value, and every result."""
     costs = {} if answer.refused else answer.costs
     figures = {machine_name(name): value for name, value in costs.items() if math.isfinite(value)}
     assumed = {item.path: item.value for item in answer.assumed}

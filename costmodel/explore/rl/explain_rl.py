@@ -25,13 +25,13 @@ _OF_ENGINE = {"engine weights": "weights", "engine step": "activations", "cache"
 
 
 def explain(answer: RlAnswer, quantity: str) -> ExplainedFigure:
-    """The tree of one figure of the scenario's own plan."""
+    """The tree of one figure of an RL answer."""
     unit = RL_COLUMNS[quantity].unit
     return explain_all(answer).get(quantity) or ExplainedFigure(quantity, answer.costs[quantity], unit)
 
 
 def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
-    """The trees of every figure that is known; what they have in common is one node."""
+    """The trees of all known figures; shared parts are one node."""
     trainer = answer.inputs.trainer
     traced = replace(trainer, evaluation=traced_evaluation(trainer.inputs, trainer.plan))
     with trace(), np.errstate(all="ignore"):
@@ -43,7 +43,7 @@ def explain_all(answer: RlAnswer) -> dict[str, ExplainedFigure]:
 
 
 def _run_shares(answer: RlAnswer) -> dict[str, ExplainedFigure]:
-    """What failures and checkpoints take of a run, and what is left."""
+    """The trees of the time shares of a run: failures, checkpoints, and what is left."""
     inputs, run = answer.inputs.trainer.inputs, answer.run
     if run is None or inputs.run is None:
         return {}
@@ -70,7 +70,7 @@ def _ledger(answer: RlAnswer) -> dict[str, ExplainedFigure]:
 def _line(
     part: MemoryPart, value: float, trained: Mapping[str, ExplainedFigure], engine: Mapping[str, ExplainedFigure]
 ) -> ExplainedFigure:
-    """One line, with what it was made of."""
+    """One line of the memory as a tree."""
     if part.name in _OF_ENGINE:
         return replace(engine[_OF_ENGINE[part.name]], name=part.name)
     lines = [trained[name] for name in _OF_TRAINER.get(part.name, ()) if trained[name].value]

@@ -70,20 +70,20 @@ class RankedSplit:
 
     @property
     def key(self) -> Order:
-        """None: what comes first stays ahead of what is as good."""
+        """An empty sort key: plans that are equally good keep their order."""
         return ()
 
 
 @dataclass
 class RlSearch(SearchResult[RlSearched, RankedSplit]):
-    """What a search found: the best plan of each split, those that work first."""
+    """The result of an RL search: the best plan of each split, plans that work first."""
 
     yours: RlAnswer | None
     made: dict[str, RlAnswer] = field(default_factory=dict, repr=False)
 
     @property
     def chance(self) -> str:
-        """That it fits."""
+        """The result column with the chance to fit."""
         return "fit_chance"
 
     @property
@@ -98,7 +98,7 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
 
     @property
     def expected(self) -> RankedSplit | None:
-        """The best plan whatever its chance to fit, where that is better than the first of those that are shown."""
+        """The best plan regardless of its chance to fit, if it is better than the first plan that is shown."""
         first, other = self.best[0] if self.works else None, next(iter(self.tally.expected.rows), None)
         behind = other is None or (first is not None and _place(self.objective, other) >= _place(self.objective, first))
         return None if behind else other
@@ -128,7 +128,7 @@ class RlSearch(SearchResult[RlSearched, RankedSplit]):
 
 @record
 class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
-    """The splits of a scenario of reinforcement learning; bar: the place of its own plan."""
+    """The ways to split the accelerators of an RL scenario; `bar` is the sort key of its own plan."""
 
     size: int
     objective: str
@@ -162,11 +162,11 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
         return RankedSplit(**{**written, "broken": tuple(written["broken"])})
 
     def columns(self, inputs: RlSearched) -> Mapping[str, ResultColumn]:
-        """All of an iteration."""
+        """The result columns of an iteration."""
         return RL_COLUMNS
 
     def order(self, row: RankedSplit) -> tuple[bool, float, float]:
-        """What orders plans: whether they work, the chance to fit where it is too small, the objective."""
+        """The sort key of a plan: whether it works, its chance to fit where that is too small, the objective."""
         fails, value = _place(self.objective, row)
         return fails, -row.costs["fit_chance"] if self.is_risky(row) else -1.0, value
 
@@ -178,7 +178,7 @@ class SplitSpace(Space[RlSearched, RankedSplit, RolloutPlan]):
 def search(
     case: RlCase, top: int = 10, over: Sequence[Axis] = (), pareto: str = "", how: SearchOptions = HERE
 ) -> RlSearch:
-    """The best plans, one for each split, of the scenario or of it at every combination of values of some keys.
+    """The best plan of each split, for the scenario or for every combination of values of some keys.
 
     Raises:
         CostModelError: a value is wrong, or no combination has a scenario
@@ -243,7 +243,7 @@ def best_answer(case: RlCase) -> RlAnswer:
 
 
 def with_plan_of(case: RlCase, answer: RlAnswer) -> RlCase:
-    """The case with the plan that an answer is about."""
+    """The case with the plan of an answer."""
     return replace(case, scenario=case.scenario.model_copy(update={"plan": answer.inputs.plan}))
 
 
@@ -253,7 +253,7 @@ def _place(objective: str, row: RankedSplit) -> tuple[bool, float]:
 
 
 def _row(case: RlCase, each: RlAnswer) -> RankedSplit:
-    """A plan as it is ranked; a fault where the objective is not known of it."""
+    """A plan as a row of the ranking; a fault where its objective is not known."""
     objective = case.scenario.objective
     if each.works and math.isnan(each.costs[objective]):
         wanted = "workload.iterations" + ("" if objective == "run_time" else " and a price")
@@ -266,7 +266,7 @@ def _held(case: RlCase) -> set[str]:
 
 
 def _splits(case: RlCase, base: RlPlan) -> list[RolloutPlan]:
-    """Ways to divide the accelerators: all in turns, or engines on parts of them."""
+    """Ways to divide the accelerators: shared by trainer and engines in turn, or separate parts."""
     kept, space = base.rollout, case.scenario.search
     if not case.scenario.workload.generates or case.parts:
         return [kept]
@@ -331,7 +331,7 @@ def _generation(each: RlAnswer) -> float:
 
 @record
 class _Trials:
-    """Plans of one scenario, which are counted with what speaks against each."""
+    """Evaluates plans of one scenario, and counts them with the reasons against each."""
 
     space: SplitSpace
     inputs: RlSearched
@@ -339,7 +339,7 @@ class _Trials:
     keep: Keep | None
 
     def tried(self, plan: RlPlan) -> RlAnswer:
-        """One plan; on more ranks with a micro-batch of what each has left."""
+        """Evaluates and counts one plan; reduces its micro-batch where ranks have fewer answers."""
         case, part = self.inputs.case, self.found.part()
         each = answer(case, plan, self.inputs.steps)
         if "R018" in each.refused:
@@ -361,12 +361,12 @@ class _Trials:
         return each.works and not self.space.is_risky(_row(self.inputs.case, each))
 
     def place(self, each: RlAnswer) -> tuple[bool, float]:
-        """Safe plans by the time of their training, then the others by their share of the memory."""
+        """A sort key: safe plans by their training time, then the others by their share of the memory."""
         safe = self.is_safe(each)
         return not safe, number(each.iteration.training) if safe else each.costs["memory_share"]
 
     def _counted(self, each: RlAnswer) -> RankedSplit:
-        """A valid plan, with its place on the front."""
+        """Counts a valid plan, adds it to the front and to a table of all plans, and returns it as a row."""
         row, part = _row(self.inputs.case, each), self.found.part()
         part.evaluated += 1
         part.fit += "M001" not in each.broken
@@ -404,7 +404,7 @@ def _trainers(case: RlCase, base: RlPlan) -> Iterator[RlPlan]:
 
 
 def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswer]:
-    """The plans nearest to fit with more recompute and higher ZeRO stages, the lowest first, until a few are safe."""
+    """Plans close to fitting, with more recompute and higher ZeRO stages, lowest first, until a few are safe."""
     case, valid = trials.inputs.case, [each for each in tried if not each.refused]
     nearest = sorted(valid, key=_memory)[:_FEW_SAFE]
     levels = [(zero, again) for zero in sorted(case.trainer.zero) for again in _recomputes(case)]
@@ -422,7 +422,7 @@ def _sharded_further(trials: _Trials, tried: Sequence[RlAnswer]) -> list[RlAnswe
 
 
 def _recomputes(case: RlCase) -> list[Recompute]:
-    """Ways to recompute: the software's own, and all."""
+    """Recompute modes to try: the trainer's default, and full recompute."""
     return [way for way in dict.fromkeys((case.trainer.recompute[0], "full")) if way in case.trainer.recompute]
 
 
@@ -431,7 +431,7 @@ def _memory(each: RlAnswer) -> float:
 
 
 def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
-    """Plans that cut layers and experts too, and recompute all, the least cut first, until a few are safe."""
+    """Plans for large models with pp, ep and full recompute, least sharded first, until a few are safe."""
     case = trials.inputs.case
     ranks = case.node.accelerators * case.cluster.nodes - (base.rollout.ranks or 0.0)
     if case.parts:
@@ -451,7 +451,7 @@ def _of_larger_models(trials: _Trials, base: RlPlan) -> list[RlAnswer]:
 
 
 def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
-    """Degrees tp, pp and ep that divide the ranks and leave each no more weights and gradients than it has memory."""
+    """Degrees tp, pp and ep that divide the ranks and shard weights and gradients enough to fit."""
     most: dict[Parallelism, float] = {"tp": float(case.node.accelerators), "pp": _MOST_CUT}
     most["ep"] = _MOST_CUT if case.model.has_experts else 1.0
     every = itertools.product(*(_powers(most[axis] if case.trainer.has(axis) else 1.0) for axis in most))
@@ -465,7 +465,7 @@ def _cuts(case: RlCase, ranks: float) -> list[tuple[float, float, float]]:
 
 
 def _engines(case: RlCase, split: RolloutPlan) -> Iterator[RolloutPlan]:
-    """Layouts of an engine, within a node; where nothing is generated, the scenario's alone."""
+    """Engine layouts within a node; only the scenario's own where nothing is generated."""
     if not case.scenario.workload.generates:
         return iter([split])
     space, ranks = case.scenario.search, float(split.ranks or case.node.accelerators)

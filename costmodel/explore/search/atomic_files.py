@@ -13,7 +13,7 @@ from costmodel.ground.errors import Place, fail
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Write a file beside its place, then move it there; nothing is left if nothing was written."""
+    """Writes a temporary file, then moves it into place; removes the file at `path` if nothing was written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with usable(path):

@@ -23,12 +23,12 @@ SURE = 0.9  # chance from which one plan counts as faster than another
 
 
 def unsure(chances: Sequence[float]) -> int:
-    """How many of the first plans may be the fastest: up to the first that the best one surely beats."""
+    """The number of first plans that may be the fastest: those before the first that the best one surely beats."""
     return next((place for place, chance in enumerate(chances) if chance >= SURE), len(chances))
 
 
 def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
-    """The same plans with both ends of every band and with remarks; plans of one structure are evaluated together."""
+    """Adds both ends of every band, and remarks, to plans; plans of one structure are evaluated together."""
     found = list(plans)
     for structure in dict.fromkeys(plan.structure for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.structure == structure]
@@ -55,6 +55,6 @@ def with_bands(inputs: TrainingInputs, plans: Sequence[Ranked]) -> list[Ranked]:
 
 
 def error_shares(inputs: TrainingInputs, step: TrainingStep) -> dict[str, Number]:
-    """Error of each kind as a share of the step, without the bubble, which follows the rest."""
+    """The error of each kind as a share of the step time without the pipeline bubble."""
     whole = working(step)
     return {name: share(error, whole) for name, error in kind_errors(inputs, step).items()}

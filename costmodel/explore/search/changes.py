@@ -63,7 +63,7 @@ class Remedy:
 
 
 def has_chance(chance: float | None, preferred: float | None) -> bool:
-    """Whether a plan is offered beside others: it has the preferred chance, or nothing is preferred or known.
+    """Whether a chance is enough: it reaches the preferred one, or one of the two is not known.
 
     >>> has_chance(0.5, 0.9), has_chance(0.5, None)
     (False, True)
@@ -72,7 +72,7 @@ def has_chance(chance: float | None, preferred: float | None) -> bool:
 
 
 def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
-    """The remedies that have the preferred chance; where none has it, the surest alone."""
+    """The remedies that have the preferred chance; where none has it, only the surest."""
     offered = list(found)
     safe = [remedy for remedy in offered if has_chance(remedy.chance, preferred)]
     return safe or sorted(offered, key=lambda remedy: -(remedy.chance or 0.0))[:1]
@@ -80,7 +80,7 @@ def safest(found: Iterable[Remedy], preferred: float | None) -> list[Remedy]:
 
 @record
 class Change:
-    """Settings that go together; of one kind of change, only the first that works is offered."""
+    """Settings that are applied together; of each kind, only the first change that works is offered."""
 
     kind: str
     settings: tuple[str, ...]
@@ -89,8 +89,8 @@ class Change:
 
 
 def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
-    """Narrower numbers, which train the same by less exact sums: of gradients and optimizer states for a smaller job,
-    of products for a faster one. Before them a loss that makes its logits piece by piece, which sums the same.
+    """Narrower number types, which make training less exact: of gradients and optimizer states for a smaller job, of
+    products for a faster one. Before them a chunked loss, which is as exact.
     """
     workload = case.scenario.workload
     if not smaller:
@@ -111,7 +111,7 @@ def of_quality(case: ResolvedScenario, *, smaller: bool) -> Iterator[Change]:
 
 
 def of_what_is_learnt(case: ResolvedScenario) -> Iterator[Change]:
-    """Shorter sequences and adapters, which make a job smaller and train something else, the smallest change first."""
+    """Shorter sequences and adapters: they make a job smaller but change what is trained; smallest change first."""
     tokens = int(case.scenario.workload.sequence)
     while tokens >= 2 * SHORTEST:
         tokens //= 2
@@ -150,16 +150,14 @@ def of_money(case: ResolvedScenario, *, larger: bool, least: float = 0.0) -> Ite
 
 
 def of_the_scenario(case: ResolvedScenario, *, smaller: bool, least: float = 0.0) -> Iterator[Change]:
-    """Changes beyond the plan; those of what is learnt are the last."""
+    """Changes outside the plan: number types, then hardware, then what the job learns."""
     yield from of_quality(case, smaller=smaller)
     yield from of_money(case, larger=smaller, least=least)
     yield from of_what_is_learnt(case) if smaller else ()
 
 
 def nodes_of(case: ResolvedScenario | ServingCase, gpus: float) -> tuple[str, ...]:
-    """Settings of the nodes that hold so many accelerators: one that a job uses in part is filled before others are
-    added.
-    """
+    """Settings for nodes with `gpus` accelerators; a node in partial use is filled before others are added."""
     used, built = float(case.node.accelerators), float(case.node.built)
     if used >= built:
         return (f"cluster.nodes={math.ceil(gpus / used):.0f}",)
@@ -183,7 +181,7 @@ def _read(kind: str, name: str) -> Any:
 
 
 def _as_many(case: ResolvedScenario, node: Node) -> tuple[str, ...]:
-    """Settings for another node with the same number of accelerators; None where that needs a part of a node."""
+    """Settings for another node with as many accelerators in all; empty where that needs a part of a node."""
     wanted = number(case.node.accelerators * case.scenario.cluster.nodes)
     named = f"cluster.node={node.name}"
     if node.accelerators == case.node.accelerators:

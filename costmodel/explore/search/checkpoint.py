@@ -47,7 +47,7 @@ class SearchFolder:
 
     @property
     def parts(self) -> Parts | None:
-        """The folder of its plans, if they are kept."""
+        """The folder with the evaluated plans, if they are stored."""
         return Parts(self.folder.absolute(), digest_of(self.asked)) if self.plans else None
 
     def count(self, tally: Tally[Plan], rows: int) -> None:
@@ -113,7 +113,7 @@ def held(
     plans: bool,
     resume: bool,
 ) -> Iterator[SearchFolder]:
-    """The folder, locked for this search; the accumulator starts with the stored results."""
+    """Locks the folder for this search, and loads its stored results into the accumulator."""
     if plans:
         arrow_of("--keep all")
     with usable(folder):
@@ -173,7 +173,7 @@ def _check_parts(kept: SearchFolder) -> None:
 
 
 def _same(state: Any, asked: dict[str, str], folder: Path) -> dict[str, Any]:
-    """The state, if it is of this search; else a fault with the first difference."""
+    """The stored state if it belongs to this search; else a fault with the first difference."""
     place, hint = Place(str(folder)), "take another folder"
     if not isinstance(state, dict):
         raise fail("C021", f"the state in {folder} is damaged, or was changed", place, hint)

@@ -15,7 +15,7 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}", re.ASCII)
 
 
 def count_combinations(axes: Sequence[Axis], most: int) -> int:
-    """How many there are; a fault where there are more than `most`."""
+    """The number of combinations; a fault where there are more than `most`."""
     total = math.prod(len(axis.values) for axis in axes)
     if total > most:
         raise fail("C010", f"{total:,} combinations are more than {most:,}", None, "take wider steps")
@@ -23,7 +23,7 @@ def count_combinations(axes: Sequence[Axis], most: int) -> int:
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
-    """The settings of each, the last axis changing fastest."""
+    """The settings of each combination, the last axis changing fastest."""
     for values in itertools.product(*(axis.values for axis in axes)):
         yield tuple(f"{axis.path}={value}" for axis, value in zip(axes, values, strict=True))
 
@@ -45,6 +45,6 @@ def values_at(axes: Sequence[Axis], number: int) -> dict[str, str]:
 
 
 def cells_at(axes: Sequence[Axis], number: int) -> dict[str, int | str]:
-    """The same for tables: numbers if all values of a key are whole numbers, so that a column has one type."""
+    """The values of one combination for tables: numbers if all values of a key are whole numbers."""
     whole = {axis.path for axis in axes if all(map(_WHOLE.fullmatch, axis.values))}
     return {path: int(value) if path in whole else value for path, value in values_at(axes, number).items()}

@@ -22,7 +22,7 @@ from costmodel.ground.record import record
 
 @record
 class PoolError:
-    """What the start-up log of an engine shows: the pool of one accelerator as predicted, in bytes, and its spread.
+    """The predicted KV-cache pool of one accelerator, in bytes, and its spread, which a start-up log would reveal.
 
     move: of the figure that plans are ranked by, where the pool is one spread smaller. ranks: accelerators that start
     """
@@ -36,7 +36,7 @@ class PoolError:
 
 @record
 class PlanErrors:
-    """How the figure that plans are ranked by may be off, and what would measure it.
+    """The uncertainty of the figure that plans are ranked by, and which measurements would reduce it.
 
     kinds: spreads by kind, which plans on one accelerator have in common, as shares of the figure. own: what plans on
     one machine and software are off beside that. ranks: accelerators that a run of the plan needs. job: those of the
@@ -70,17 +70,17 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def your_rank(self) -> int | None:
-        """The rank of the scenario's own plan."""
+        """The rank of the scenario's own plan; None where it is not ranked."""
         return self.tally.better_than_yours + 1 if self.yours is not None and self.is_ranked else None
 
     @property
     def expected(self) -> Plan | None:
-        """The best plan whatever its chance, where that is better than the first of those that are shown."""
+        """The best plan regardless of its chance, if it is better than the first plan that is shown."""
         return next(iter(self.tally.expected.rows), None)
 
     @property
     def inputs(self) -> Inputs:
-        """The scenario as it is written."""
+        """The inputs of the scenario as it is written."""
         return self.variants.inputs
 
     @property
@@ -95,7 +95,7 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def parts(self) -> list[PlanCounts[Plan]]:
-        """What became of the plans at each value of the keys that vary."""
+        """The counts of plans at each value of the keys that vary."""
         return [part for number, part in self.tally.parts.items() if number >= 0]
 
     @property
@@ -123,7 +123,7 @@ class SearchResult(Generic[Inputs, Plan]):
         return str(self.inputs.case.scenario.objective)
 
     def errors(self, plan: Plan) -> PlanErrors:
-        """How the figure of a plan that is shown may be off."""
+        """The uncertainty of the figure of a plan that is shown."""
         raise NotImplementedError
 
     @property
@@ -134,8 +134,8 @@ class SearchResult(Generic[Inputs, Plan]):
 
     @property
     def knee(self) -> Plan | None:
-        """The plan of the front that is farthest from the line between its ends, both results by their ranges; of safe
-        plans, where the search prefers these.
+        """The knee of the front: the plan farthest from the line between its ends, each result scaled to its range;
+        only among safe plans, where the search prefers these.
         """
         if self.front is None or len(self.front.rows) < 3:
             return None
@@ -152,7 +152,7 @@ class SearchResult(Generic[Inputs, Plan]):
         return not plan.broken and not self.is_risky(plan)
 
     def first(self, count: int) -> Self:
-        """The same with so many of the best plans."""
+        """A copy with only the first `count` of the best plans."""
         return replace(self, tally=replace(self.tally, top=replace(self.tally.top, rows=self.best[:count])))
 
     def values(self, variant: int) -> dict[str, str]:
@@ -167,7 +167,7 @@ class SearchResult(Generic[Inputs, Plan]):
 def through(
     space: Space[Inputs, Plan, Piece], variants: Variants[Inputs], tally: Tally[Plan], how: SearchOptions
 ) -> tuple[bool, int]:
-    """Count everything that comes of the pieces of a search, with a checkpoint in a folder if named.
+    """Evaluates and counts all pieces of a search, with a checkpoint in a folder if named.
 
     Returns whether it was stopped, and the work of the whole search.
 

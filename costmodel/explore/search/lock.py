@@ -72,8 +72,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def updating(path: Path, notify: Callable[[str], None]) -> Iterator[None]:
-    """Lock a file, or a folder of files, from before it is read until it is written anew, so that no process loses what
-    another one wrote in between.
+    """Locks a file, or a folder of files, from reading until rewriting it, so that no process loses what another one
+    wrote in between.
 
     It waits for the process that has the lock. `notify` receives a sentence if that takes long. Pipes, and files in
     folders that do not exist, have no lock.

@@ -15,7 +15,7 @@ _POINTED = re.compile(r": (\w+)(?=[;,]|$)")  # the result that the meaning of a 
 
 
 def named_result(word: str, columns: Iterable[str], option: str, written: str) -> str:
-    """One of some results by its name, with or without its unit; a fault at the word lists those alike, or all.
+    """The name of a result, given with or without its unit; a fault at the word lists similar results, or all.
 
     written: what stands behind the option
     """
@@ -58,6 +58,6 @@ def _labelled(word: str, named: Mapping[str, str]) -> list[str]:
 
 
 def option_place(option: str, written: str, word: str = "") -> Place:
-    """The place of a word behind an option, or of all that stands there."""
+    """The place of a word in the value of an option, or of the whole value."""
     ahead = len(option) + 2 + max(written.find(word), 0)
     return Place(COMMAND_LINE, 0, ahead, "", f"{option} {written}", max(1, len(word or written)))

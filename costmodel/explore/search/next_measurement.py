@@ -59,13 +59,13 @@ class Expected:
         return int(np.argmin(self.places))
 
     def shift(self, entry: int) -> Array:
-        """How the measurement of a plan, or of a kind behind them, is expected to move each plan."""
+        """How far measuring a plan, or a kind of error, is expected to move each plan."""
         return np.asarray(
             expected_move(self.covariance[: len(self.places), entry], self.covariance[entry, entry] ** 0.5)
         )
 
     def after(self, entry: int, error: float = 0.0) -> Expected:
-        """The same after that measurement.
+        """A copy that is updated by this measurement.
 
         error: logarithm of what was measured over what is expected; positive where it is worse
         """
@@ -75,13 +75,13 @@ class Expected:
         return Expected(places, np.asarray(left), self.kinds)
 
     def is_open(self, entry: int) -> bool:
-        """Whether anything is unknown of a plan, or of a kind behind them."""
+        """Whether a plan, or a kind of error, is still uncertain."""
         return bool(self.covariance[entry, entry] > _NOTHING)
 
 
 @record
 class Measurement:
-    """Something to measure, and what that is expected to save.
+    """Something to measure, and what this is expected to save.
 
     name: kernels, start-up, or what a kind of collectives belongs to; empty where lines run. lines: of the plans that
     run one after the other, or whose engine starts, counted from 1. busy: accelerators times seconds. gain: share of
@@ -99,7 +99,7 @@ class Measurement:
 
 @record
 class Advice:
-    """How sure the best line is, and what to measure, the best first.
+    """How sure the best line is, and what to measure, most useful first.
 
     chance: that it is the best of those compared. loss: what choosing it loses on average, as a share of its figure
     measured: lines with the time that was measured over the one predicted. order: lines by what is expected now, each
@@ -118,7 +118,7 @@ class Advice:
 def advised(
     found: SearchResult[Any, Any], measured: Mapping[int, float], pools: Mapping[int, float] | None = None
 ) -> Advice:
-    """What to measure before a plan of a search is chosen.
+    """The measurements to make before a plan of a search is chosen.
 
     measured: lines with the time that was measured, over the one predicted. pools: the same of caches, by start-up logs
 
@@ -159,7 +159,7 @@ def advised(
 
 
 def logged_pool_ratio(found: SearchResult[Any, Any], line: int, name: str, place: Place) -> float:
-    """The pool that the start-up log of a line states, over the one predicted; a fault where it is of another plan."""
+    """The KV-cache pool in a start-up log over the predicted one; a fault where the log is of another plan."""
     from costmodel.evidence.validate.serving.validate_serving import logged_pool
     from costmodel.exchange.logs.engine_start import is_engine_start
     from costmodel.exchange.tables.serving_table import read_serving_runs
@@ -180,7 +180,7 @@ def logged_pool_ratio(found: SearchResult[Any, Any], line: int, name: str, place
 
 
 def first_better(found: SearchResult[Any, Any]) -> list[float]:
-    """The chance that the first of the best plans is better than each of them: what they have in common cancels."""
+    """The chance that the best plan beats each of the best plans; errors that plans share cancel."""
     plans = found.best
     if not plans or any(plan.variant for plan in plans):
         return []
@@ -191,7 +191,7 @@ def first_better(found: SearchResult[Any, Any]) -> list[float]:
 
 
 def _after_start(now: Expected, errors: PlanErrors, part: str, ratio: float) -> Expected:
-    """The same after a start-up log, whose pool is so many times the one predicted."""
+    """The expectation after a start-up log, whose pool is `ratio` times the predicted one."""
     assert errors.pool is not None  # of a line whose log is read
     kinds = [_of_start(errors.pool), f"{_of_start(errors.pool)} of {part}"]
     entry = next(at for at, kind in enumerate(now.kinds, len(now.places)) if kind in kinds)
@@ -200,19 +200,19 @@ def _after_start(now: Expected, errors: PlanErrors, part: str, ratio: float) -> 
 
 
 def _of_start(pool: PoolError) -> str:
-    """The kind of error that a start-up log shows: of one engine."""
+    """The name of the kind of error that a start-up log of this engine reveals."""
     return f"{START} {pool.engine}"
 
 
 def worse_spread(costs: Mapping[str, float], name: str) -> float:
-    """The larger spread of a result towards an end of its band; nothing where it has none."""
+    """The larger spread of a result towards an end of its band; 0 where it has no band."""
     value, *ends = (costs.get(each, math.nan) for each in (name, f"{name}_low", f"{name}_high"))
     known = all(0 < each < math.inf for each in (value, *ends))
     return max(float(end_spread(value, end)) for end in ends) if known else 0.0
 
 
 def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequence[PlanErrors]) -> Expected:
-    """What the predictions of some plans of a search and their bands state: what is left of a band is common to all."""
+    """The expected figures of some plans of a search, with the errors that plans share and that each has alone."""
     objective = found.ranked_by
     sign = COLUMNS[found.inputs.case.kind][objective].sign
     parts = [found.inputs_of(plan.variant).case.accelerator.name for plan in plans]
@@ -234,7 +234,7 @@ def expected(found: SearchResult[Any, Any], plans: Sequence[Any], errors: Sequen
 
 
 def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iterator[Measurement]:
-    """The measurements that gain something, of a job of known length more than they take; the most useful first.
+    """The measurements that gain something, in a job of known length more than they cost; most useful first.
 
     job: seconds, not a number where it has no end
     """
@@ -256,7 +256,7 @@ def _worthwhile(now: Expected, errors: Sequence[PlanErrors], job: float) -> Iter
 
 
 def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str, tuple[int, ...], float, list[int]]]:
-    """What can be measured: its name or the lines that run, accelerators, and which errors that shows.
+    """The possible measurements: a name or the lines that run, accelerators, and the errors that each reveals.
 
     A run also shows what all plans have in common, so that two runs may show more of their order than twice one.
     """
@@ -278,7 +278,7 @@ def _possible(now: Expected, errors: Sequence[PlanErrors]) -> Iterator[tuple[str
 
 
 def expected_gain(now: Expected, shifts: Array) -> float:
-    """What the choice after a measurement is expected to be better by than the one before it, as a logarithm.
+    """The expected gain of choosing after a measurement instead of before it, as a logarithm.
 
     shifts: how it may move each plan, a column for each independent part
     """

@@ -47,7 +47,7 @@ class Parts:
 
     @contextmanager
     def writing(self, piece: int, stated: Mapping[str, int | float | str]) -> Iterator[Keep]:
-        """Writes every plan of a piece; one without plans leaves no file. The values of `stated` stand in every row."""
+        """Writes every plan of a piece, each row with the values of `stated`; a piece without plans leaves no file."""
         arrow, parquet = arrow_of("--keep all")
         writers: list[Any] = []
         with atomic_write(self.path(piece)) as temporary:
@@ -98,7 +98,7 @@ def columns(results: Mapping[str, ResultColumn]) -> list[dict[str, str]]:
 
 
 def _table(arrow: Any, rows: int, row: Row) -> Any:
-    """Plans as a table: a value that all have stands in each row."""
+    """Plans as a table; a value that all plans share is repeated in each row."""
     return arrow.table(
         {
             name: value if isinstance(value, np.ndarray) else arrow.repeat(_scalar(arrow, name, value), rows)

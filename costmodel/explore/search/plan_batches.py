@@ -93,7 +93,7 @@ def _alike(rows: Block, names: Iterable[str]) -> Places:
 
 
 def _occurring(numbers: Places) -> Places:
-    """Index of each number among the numbers that occur."""
+    """The index of each number among the distinct numbers."""
     occurs = np.zeros(numbers.max() + 1, dtype=bool)
     occurs[numbers] = True
     return (np.cumsum(occurs) - 1)[numbers]

@@ -33,7 +33,7 @@ def samples(searched: Span, *, whole: bool, every: int = EVERY_WHOLE) -> list[fl
 
 
 def samples_between(numbers: Sequence[float], excess: Callable[[float], float], *, whole: bool) -> list[float]:
-    """Numbers between neighbours that both miss a target: the last that works beside one that does not, and the best.
+    """Numbers between neighbours that both miss a target: the last that works, and the one with the least excess.
 
     excess: what a number has too much, 0 or less where it reaches the target; not a number where it does not work
 
@@ -115,12 +115,12 @@ def last_reaching(
 
 
 def rounded(number: float, digits: int) -> float:
-    """The nearest number of so many digits."""
+    """The number rounded to `digits` significant digits."""
     return float(f"{number:.{digits}g}")
 
 
 def next_number(number: float, digits: int, *, upward: bool) -> float:
-    """The next number of so many digits to one side.
+    """The next number with `digits` significant digits, upward or downward.
 
     >>> next_number(1.23456, 4, upward=True), next_number(1000.0, 4, upward=False)
     (1.235, 999.9)
@@ -182,7 +182,7 @@ def samples_beyond(numbers: Sequence[float], excess: Callable[[float], float], *
 
 
 def _octave(end: float, *, upward: bool, whole: bool) -> list[float]:
-    """Numbers of the next octave; of whole numbers its power of two too, and none under one."""
+    """Numbers of the next octave; for whole numbers with its power of two, and none under one."""
     found = {end * 1.5, end * 2} if upward else {end / 1.5, end / 2}
     if not whole:
         return [float(f"{number:.6g}") for number in sorted(found)]
@@ -191,7 +191,7 @@ def _octave(end: float, *, upward: bool, whole: bool) -> list[float]:
 
 
 def end_to_pass(known: Mapping[float, float], *, whole: bool) -> float | None:
-    """The end past which numbers may reach a target that all known ones miss; none where the trend leads to neither.
+    """The end of the known numbers beyond which a target may be reached; None where the trend leads to neither.
 
     Whole numbers count something, so they end at one.
 

@@ -111,7 +111,7 @@ def doubled(values: str) -> str:
 
 
 def doubled_to_end(values: str) -> str:
-    """The same for a size that need not be a power of two: the end of the range is its last value.
+    """Values of a size that need not be a power of two: a doubling range, and the end of the range.
 
     >>> doubled_to_end("10..200"), doubled_to_end("1,2")
     ('10..200*2,200', '1,2')

@@ -26,19 +26,19 @@ class FoundPlan(Protocol):
 
     @property
     def costs(self) -> Mapping[str, float]:
-        """Its results."""
+        """The results of the plan."""
 
     @property
     def variant(self) -> int:
-        """Which of the scenarios that are searched together it is a plan of."""
+        """The number of the scenario variant that the plan belongs to."""
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What it does not keep."""
+        """The codes of what the plan breaks."""
 
     @property
     def key(self) -> Order:
-        """What orders plans, and equally good ones the same way on every machine."""
+        """The sort key of a plan; it also orders equally good plans, alike on every machine."""
 
 
 Plan = TypeVar("Plan", bound=FoundPlan)
@@ -49,18 +49,18 @@ class EvaluatedPlans(Protocol[MadePlan]):
     """Plans that were evaluated together."""
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """A result of each."""
+        """The values of a result, one for each plan."""
 
     def ties(self, places: NDArray[np.intp]) -> Sequence[NDArray[np.float64]]:
-        """What orders some of them where results are equal; the last column decides first."""
+        """Sort keys of some plans with equal results; the last key decides first."""
 
     def plan(self, place: int, score: float) -> MadePlan:
-        """One of them."""
+        """The plan at a place, with its score."""
 
 
 @dataclass
 class Top(Generic[Plan]):
-    """A running list of the best plans, by a result or by the key of each."""
+    """The best plans so far, in the order of a result or of a sort key."""
 
     size: int
     objective: str = ""
@@ -83,7 +83,7 @@ class Top(Generic[Plan]):
         self.merge([found.plan(int(place), float(score)) for place, score in zip(places, scores, strict=True)])
 
     def merge(self, rows: list[Plan]) -> None:
-        """Add plans that were ranked elsewhere; of equally good ones the earlier first."""
+        """Adds plans that were ranked elsewhere; equally good plans keep their order."""
         self.rows = sorted([*self.rows, *rows], key=self.key)[: self.size]
 
 

@@ -65,7 +65,7 @@ def what_would_work(inputs: TrainingInputs, nearest: Ranked) -> list[Remedy]:
 
 
 def what_would_be_valid(inputs: TrainingInputs) -> list[Remedy]:
-    """Changes of one key that give a search valid plans; for each key the nearest values."""
+    """Changes of one key after which a search has valid plans; for each key the nearest values."""
     case = inputs.case
     found: list[Remedy] = []
     for key in _KEYS:
@@ -98,7 +98,7 @@ def _remedy(
 
 
 def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> Iterator[Remedy]:
-    """Values of the plan's keys that are not searched, because a list or the command line leaves them out."""
+    """Values of plan keys that the search leaves out, because a list or the command line restricts them."""
     for key in _KEYS:
         yield from _freed(case, key, like, fitting=True, smaller=smaller)
     for key in _UNLISTED:
@@ -111,7 +111,7 @@ def _of_the_space(case: ResolvedScenario, like: Structure, *, smaller: bool) -> 
 
 
 def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
-    """The values that a search could try for a key that has only one now."""
+    """Values that a search could try for a key to which it gives only one value now."""
     if key == "cp":
         return _DEGREES if case.stack.context_parallel else ()
     offered = case.stack.offload.of if case.stack.offload is not None else []
@@ -121,7 +121,7 @@ def _unlisted(case: ResolvedScenario, key: str) -> Iterable[Any]:
 def _freed(
     case: ResolvedScenario, key: str, like: Structure | None, *, fitting: bool, smaller: bool = False
 ) -> Iterator[Remedy]:
-    """For a listed or fixed key, the value that an unconstrained search would use; None if there is none."""
+    """For a listed or fixed key, a remedy with the value that an unconstrained search would use; none without one."""
     if getattr(case.space, key) is None:
         return
     held = key in case.held.values
@@ -138,7 +138,7 @@ def _freed(
 
 
 def _without(case: ResolvedScenario, key: str) -> ResolvedScenario:
-    """The scenario without the constraint on one key of the plan."""
+    """The scenario without the command line's value for one plan key."""
     others = (text for text in case.assignments if text.strip().partition("=")[0].split(".")[0].strip() != "plan")
     held = (f"plan.{name}={value_text(value)}" for name, value in case.held.values.items() if name != key)
     return replace(case, assignments=(*others, *held))
@@ -225,12 +225,12 @@ def _outcome(
 
 
 def _smallest(grid: SubSpace) -> SubSpace:
-    """With the smallest micro-batch alone."""
+    """The space with only the smallest micro-batch."""
     return replace(grid, sizes={**grid.sizes, "micro_batch": (min(grid.sizes["micro_batch"]),)})
 
 
 def _some_fit(inputs: TrainingInputs, searched: Iterable[SubSpace]) -> bool:
-    """Whether a valid plan of some grids fits, by its memory alone; others are not looked at once one does."""
+    """Whether any valid plan of some grids fits, by its memory; stops at the first that does."""
     found = (valid_blocks(inputs, grid, stem(inputs, grid, Counter()), Counter()) for grid in searched)
     return any(np.any(counts & (memory_shares(inputs, block) <= 1)) for each in found for block, counts in each)
 

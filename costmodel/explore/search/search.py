@@ -58,12 +58,12 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
 
     @property
     def chance(self) -> str:
-        """That it fits."""
+        """The result column with the chance to fit."""
         return "fit_chance"
 
     @property
     def expected(self) -> Ranked | None:
-        """The best plan whatever its chance to fit, where that is better than the first of those that are safe."""
+        """The best plan regardless of its chance to fit, if it is better than the first safe one."""
         if not self.best or not self.tally.expected.rows:
             return None
         top, other = self.tally.top, self.tally.expected.rows[0]
@@ -71,7 +71,7 @@ class TrainingSearch(SearchResult[TrainingInputs, Ranked]):
 
     @property
     def your_rank(self) -> int | None:
-        """The rank of the scenario's own plan, when it is valid and fits, surely where the search prefers that."""
+        """The rank of the scenario's own plan; None where it is invalid, does not fit, or is not safe enough."""
         if self.yours is None or self.yours.refused or self.yours.broken or not self.is_safe:
             return None
         if self.safe is not None and self.yours.evaluation.costs.row()["fit_chance"] < self.safe:
@@ -121,7 +121,7 @@ def listed_by_search(case: ResolvedScenario, path: str) -> str:
 
 
 def _own_ahead(top: Top[Ranked], yours: Answer | None) -> list[Ranked]:
-    """The rows in order, with the scenario's own plan before equally good ones."""
+    """The ranked rows, with the scenario's own plan before equally good ones."""
     if yours is None:
         return top.rows
     block, score = yours.evaluation.block, top.sign * yours.evaluation.costs.row()[top.objective]
@@ -179,7 +179,7 @@ def inputs_of_case(case: LoadedScenario) -> TrainingInputs:
 
 
 def with_remedies(found: TrainingSearch) -> TrainingSearch:
-    """The same result; where nothing works, with what would."""
+    """Adds remedies to a search in which no plan works."""
     if found.best or found.stopped:
         return found
     if not found.tally.missed_by_least:
@@ -189,7 +189,7 @@ def with_remedies(found: TrainingSearch) -> TrainingSearch:
 
 
 def possible_precisions(case: ResolvedScenario) -> tuple[tuple[Axis, ...], int]:
-    """The precisions of the space, the scenario's own first, and the number of those that no hardware here can run."""
+    """The precisions to search, the scenario's own first, and how many others no hardware here can run."""
     names, lacking = _listed_precisions(case), lacking_precisions(case)
     if not names:
         return (), 0
@@ -249,7 +249,7 @@ def _banded(variants: Variants[TrainingInputs], rows: Sequence[Ranked]) -> list[
 
 
 def with_examples(found: TrainingSearch) -> TrainingSearch:
-    """The same result with an example of each counted reason."""
+    """Adds an example plan for each counted reason."""
     for code, row in examples(found).items():
         found.tally.part(row.variant).examples[code] = row
     return found

@@ -57,11 +57,11 @@ class SubSpace:
 
     @property
     def behind(self) -> int:
-        """Number of plans of each combination under each structure."""
+        """The number of plans of each placement under each structure."""
         return math.prod(len(self.sizes[name]) for name in SIZES if name not in PLACED)
 
     def under_each(self, rows: Block) -> tuple[Block, ...]:
-        """The same rows under every structure."""
+        """These rows under every structure."""
         return tuple(map(rows.under, self.structures))
 
 
@@ -154,7 +154,7 @@ def divisors(number: float, largest: float) -> tuple[float, ...]:
 
 
 def chunk_counts(layers: float, pp: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of chunks that are whole for some pp: of the layers, or with the head, or with embedding and head."""
+    """Numbers of chunks that divide the layers for some pp, or the layers with the head and the embedding."""
     with_ends = [
         value
         for value in range(2, LARGEST_DEFAULT_VPP + 1)
@@ -231,7 +231,7 @@ def _alike(inputs: TrainingInputs, space: Space, first: Structure, splits: Seque
 
 
 def _sums(space: Space) -> Iterator[dict[str, Any]]:
-    """How gradients are compressed and summed, and shares of unequal replicas; where nothing is listed, as usual."""
+    """Choices of gradient compression, synchronisation and replica shares; the usual ones where none is listed."""
     listed = {"compression": space.compression, "sync": space.sync, "shares": space.shares}
     named = {key: distinct(" ".join(text.split()) for text in texts) for key, texts in listed.items() if texts}
     yield from (dict(zip(named, values, strict=True)) for values in itertools.product(*named.values()))

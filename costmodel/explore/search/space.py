@@ -18,7 +18,7 @@ Keep = Callable[[int, Row], None]  # takes in so many plans, as columns of a tab
 
 
 class Space(ABC, Generic[Inputs, Plan, Piece]):
-    """The plans that a search goes through, with what is asked of them; copied to where they are evaluated.
+    """The plans that a search evaluates, and the options of the search; it is copied to worker processes.
 
     size: how many are ranked. axes: two results that are traded off. safe: the chance to work that is preferred
     """
@@ -35,7 +35,7 @@ class Space(ABC, Generic[Inputs, Plan, Piece]):
 
     @abstractmethod
     def pieces(self, inputs: Inputs) -> Iterator[tuple[Piece, int]]:
-        """Parts of bounded size in a fixed order, each with the work that it is: a million is a quarter of a second."""
+        """Parts of bounded size in a fixed order, each with its work; a million units take a quarter of a second."""
 
     @abstractmethod
     def empty(self) -> Tally[Plan]:
@@ -50,7 +50,7 @@ class Space(ABC, Generic[Inputs, Plan, Piece]):
         """A plan of which the fields were written as JSON."""
 
     def facts(self, inputs: Inputs) -> Mapping[str, int | float | str]:
-        """What a table of every plan states of the scenario."""
+        """The facts of the scenario that a table of every plan contains."""
         return {}
 
     @abstractmethod

@@ -31,7 +31,7 @@ AT_LAST = 2  # variants for each worker whose pieces are given out singly, so th
 
 @record
 class SearchProgress:
-    """The progress of a search: the work that is done, plans, and the best of them."""
+    """The progress of a search: the work done, the plans counted, and the best plan so far."""
 
     done: int
     total: int
@@ -59,7 +59,7 @@ class SearchOptions:
 
     @property
     def by(self) -> SearchEngine:
-        """The engine; a fault where it is unknown."""
+        """The search engine; a fault where it is unknown."""
         return engine(self.engine, self.workers, self.wait, self.notify)
 
 
@@ -68,13 +68,13 @@ _most: list[int] = []  # plans of a search in a program that answers requests
 
 
 def limit_searches(plans: int) -> None:
-    """From now on a search of this process has no further processes, and ends with a fault beyond so many plans."""
+    """Restricts later searches of this process: no further processes, and a fault beyond `plans` plans."""
     _most[:] = [plans]
 
 
 @record
 class WorkUnit(Generic[Piece]):
-    """A piece of a search, in one variant; of a variant without plans, the reason."""
+    """A piece of a search in one variant; in a variant without plans, the reason."""
 
     number: int
     variant: int

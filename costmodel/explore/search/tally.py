@@ -15,7 +15,7 @@ NO_VARIANT = -1  # the part of plans that no scenario of a search has, such as t
 
 @dataclass
 class PlanCounts(Generic[Plan]):
-    """What became of the plans of one scenario: the one as it is written, or with one value of each key that varies.
+    """The counts of the plans of one scenario: as it is written, or with one value of each key that varies.
 
     evaluated: those that make sense. fit: of these, those within memory. kept: those that keep the limits besides.
     safe: of these, those with the chance that the search prefers. best: None where none works, or none was found yet;
@@ -76,7 +76,7 @@ class Tally(Generic[Plan]):
     work: int = 0
 
     def part(self, number: int = 0) -> PlanCounts[Plan]:
-        """What became of the plans of one scenario."""
+        """The counts of one scenario variant."""
         return self.parts.setdefault(number, PlanCounts(number))
 
     @property
@@ -96,22 +96,22 @@ class Tally(Generic[Plan]):
 
     @property
     def evaluated(self) -> int:
-        """Those that make sense."""
+        """The number of valid plans."""
         return sum(part.evaluated for part in self.parts.values())
 
     @property
     def fit(self) -> int:
-        """Those that fit into memory."""
+        """The number of valid plans that fit into memory."""
         return sum(part.fit for part in self.parts.values())
 
     @property
     def kept(self) -> int:
-        """Those that keep the limits besides."""
+        """The number of fitting plans that meet the limits."""
         return sum(part.kept for part in self.parts.values())
 
     @property
     def safe(self) -> int:
-        """Those that have the preferred chance besides."""
+        """The number of these plans that have the preferred chance."""
         return sum(part.safe for part in self.parts.values())
 
     @property
@@ -135,7 +135,7 @@ class Tally(Generic[Plan]):
         self.work += other.work
 
     def of_variant(self, variant: int) -> Tally[Plan]:
-        """The same result, its plans assigned to a variant of the scenario; a plan of several lists stays one."""
+        """Assigns the result to a variant of the scenario; a plan in several lists stays one object."""
         if not variant:
             return self
         part = self.parts[variant] = self.parts.pop(0)
@@ -150,14 +150,14 @@ class Tally(Generic[Plan]):
         return self
 
     def lists(self) -> Iterator[tuple[str, Top[Plan] | Front[Plan]]]:
-        """Its lists of plans by name."""
+        """The lists of plans, by name."""
         for each in fields(self):
             best = getattr(self, each.name)
             if isinstance(best, Top | Front):
                 yield each.name, best
 
     def settle(self, reason: str) -> None:
-        """Where plans have the preferred chance, count the others as refused; else take the front of all.
+        """If plans have the preferred chance, counts the others as refused; else takes the front of all plans.
 
         reason: against a plan that may not work
         """

@@ -20,10 +20,10 @@ _TARGET = re.compile(r"\s*([a-z_0-9]+)\s*(<=|>=|≤|≥)\s*(.+?)\s*\Z")
 
 
 class TrialResults(Protocol):
-    """What came of one value of the key that varies."""
+    """The results at one value of the key that varies."""
 
     def result(self, column: str) -> float:
-        """A result of a plan that keeps every limit; not a number where none does."""
+        """A result of a plan that meets every limit; NaN where none does."""
 
 
 @record
@@ -46,12 +46,12 @@ class Target:
         return self.excess(trial) <= 0
 
     def excess(self, trial: TrialResults) -> float:
-        """What a plan has too much, 0 or less where it reaches the target; not a number where it breaks a limit."""
+        """How far a plan misses the target, 0 or less where it reaches it; NaN where it breaks a limit."""
         over = self.value(trial) - self.bound
         return -over if self.at_least else over
 
     def value(self, trial: TrialResults) -> float:
-        """The result, or the value that it is better than with the chance: at 90 % the worse end of its band.
+        """The result, or the value that it beats with the chance: at 90 %, the worse end of its band.
 
         At another chance by the spread of that end.
         """
@@ -68,7 +68,7 @@ class Target:
 
 
 def target_of(text: str, columns: Mapping[str, ResultColumn], example: str, share: float | None = None) -> Target:
-    """`mfu>=0.45` taken apart.
+    """Parses a target such as `mfu>=0.45`.
 
     columns: the results that a target may name. share: chance to reach it
 

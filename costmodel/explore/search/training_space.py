@@ -58,7 +58,7 @@ class EvaluatedBlock:
     costs: Costs
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """A result of each."""
+        """The values of a result, one for each plan."""
         return self.costs.column(name)
 
     def ties(self, places: NDArray[np.intp]) -> tuple[NDArray[np.float64], ...]:
@@ -67,14 +67,14 @@ class EvaluatedBlock:
         return (*sizes, self.costs.column("memory_peak")[places])
 
     def plan(self, place: int, score: float) -> Ranked:
-        """One of them."""
+        """The plan at a place, with its score."""
         sizes = {name: float(getattr(self.block, name)[place]) for name in SIZES}
         return Ranked(self.block.structure, sizes, self.costs.row(place), score)
 
 
 @dataclass
 class TrainingTally(Tally[Ranked]):
-    """The same of a search of training.
+    """The result of a part of a training search.
 
     nearest, closest: the best plan over memory, and over a limit, as long as none keeps both. surest: the plans that
     keep the limits but may not fit, as long as none is safe
@@ -90,7 +90,7 @@ class TrainingTally(Tally[Ranked]):
         return self.closest.rows or self.nearest.rows
 
     def settle(self, reason: str = NOT_SAFE) -> None:
-        """Take the surest plans where none is safe; else the best of the others only where it is better."""
+        """Takes the surest plans if none is safe; else keeps a risky plan only where it beats the best safe one."""
         super().settle(reason)
         if self.safe:
             self.surest.rows = []
@@ -118,7 +118,7 @@ class GridPart:
 
 
 def grid_parts(inputs: TrainingInputs) -> Iterator[GridPart]:
-    """All plans of a scenario."""
+    """Splits all plans of a scenario into parts of bounded size."""
     for grid in grids(inputs):
         step = max(1, CANDIDATES_A_PIECE * grid.placements // max(1, len(grid)))
         for start in range(0, grid.placements, step):
@@ -127,7 +127,7 @@ def grid_parts(inputs: TrainingInputs) -> Iterator[GridPart]:
 
 @record
 class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
-    """The plans of a scenario that trains; `bar` is the score of its own plan."""
+    """The plans of a training scenario; `bar` is the score of its own plan."""
 
     size: int
     objective: str
@@ -177,7 +177,7 @@ class TrainingSpace(Space[TrainingInputs, Ranked, GridPart]):
         return row_facts(facts_of(inputs.case))
 
     def columns(self, inputs: TrainingInputs) -> Mapping[str, ResultColumn]:
-        """Those of a step, or of the whole run."""
+        """The result columns of a step, or of the whole run."""
         return OF_STEP if inputs.run is None else OF_RUN
 
 

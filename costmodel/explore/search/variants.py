@@ -22,7 +22,7 @@ MOST_CHECKED = 256  # before any is searched
 
 
 class OfScenario(Protocol):
-    """What equations need of a scenario."""
+    """The inputs of equations, made from a scenario."""
 
     @property
     def case(self) -> LoadedScenario:
@@ -57,7 +57,7 @@ class Variants(Generic[Inputs]):
         return values_at(self.over, number)
 
     def cells(self, number: int) -> dict[str, int | str]:
-        """The same for tables: numbers if all values of a key are whole numbers, so that a column has one type."""
+        """The values of one variant for tables: numbers if all values of a key are whole numbers."""
         return cells_at(self.over, number)
 
     def of(self, number: int) -> Inputs:
@@ -79,7 +79,7 @@ class Variants(Generic[Inputs]):
         return pickle.dumps((self.inputs.case, self.make, self.over))
 
     def checked(self, most: int | None) -> None:
-        """A fault for a wrong value before the search starts, and for more than so many combinations.
+        """Raises a fault for an invalid value before the search starts, or for more than `most` combinations.
 
         A value that only lacks a machine or an engine is none: others may have them. Of very many combinations each
         value is looked at alone.
@@ -96,7 +96,7 @@ class Variants(Generic[Inputs]):
                 self.fault(error)
 
     def fault(self, error: CostModelError) -> Fault:
-        """Why there are no plans at one value; raised where it is wrong, or where no values vary."""
+        """The reason why one value has no plans; raised where the value is invalid or no key varies."""
         if not self.over or error.faults[0].code not in OF_A_VALUE:
             raise self.at_over(error) from None
         return error.faults[0]
@@ -116,7 +116,7 @@ class Variants(Generic[Inputs]):
 
 
 def fail_if_listed(over: Iterable[Axis], listed: Callable[[str], str]) -> None:
-    """A fault for a key whose values make no one ranking.
+    """A fault for a varied key whose values cannot be ranked together.
 
     listed: the list of the search that has values of a key already; empty where none has
     """

@@ -26,7 +26,7 @@ _FILES = {"sglang": "--output-file {}", "vllm": "--save-result --result-filename
 
 @record
 class BenchmarkPoint:
-    """One benchmark: so many users at these lengths, what is predicted of it, and its command."""
+    """One benchmark: its users and lengths, the predicted figures, and its command."""
 
     users: int
     prompt: int
@@ -74,7 +74,7 @@ def _points(case: LoadedScenario, folder: str) -> Iterator[BenchmarkPoint]:
 
 
 def _command(case: LoadedScenario, folder: str, shape: Sequence[int]) -> str:
-    """The command of the engine's own client, or of vLLM's, which takes any engine."""
+    """The command of the engine's own benchmark client, or of vLLM's for any other engine."""
     users, prompt, output = shape
     served, name = serving(case), PurePath(case.file).stem
     client = "sglang" if served.stack.name.startswith("sglang") else "vllm"

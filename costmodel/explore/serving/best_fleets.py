@@ -75,7 +75,7 @@ def chance_preferred(inputs: ServingInputs) -> float | None:
 
 
 def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
-    """The plan on the fewest accelerators, of so many at most, that has the preferred chance.
+    """The plan on the fewest accelerators, at most `most`, that has the preferred chance.
 
     Where none has it, the surest plan; None where no plan meets all limits with even odds.
     """
@@ -88,7 +88,7 @@ def fewest_gpus(case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
 
 
 def fleets(case: ServingCase, most: float, safe: float | None) -> Fleets:
-    """The plans on the fewest accelerators, of so many at most, with and without a chance to meet all limits.
+    """The plans on the fewest accelerators, at most `most`, with and without a chance to meet all limits.
 
     safe: that chance; None where expected figures alone are looked at
     """
@@ -131,7 +131,7 @@ def highest_rate(case: ServingCase) -> RankedPlan | None:
 
 
 def that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER) -> PlanColumns:
-    """Valid layouts that fit into memory, of replicas that are not much larger than they must be; without any time."""
+    """Valid layouts that fit into memory, with replicas not much larger than necessary; computes no times."""
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
         kept &= ~mask
@@ -148,8 +148,8 @@ def that_fit(inputs: ServingInputs, layout: PlanColumns, larger: float = _LARGER
 def _that_may_keep_limits(
     inputs: ServingInputs, layout: PlanColumns, most: float
 ) -> tuple[PlanColumns, Rows, Rows, Fleets]:
-    """Layouts that keep each bound with one replica, or with as many as the accelerators hold: between these, results
-    lie between what they are at both.
+    """Layouts that meet each limit with one replica, or with as many as the accelerators hold: results of other numbers
+    lie between these two.
 
     With the replicas that the load needs, and the rate of one, by expected figures; and what speaks against all where
     none is left: the code against most of them with as many as there may be, and limits that none of them meets.
@@ -182,8 +182,8 @@ def _that_may_keep_limits(
 def _at_rate(
     inputs: ServingInputs, layout: PlanColumns, counted: tuple[Rows, Rows], most: float, safe: float | None
 ) -> Fleets:
-    """The same of layouts under a rate: with the replicas that it needs by expected figures, one more, or those without
-    the usual headroom; and with as many as have the chance.
+    """The best fleets at a rate: with the replicas that it needs by expected figures, one more, or those without the
+    usual headroom; and with as many as have the chance.
 
     counted: replicas that the rate needs, and the rate of one within the limits
     """
@@ -206,7 +206,7 @@ def _at_rate(
 def _with_chance(
     inputs: ServingInputs, layout: PlanColumns, expected: Rows, most: float, safe: float
 ) -> tuple[Rows, float]:
-    """The fewest replicas with a chance to meet all limits, without end where no number has it; the highest chance.
+    """The fewest replicas with a chance to meet all limits, infinite where none has it; and the highest chance.
 
     First numbers from the expected one to ten times as many, then those between the last without and the first with it.
     """
@@ -244,7 +244,7 @@ def _with_chance(
 def _fleets(
     inputs: ServingInputs, layout: PlanColumns, counts: Rows, least: Rows, most: float, safe: float | None
 ) -> Fleets:
-    """The best of some plans; least: replicas below which a plan counts only where none has as many."""
+    """The best of some plans; a plan with fewer replicas than `least` counts only where none has as many."""
     found = evaluate(asking_chance(inputs), replace(layout, replicas=counts))
     chance, gpus = np.nan_to_num(found.results.column(OWN)), found.results.column("gpus")
     good, below = _keeps_all(inputs, found) & (gpus <= most), (counts < least).astype(np.float64)

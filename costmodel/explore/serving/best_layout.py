@@ -34,7 +34,7 @@ _FEW, _MOST = 10, 100_000  # plans of which the best with the engine's own token
 
 
 def states_no_plan(case: ServingCase) -> bool:
-    """Whether the scenario as it is written leaves the plan to a search, which holds the keys that --set gives."""
+    """Whether the scenario as written leaves the plan to a search; keys of --set stay fixed in that search."""
     return case.scenario.plan is None or "plan" not in (case.original or case.tree)
 
 
@@ -44,7 +44,7 @@ def has_assumed_plan(case: ServingCase) -> bool:
 
 
 def asked_case(case: ServingCase) -> LoadedScenario:
-    """The scenario as it is asked: without the plan that costmodel chose for it."""
+    """The scenario as the user stated it, without the plan that costmodel chose for it."""
     if not has_assumed_plan(case):
         return case
     written = {path_of(item) for item in case.assignments}
@@ -56,7 +56,7 @@ def asked_case(case: ServingCase) -> LoadedScenario:
 
 
 def by_search(case: ServingCase, *, best: bool) -> bool:
-    """Whether each answer has the best plan of its own: if asked for, or if no plan is stated."""
+    """Whether each answer has the best plan of a search: if asked for, or if no plan is stated."""
     plan = case.scenario.plan
     if best and plan is not None and plan.prefill is not None:
         sentence = "--best searches another layout, and no search lists one for a plan with prefill and decode apart"
@@ -98,7 +98,7 @@ def best_layout(case: ServingCase, *, nearest: bool = False) -> tuple[dict[str, 
 
 
 def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:
-    """The degrees of the layout that takes the smallest share of memory, of the valid ones where there are any."""
+    """The degrees of the layout with the smallest share of memory, among valid ones where there are any."""
     layout = candidates(inputs)
     kept = np.ones(len(layout), dtype=bool)
     for _, mask in invalid(inputs, layout):
@@ -111,12 +111,12 @@ def _nearest_to_fit(inputs: ServingInputs) -> dict[str, str]:
 
 
 def plan_settings(found: ServiceSearch, ranked: RankedPlan) -> dict[str, str]:
-    """What must be set for the scenario's plan to become another that a search found."""
+    """Settings that turn the scenario's plan into one that a search found."""
     return settings_at(found.variants, ranked)
 
 
 def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[str, str]:
-    """What must be set for the scenario's plan to become another: values of the keys that vary, and the plan."""
+    """Settings that turn the scenario's plan into another: values of the keys that vary, and the plan."""
     inputs, sizes = variants.of(ranked.variant), ranked.sizes
     varied = variants.values(ranked.variant)
     plan = inputs.case.scenario.plan
@@ -142,7 +142,7 @@ def settings_at(variants: Variants[ServingInputs], ranked: RankedPlan) -> dict[s
 
 
 def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
-    """Whether the plan without a number of replicas would have others than these."""
+    """Whether the number of replicas must be stated, because the plan would otherwise have another number."""
     plan = inputs.case.scenario.plan
     if plan is None or plan.replicas is not None:
         return False
@@ -151,7 +151,7 @@ def _is_open(inputs: ServingInputs, sizes: dict[str, float]) -> bool:
 
 
 def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
-    """Degrees that are written even where they are 1, where the cluster has room for more of them."""
+    """Degrees to write although they are 1, because the cluster has room for more of them."""
     ranks = math.prod(sizes.get(name, 1.0) for name in _DEGREES)
     if 2 * ranks > inputs.ranks:
         return ()
@@ -159,7 +159,7 @@ def _stated(inputs: ServingInputs, sizes: dict[str, float]) -> tuple[str, ...]:
 
 
 def fleet_settings(found: ServiceSearch, fleet: RankedPlan) -> dict[str, str]:
-    """What must be set for the best plan with as many replicas as the rate needs, and the nodes that these fill."""
+    """Settings for the best plan with the replicas that the rate needs, and the nodes that contain them."""
     inputs, settings = found.variants.of(fleet.variant), plan_settings(found, fleet)
     sizes = sizes_of_cluster(inputs.case)
     number = sizes.number(fleet.costs["gpus"])
@@ -169,7 +169,7 @@ def fleet_settings(found: ServiceSearch, fleet: RankedPlan) -> dict[str, str]:
 
 
 def budget_settings(inputs: ServingInputs, budget: float, varied: Container[str] = ()) -> dict[str, str]:
-    """The token budget of a plan, where it is not the one that the engine picks."""
+    """The setting of a plan's token budget, where the engine would pick another one."""
     if budget == float(inputs.budget):
         return {}
     named = {} if "stack" in inputs.case.tree or "stack" in varied else {"stack": inputs.engine.name}
@@ -177,7 +177,7 @@ def budget_settings(inputs: ServingInputs, budget: float, varied: Container[str]
 
 
 def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
-    """A plan written whole, in the place of one whose instances are others."""
+    """The keys of a complete plan, which replaces one with other kinds of instances."""
     sizes = ranked.sizes
     if ranked.prefill is None:
         names = [
@@ -203,7 +203,7 @@ def _whole(plan: ServingPlan | None, ranked: RankedPlan) -> Iterator[str]:
 
 
 def _half(sizes: dict[str, float], written: tuple[str, ...]) -> str:
-    """Instances of one kind as they are written in a plan; written: keys that are so even where they are 1."""
+    """Instances of one kind as a plan writes them; `written` has the keys to write even where they are 1."""
     names = ("tp", "ep", "dp_attention", "dcp", "replicas")
     degrees = {name: sizes[name] for name in names if sizes.get(name, 1.0) > 1 or name in written}
     return f"{{{', '.join(f'{name}: {degree:.0f}' for name, degree in degrees.items())}}}"

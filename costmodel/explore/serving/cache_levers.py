@@ -14,16 +14,14 @@ from costmodel.ground.record import record
 
 @record
 class CacheLever:
-    """One key set otherwise, and the tokens that the pool of a replica then holds; 0 where it does not fit."""
+    """A change of one key, and the tokens of a replica's KV-cache pool after it; 0 where it does not fit."""
 
     assignment: str
     tokens: float
 
 
 def levers(answer: ServingAnswer) -> list[CacheLever]:
-    """Levers that are not pulled yet: a narrower cache and weights, twice the ranks of a replica, and half of them
-    where the plan fits.
-    """
+    """Changes of the KV-cache pool: a narrower cache or weights, twice the ranks of a replica, and half if it fits."""
     return [CacheLever(each, tokens) for each, tokens in _tried(answer)]
 
 

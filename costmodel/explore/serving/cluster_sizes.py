@@ -28,12 +28,12 @@ class ClusterSizes:
         return self.parts[number] if number < len(self.parts) else (number - len(self.parts) + 1) * self.node
 
     def number(self, gpus: float) -> int:
-        """The smallest size that has so many."""
+        """The number of the smallest size with at least `gpus` accelerators."""
         small = next((place for place, part in enumerate(self.parts) if part >= gpus), None)
         return len(self.parts) + max(math.ceil(gpus / self.node), 1) - 1 if small is None else small
 
     def settings(self, number: int) -> tuple[str, ...]:
-        """What makes a cluster of that size."""
+        """Settings for a cluster of that size."""
         gpus = self.gpus(number)
         nodes = (f"{NODES}={max(gpus // self.node, 1)}",)
         return (*nodes, f"{PART}={min(gpus, self.node)}") if self.parts else nodes

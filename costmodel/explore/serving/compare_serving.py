@@ -18,7 +18,7 @@ from costmodel.ground.errors import Place, fail
 
 
 def ranked(case: ServingCase, rank: int) -> ServingCase:
-    """The case with the plan of a rank of its search, counted from 1; rank 0 is the scenario's own."""
+    """The case with the plan at a rank of its search, counted from 1; rank 0 is the scenario's own plan."""
     if rank == 0:
         own_plan(inputs_of(case))
         return case

@@ -33,7 +33,7 @@ LINES: dict[str, str] = {
 
 
 def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
-    """The tree of one figure of the scenario's own plan, from the calls that were really made."""
+    """The tree of one figure of the scenario's own plan, from the calls that its evaluation made."""
     inputs = answer(inputs, own_plan(inputs), bands=False).inputs
     with trace():
         found = _evaluated(asking_chance(inputs))
@@ -45,7 +45,7 @@ def explain(inputs: ServingInputs, quantity: str) -> ExplainedFigure:
 
 
 def traced_evaluation(inputs: ServingInputs) -> ServingEvaluation | ApartEvaluation:
-    """The evaluation of the scenario's own plan, every figure with what it was made of."""
+    """Evaluates the scenario's own plan with tracing."""
     with trace():
         return _evaluated(asking_chance(inputs))
 
@@ -71,7 +71,7 @@ def _with_bands(inputs: ServingInputs, found: ServingEvaluation | ApartEvaluatio
 
 
 def _evaluated(inputs: ServingInputs, time_factor: Any = None) -> ServingEvaluation | ApartEvaluation:
-    """The evaluation of the scenario's own plan, traced; time_factor: of its columns."""
+    """Evaluates the scenario's own plan; `time_factor` is set in the columns of the plan."""
     plan, _ = filled(inputs, own_plan(inputs))
     halves = halves_of(inputs, plan)
     if halves is None:

@@ -46,7 +46,7 @@ def fleet_remedies(trials: RemedyTrials) -> list[Remedy]:
 
 
 def _at_lower_rate(trials: RemedyTrials, case: ServingCase) -> Iterator[Settings]:
-    """The highest rate that a plan answers on the cluster, with that plan."""
+    """Settings for the highest rate that a plan answers on the cluster, with that plan."""
     found = trials.highest_rate(case)
     within = 0.0 if found is None else with_room(inputs_of(case), found.costs)
     if found is not None and within > 0:
@@ -54,7 +54,7 @@ def _at_lower_rate(trials: RemedyTrials, case: ServingCase) -> Iterator[Settings
 
 
 def in_smaller_cluster(trials: RemedyTrials, needed: float) -> Iterator[Settings]:
-    """A plan on fewer accelerators than the replicas of this one that the load needs."""
+    """Settings for a plan on fewer accelerators than this plan needs for the load."""
     case, now = _without_held_plan(trials.answer.inputs.case), float(trials.answer.inputs.ranks)
     found = trials.fewest_gpus(case, min(needed - 1.0, LARGEST)) if now < needed - 1.0 else None
     if found is not None and found.costs["gpus"] > now:
@@ -62,12 +62,12 @@ def in_smaller_cluster(trials: RemedyTrials, needed: float) -> Iterator[Settings
 
 
 def _without_held_plan(case: ServingCase) -> ServingCase:
-    """The case whose search holds no key of the plan that the command line sets."""
+    """The case without the plan keys of the command line, so that a search may change them."""
     return replace(case, assignments=tuple(each for each in case.assignments if not path_of(each).startswith("plan")))
 
 
 def as_settings(case: ServingCase, plan: RankedPlan) -> Settings:
-    """What makes a plan, and the cluster for it where there are fewer accelerators."""
+    """Settings for a plan, and for a larger cluster where it needs one."""
     sizes, gpus = sizes_of_cluster(case), plan.costs["gpus"]
     larger = sizes.settings(sizes.number(gpus)) if gpus > float(inputs_of(case).ranks) else ()
     inputs = inputs_of(serving(vary_any(case, larger)))
@@ -76,7 +76,7 @@ def as_settings(case: ServingCase, plan: RankedPlan) -> Settings:
 
 
 def narrower(case: ServingCase) -> list[Iterator[Settings]]:
-    """Weights, or the cache, of half as many bytes, where the scenario does not state them."""
+    """Settings that halve the bytes of weights, or of the cache, where the scenario does not state their type."""
     workload = case.scenario.workload
     wide = workload.precision in ("bf16", "fp16") and not any(stored_types(case))
     kinds = [key for key in ("weights", "cache") if wide and getattr(workload, key) is None]
@@ -84,17 +84,17 @@ def narrower(case: ServingCase) -> list[Iterator[Settings]]:
 
 
 def without(settings: Settings, others: Settings) -> Settings:
-    """Settings of which none of the others is of the same key."""
+    """The settings whose keys are not among the others."""
     keys = {other.partition("=")[0] for other in others}
     return tuple(setting for setting in settings if setting.partition("=")[0] not in keys)
 
 
 def with_room(inputs: ServingInputs, costs: Mapping[str, float]) -> float:
-    """The highest rate that leaves a plan the headroom."""
+    """The highest rate within limits that leaves the plan its headroom."""
     return share_of_saturation(inputs) * costs["rate_within_slo_per_s"]
 
 
 def rate_setting(within: float) -> Settings:
-    """A rate to three digits, at most that one."""
+    """The setting of a rate, rounded down to three digits."""
     digits = 10.0 ** (math.floor(math.log10(within)) - 2)
     return (f"workload.rate={significant(math.floor(within / digits) * digits)}/s",)

@@ -31,7 +31,7 @@ _ROUNDS = 4  # in which replicas are added whose share of the rate rounds up abo
 
 
 def most_accelerators(inputs: ServingInputs) -> float:
-    """Accelerators that a plan may have: those of the cluster, or as many as limits on size or rent allow."""
+    """The most accelerators that a plan may have: those of the cluster, or fewer if size or rent are limited."""
     each, price = float(inputs.case.node.accelerators), float(price_per_accelerator(inputs.case))
     most = float(inputs.ranks)
     for limit in stated_limits(inputs.case.scenario.limits):
@@ -46,7 +46,7 @@ def most_accelerators(inputs: ServingInputs) -> float:
 
 
 def with_most_replicas(inputs: ServingInputs, layout: PlanColumns) -> PlanColumns:
-    """The same with as many replicas as a plan has at most, one at least."""
+    """The layouts with as many replicas as cluster and limits allow, at least one."""
     layout = filled_with(inputs, layout, most_accelerators(inputs))
     most = np.asarray(layout.replicas)
     for limit in stated_limits(inputs.case.scenario.limits):
@@ -66,7 +66,7 @@ def counts_replicas(inputs: ServingInputs) -> bool:
 
 
 def with_counts(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]:
-    """Plans with as many replicas as their rate needs by what turns find on so many; plans apart as they are."""
+    """Plans with the number of replicas that their rate needs; disaggregated plans stay as they are."""
     whole = [plan for plan in plans if plan.prefill is None]
     if not whole:
         return plans
@@ -83,7 +83,7 @@ def _counted(plan: RankedPlan, results: Costs, row: int) -> RankedPlan:
 
 
 def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEvaluation]:
-    """Plans as they are, the same with as few replicas as the rate needs, or both; by objective and limits."""
+    """Plans as they are, plans with as few replicas as the rate needs, or both, by objective and limits."""
     fewest, eased = _wanted(inputs)
     if not fewest:
         yield found
@@ -105,7 +105,7 @@ def sized(inputs: ServingInputs, found: ServingEvaluation) -> Iterator[ServingEv
 
 
 def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
-    """The first of each of some plans that are not among those known."""
+    """The places of layouts that are not among the known ones, each layout once."""
     columns = [np.stack([np.asarray(getattr(each, size)) for size in SIZES]) for each in (known, layout) if each]
     _, first = np.unique(np.concatenate(columns, axis=1), axis=1, return_index=True)
     before = 0 if known is None else len(known)
@@ -113,7 +113,7 @@ def _new(layout: PlanColumns, known: PlanColumns | None) -> NDArray[np.intp]:
 
 
 def sized_apart(inputs: ServingInputs, found: list[ApartEvaluation]) -> Iterator[ApartEvaluation]:
-    """The same of plans with prefill and decode apart."""
+    """Disaggregated plans: as they are, with as few instances as the rate needs, or both."""
     fewest, eased = _wanted(inputs)
     if not fewest:
         yield from found
@@ -134,7 +134,7 @@ def _wanted(inputs: ServingInputs) -> tuple[bool, bool]:
 
 
 def _fewest(inputs: ServingInputs, found: ServingEvaluation) -> ServingEvaluation:
-    """The same plans with as few of their replicas as keep the limits at the rate; where none do, as they are."""
+    """The plans with as few replicas as meet the limits at the rate; unchanged where no number does."""
     most = np.asarray(found.layout.replicas, dtype=np.float64)
     good, needed = _good(inputs, found), found.results.column("replicas_needed")
     counts = np.where(np.isfinite(needed), np.clip(needed, 1.0, most), most)
@@ -159,7 +159,7 @@ def _good(inputs: ServingInputs, found: AnyEvaluation) -> NDArray[np.bool_]:
 
 
 def _needed_halves(inputs: ServingInputs, found: list[ApartEvaluation]) -> tuple[PlanColumns, PlanColumns]:
-    """Pairs of layouts with as many instances of each kind as the rate needs, each pair once; others as they are."""
+    """Distinct pairs of layouts with the instances of each kind that the rate needs; others unchanged."""
     room, count = most_accelerators(inputs), len(SIZES)
     rows = []
     for each in found:

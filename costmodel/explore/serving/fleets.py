@@ -13,7 +13,7 @@ APART = ("prefill", "decode")
 
 
 def counts_of(plan: ServingPlan, costs: Mapping[str, float]) -> dict[str, float]:
-    """Replicas of a plan by the key that states them."""
+    """The numbers of replicas of a plan, by the key that states them."""
     if plan.prefill is None or plan.decode is None:
         return {"plan.replicas": costs["replicas"]}
     halves = zip(APART, (plan.prefill, plan.decode), strict=True)
@@ -21,14 +21,14 @@ def counts_of(plan: ServingPlan, costs: Mapping[str, float]) -> dict[str, float]
 
 
 def counts_needed(costs: Mapping[str, float]) -> dict[str, float]:
-    """Replicas that the load needs, by the key that states them."""
+    """The numbers of replicas that the load needs, by the key that states them."""
     found = {f"plan.{name}.replicas": costs[f"{name}_needed"] for name in APART}
     apart = all(count == count for count in found.values())  # not a number where both are done together
     return found if apart else {"plan.replicas": costs["replicas_needed"]}
 
 
 def gpus_of(answer: ServingAnswer, counts: Mapping[str, float]) -> float:
-    """Accelerators of so many replicas of a plan."""
+    """The accelerators of a plan with these numbers of replicas."""
     costs, plan = answer.costs, answer.plan
     if plan.prefill is None or plan.decode is None:
         return counts["plan.replicas"] * costs["gpus"] / costs["replicas"]
@@ -37,12 +37,12 @@ def gpus_of(answer: ServingAnswer, counts: Mapping[str, float]) -> float:
 
 
 def settings_of(counts: Mapping[str, float]) -> tuple[str, ...]:
-    """The settings that make so many replicas."""
+    """Settings for these numbers of replicas."""
     return tuple(f"{key}={count:.0f}" for key, count in counts.items())
 
 
 def more_replicas(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """As many replicas as the load needs; of instances apart more of the kind that is short, or fewer of the other."""
+    """Settings for the replicas that the load needs; for disaggregated plans also with fewer of one kind."""
     case, now, needed = answer.inputs.case, counts_of(answer.plan, answer.costs), counts_needed(answer.costs)
     if not all(map(math.isfinite, needed.values())):
         return

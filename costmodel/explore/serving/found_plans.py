@@ -45,11 +45,11 @@ class RankedPlan:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """None: what comes first stays ahead of what is as good."""
+        """An empty sort key: plans that are equally good keep their order."""
         return ()
 
     def without_money(self) -> RankedPlan:
-        """The same; of a plan that breaks a limit without its rents, which compare with nothing that answers."""
+        """A copy without rents where the plan breaks a limit, since these compare with no working plan."""
         if not self.broken:
             return self
         return replace(self, costs=without_money(self.costs))
@@ -57,7 +57,7 @@ class RankedPlan:
 
 @dataclass
 class ServiceCounts(PlanCounts[RankedPlan]):
-    """What became of the plans of one scenario that serves."""
+    """The counts of the plans of one serving scenario."""
 
     alike: int = 0  # of those that fit, left out for another with less ep and the same figures
     fewest: float = math.inf  # accelerators that the rate needs, of the plans that keep every limit
@@ -69,7 +69,7 @@ class ServiceTally(Tally[RankedPlan]):
     """The result of a part of a search of a service."""
 
     def part(self, number: int = 0) -> ServiceCounts:
-        """What became of the plans of one scenario."""
+        """The counts of one scenario variant."""
         found = self.parts.setdefault(number, ServiceCounts(number))
         assert isinstance(found, ServiceCounts)
         return found
@@ -91,7 +91,7 @@ _KINDS = {"matmul": "matmul", "attention": "attention", "memory_bound": "memory-
 
 @dataclass
 class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
-    """What a search of a serving scenario found; if stopped, at the values so far.
+    """The result of a serving search; if stopped, for the values so far.
 
     remedies: where no plan keeps every limit, at the values of the nearest one; see `with_search_remedies`
     """
@@ -111,12 +111,12 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
     @property
     def chance(self) -> str:
-        """That it meets all limits."""
+        """The result column with the chance to meet all limits."""
         return OWN
 
     @property
     def ranked_by(self) -> str:
-        """The objective; of rents at a rate, that of the GPUs which it needs."""
+        """The objective; for rent at a stated rate, the rent of the GPUs that the rate needs."""
         return compared(self.inputs)
 
     def errors(self, plan: RankedPlan) -> PlanErrors:
@@ -135,12 +135,12 @@ class ServiceSearch(SearchResult[ServingInputs, RankedPlan]):
 
     @property
     def service_parts(self) -> list[ServiceCounts]:
-        """What became of the plans at each value of the keys that vary."""
+        """The counts of plans at each value of the keys that vary."""
         return [self.tally.part(number) for number in self.tally.parts]
 
 
 def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolError | None:
-    """What the pool of the cache moves the figure by: the same plan where the driver leaves less to the engine."""
+    """How far the ranked figure moves if the KV-cache pool is one spread smaller; None where it hardly moves."""
     spread, memory = number(spreads(inputs).pool), inputs.engine.memory
     pool = number(evaluated(inputs, layout).results.column("cache_pool"))
     less = memory.model_copy(update={"driver": memory.driver + pool * spread})
@@ -155,7 +155,7 @@ def _pool_error(inputs: ServingInputs, layout: PlanColumns, name: str) -> PoolEr
 
 
 def columns_of(plans: Sequence[RankedPlan]) -> tuple[PlanColumns, ...]:
-    """The sizes of plans as columns; where prefill and decode are apart, those of each."""
+    """The sizes of plans as columns; for disaggregated plans, one set each for prefill and decode."""
     prefill = [plan.prefill for plan in plans if plan.prefill is not None]
     halves = [*([prefill] if prefill else []), [plan.sizes for plan in plans]]
     return tuple(
@@ -176,14 +176,14 @@ def listed_by_search(inputs: ServingInputs, path: str) -> str:
 
 
 def compared(inputs: ServingInputs) -> str:
-    """The result that plans are compared by: the objective; of rents at a rate, that of the GPUs which it needs."""
+    """The result that plans are compared by: the objective, or at a stated rate the rent of the needed GPUs."""
     scenario = inputs.case.scenario
     rented = scenario.objective == "rent_per_month" and scenario.workload.rate is not None
     return "rent_needed" if rented else scenario.objective
 
 
 def lacks_figure(inputs: ServingInputs, name: str) -> bool:
-    """Whether a result rests on a price or a power that is not known."""
+    """Whether a result needs a price or a power that is not known."""
     if SERVING_RESULTS[name].unit == "USD":
         return not price_of(inputs.case).known
     return name == "energy_per_token" and math.isnan(float(inputs.power.drawn))

@@ -25,7 +25,7 @@ COUNTS = 12  # numbers of decode instances that are tried with each pair of layo
 
 
 def _no_room(inputs: ServingInputs) -> CostModelError:
-    """A fault where what is held of the plan takes more accelerators than there are."""
+    """The fault for fixed keys of the plan that take more accelerators than there are."""
     sentence, plan = "search lists no plan that the cluster has room for", inputs.case.scenario.plan
     sizes = {name: float(getattr(plan, name, None) or 1.0) for name in ("tp", "pp", "dp_attention")}
     if math.prod(sizes.values()) <= float(inputs.ranks):
@@ -40,7 +40,7 @@ def _no_room(inputs: ServingInputs) -> CostModelError:
 
 
 def _budgets(inputs: ServingInputs) -> list[float]:
-    """Token budgets of a step, of which a small one shortens the longest gap between tokens."""
+    """Token budgets of a step to try; small ones only where a limit bounds the gap between tokens."""
     if inputs.engine.budget is not None:
         return [float(inputs.budget)]
     limits = stated_limits(inputs.case.scenario.limits)
@@ -87,7 +87,7 @@ def candidates(inputs: ServingInputs) -> PlanColumns:
 
 
 def _listed(inputs: ServingInputs, name: str) -> list[float]:
-    """Values of a size that the command line holds or the search lists; empty where the search is free."""
+    """The values of a size that --set or the search states; empty where the search is free."""
     space, plan = inputs.case.scenario.search, inputs.case.scenario.plan
     held = {path_of(assignment) for assignment in inputs.case.assignments}  # what the command line sets stays
     if plan is not None and (f"plan.{name}" in held or ("plan" in held and name in plan.model_fields_set)):
@@ -111,7 +111,7 @@ def _powers(most: float) -> list[float]:
 
 
 def valid_pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Of these those that make sense; none where the scenario's search lists none."""
+    """Valid pairs of prefill and decode layouts; none unless the scenario's search asks for them."""
     space = inputs.case.scenario.search
     if space is None or not space.disaggregated:
         nothing = layout.at(slice(0, 0))
@@ -124,7 +124,7 @@ def valid_pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns
 
 
 def pairs(inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Instances for prompts and for tokens in every layout of one stage, as many of each as the accelerators hold.
+    """Pairs of prefill and decode layouts with one stage, with as many instances as the accelerators hold.
 
     Raises:
         CostModelError: the load is not modelled with instances apart

@@ -17,7 +17,7 @@ Result = Callable[[str], Values]
 
 
 def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.bool_]) -> tuple[Values, Values]:
-    """Whether plans miss a limit beyond the chance to keep all, and by how much they miss; 0 where they keep all.
+    """Whether each plan misses a limit other than the chance, and by how much it misses its limits; 0 if it meets all.
 
     Chances that are too small differ by whole tenths of the limit on them: plans about as sure compare by the
     objective. A plan that cannot answer the rate is as far as it falls short of it, since its times grow without end.
@@ -39,7 +39,7 @@ def limit_distance(inputs: ServingInputs, result: Result, unstable: NDArray[np.b
 
 
 def limit_misses(limits: Iterable[Limit], result: Result, rows: int) -> Values:
-    """The largest excess over a limit, as a share of it, of each row; 0 where it keeps all.
+    """The largest relative excess over a limit for each row; 0 where all limits are met.
 
     >>> limits = [Limit("tpot", "tpot", "at_most", 0.025), Limit("ttft", "ttft", "at_most", 1.0)]
     >>> columns = {"tpot": np.array([0.020, 0.030, 0.025]), "ttft": np.array([0.5, 1.1, np.nan])}

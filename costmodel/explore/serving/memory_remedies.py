@@ -26,7 +26,7 @@ _MOST, _LENGTHS = 3, 8  # remedies and values of a key that are shown; prompts t
 
 
 def memory_remedies(trials: RemedyTrials) -> list[Remedy]:
-    """Settings by kind with which every limit is kept: of the plan and its load, of more accelerators, of others."""
+    """Remedies by kind with which all limits are met: of plan and load, more accelerators, or other ones."""
     found = trials.kinds(_kinds(trials, works), _MOST, works)
     if not any(_of_own_machine(each) and trials.is_safe(each.chance) for each in found):
         known = {remedy.alternatives for remedy in found}
@@ -45,7 +45,7 @@ def fitting(trials: RemedyTrials) -> list[Remedy]:
 
 
 def _or_larger(trials: RemedyTrials, found: list[Remedy], enough: Enough) -> list[Remedy]:
-    """Remedies; with accelerators that have more memory, where none is of the scenario's own."""
+    """The remedies; where none uses the scenario's own accelerators, also ones with more memory."""
     if not any(map(_of_own_machine, found)):
         larger = 1, _working(trials, larger_memory(trials.answer.inputs.case), enough)
         found = safest([*found, *trials.kinds([larger], 1, enough)], trials.preferred)
@@ -58,7 +58,7 @@ def _of_own_machine(remedy: Remedy) -> bool:
 
 
 def _kinds(trials: RemedyTrials, enough: Enough) -> Iterator[Kind]:
-    """What makes room, the nearest change first; degrees only of a stated plan, since a search tries all of them."""
+    """Changes that free memory, the nearest first; degrees only where the user stated the plan."""
     answer = trials.answer
     of_plan = answer.plan.prefill is None and not has_assumed_plan(answer.inputs.case)
     for key in ("tp", "pp") if of_plan else ():
@@ -121,7 +121,7 @@ def _more_ranks(answer: ServingAnswer) -> Iterator[Settings]:
 
 
 def _shorter(answer: ServingAnswer) -> Iterator[Settings]:
-    """The longest prompts, to two digits, whose cache has room beside all else, the longest first."""
+    """Prompt lengths, rounded to two digits, whose KV cache has room beside all else, longest first."""
     memory, longest = answer.evaluation.memory, answer.inputs.load.longest
     pool, request = (float(np.asarray(each).flat[0]) for each in (memory.pool, memory.one_request))
     share = pool / request
@@ -138,7 +138,7 @@ def _shorter(answer: ServingAnswer) -> Iterator[Settings]:
 
 
 def larger_memory(case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """What sets the usual node of each accelerator of the same maker with more memory, the smallest of these first."""
+    """Settings for the usual node of each accelerator of this maker with more memory, smallest memory first."""
     shelf, own = CachedReader(), case.accelerator
     found = []
     for name in names("accelerator"):

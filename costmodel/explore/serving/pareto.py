@@ -96,15 +96,15 @@ class _LoadedPlans:
     load: float
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """A result of each."""
+        """The values of a result, one for each plan."""
         return self.evaluation.results.column(name)
 
     def ties(self, places: NDArray[np.intp]) -> Sequence[NDArray[np.float64]]:
-        """None: the first of equal ones stays."""
+        """No further sort keys: the first of equal plans stays."""
         return ()
 
     def plan(self, place: int, score: float) -> RankedPlan:
-        """One of them."""
+        """The plan at a place, at its load."""
         return replace(ranked_plan(self.evaluation, place, self.codes), load=self.load)
 
 
@@ -140,7 +140,7 @@ def _with_bands(variants: Variants[ServingInputs], points: Sequence[RankedPlan])
 
 
 def _unknown(x: str, y: str) -> str:
-    """What a result needs that no plan has."""
+    """A sentence on what a result needs that no plan here has; empty for other results."""
     if "makespan" in (x, y) or "tail_share" in (x, y) or "cost_of_batch" in (x, y):
         return "makespan, tail_share and cost_of_batch are of an offline batch: workload.requests"
     return ""
@@ -152,7 +152,7 @@ Halves = tuple[PlanColumns, PlanColumns]
 def _evaluated(
     inputs: ServingInputs, layout: PlanColumns, halves: Halves, capacity: ReplicaCapacity | None
 ) -> Iterator[AnyEvaluation]:
-    """Plans whose engines do both, and those with prefill and decode apart."""
+    """Evaluates plans whose engines do both prefill and decode, then disaggregated ones."""
     with np.errstate(all="ignore"):
         yield evaluate(inputs, layout, capacity)
         if len(halves[0]):

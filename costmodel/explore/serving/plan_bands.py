@@ -16,7 +16,7 @@ from costmodel.explore.serving.found_plans import RankedPlan, columns_of
 
 
 def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-    """The same plans with both ends of every band, each under the load of its scenario."""
+    """Adds both ends of every band to plans, each under the load of its scenario."""
     found = list(plans)
     for variant in dict.fromkeys(plan.variant for plan in plans):
         places = [place for place, plan in enumerate(plans) if plan.variant == variant]
@@ -27,7 +27,7 @@ def with_bands(variants: Variants[ServingInputs], plans: Sequence[RankedPlan]) -
 
 
 def banded_plans(inputs: ServingInputs, plans: Sequence[RankedPlan]) -> list[RankedPlan]:
-    """Plans of one scenario with the ends of their bands; plans apart with as many instances for prompts together."""
+    """Plans of one scenario with bands; disaggregated plans are evaluated by their number of prefill instances."""
     found = list(plans)
     beyond = [spreads_beyond(inputs, columns_of([plan]), plan.costs) for plan in plans]
     prompts = [None if plan.prefill is None else plan.prefill["replicas"] for plan in plans]

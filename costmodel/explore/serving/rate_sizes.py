@@ -96,20 +96,20 @@ class RateSizes:
 
     @property
     def words(self) -> str:
-        """Where the rates are from."""
+        """A note on assumed rates; empty where the user stated the rates."""
         return "rates around workload.rate; --rate '2..16 /s' sets others" if self.is_assumed else ""
 
     @property
     def count(self) -> int:
-        """How many rates there are."""
+        """The number of rates."""
         return len(self.rates)
 
     def each(self, costs: Mapping[str, float], size: float) -> float:
-        """Nothing: replicas do not slow each other down."""
+        """Not a number: replicas do not slow each other down."""
         return math.nan
 
     def rows(self, pace: Watcher) -> Iterator[SizedTrial]:
-        """One rate after the other."""
+        """Evaluates one rate after the other."""
         case = serving(self.asked.case)
         for rate in pace.taken(self.rates, len(self.rates)):
             found = at_rate(case, rate, best=self.best)
@@ -120,7 +120,7 @@ class RateSizes:
             yield SizedTrial(size, self._point(found), rate, found.answer.assumed, more=found)
 
     def _point(self, found: ServingTrial) -> Trial:
-        """What is kept of a rate; where no number of replicas keeps the limits, the codes of a request alone."""
+        """The short result of a rate; where no number of replicas meets the limits, the codes of a single request."""
         if found.answer is None:
             return Trial(found.settings, None if found.fault is None else _at_option(found.fault))
         point = trial_of(self.asked.of(found.answer.inputs.case), found.settings, found.answer)
@@ -132,13 +132,13 @@ class RateSizes:
 
 
 def trial_at(row: SizedTrial) -> ServingTrial:
-    """What came of a rate."""
+    """The trial behind a row."""
     assert isinstance(row.more, ServingTrial)
     return row.more
 
 
 def rate_sizes(asked: Workload, rates: str, *, best: bool) -> RateSizes:
-    """The rates that are stated, or those around the scenario's own."""
+    """The sizes at the stated rates, or at rates around the scenario's own."""
     case = serving(asked.case)
     values = rates_of(values_of(doubled_to_end(rates), "--rate", rates)) if rates else []
     held = asked.of(loaded_by_rate(case, values[0])) if values else asked
@@ -198,7 +198,7 @@ def loaded_by_rate(case: ServingCase, rate: str) -> ServingCase:
 
 
 def at_rate(case: ServingCase, written: str, *, best: bool = False) -> ServingTrial:
-    """The scenario's plan at a rate, or the best one there, with as many replicas and nodes as keep every limit."""
+    """The scenario's plan at a rate, or the best one, with the replicas and nodes that meet every limit."""
     group, rate = _of_each(case.scenario.plan), f"{RATE}={written}"
     demand = () if is_unmeasured(inputs_of(case)) else demand_of(case)
     try:
@@ -222,7 +222,7 @@ def _sized_safely(
     group: Sequence[str],
     demand: Sequence[str],
 ) -> ServingTrial:
-    """As many replicas as a rate needs for the preferred chance; where no number has it, by expected figures.
+    """The replicas that a rate needs for the preferred chance; where no number has it, by expected figures.
 
     Instances apart are the expected number and some more: their rates with a chance take too long.
     """
@@ -240,8 +240,7 @@ def _sized_safely(
 
 
 def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 0.0, *, most: int = 1) -> ServingTrial:
-    """As many replicas as a rate needs, and the nodes for them; some more where the share of each rounds up above a
-    limit.
+    """The replicas and nodes that a rate needs; some more where rounding each replica's share breaks a limit.
 
     safe: the chance to keep the limits that is needed. most: replicas that are added at most
     """
@@ -257,7 +256,7 @@ def _sized(case: LoadedScenario, found: ServingAnswer, rate: str, safe: float = 
 
 
 def _at_option(fault: Fault) -> Fault:
-    """The same fault at the option that states the rate."""
+    """The fault, placed at the option that states the rate."""
     place = fault.place
     if place is None or not place.text.startswith(_SET_RATE):
         return fault
@@ -267,7 +266,7 @@ def _at_option(fault: Fault) -> Fault:
 
 
 def _of_each(plan: ServingPlan | None) -> list[str]:
-    """Settings of one instance of each kind, where a plan leaves open how many."""
+    """Settings of one instance of each kind, where a plan leaves their numbers open."""
     halves = {} if plan is None else {"prefill": plan.prefill, "decode": plan.decode}
     is_open = all(half is not None and "replicas" not in half.model_fields_set for half in halves.values())
     return [f"plan.{name}.replicas=1" for name in halves] if is_open else []

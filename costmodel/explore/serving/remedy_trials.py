@@ -38,12 +38,12 @@ class ServingTrial:
 
     @property
     def stands(self) -> bool:
-        """Whether it is valid, fits and answers its load, whatever the limits."""
+        """Whether the plan is valid, fits and answers its load, regardless of limits."""
         return self.answer is not None and not self.answer.refused and not UNSTABLE & {*self.answer.broken}
 
     @property
     def works(self) -> bool:
-        """Whether it keeps every limit besides."""
+        """Whether the plan also meets every limit."""
         return self.stands and self.answer is not None and not self.answer.broken
 
     def result(self, name: str) -> float:
@@ -52,14 +52,14 @@ class ServingTrial:
 
     @property
     def costs(self) -> dict[str, float]:
-        """Its results, to compare; nothing of a plan that is not valid, and no rent of one that fails."""
+        """The results to compare; empty for an invalid plan, and without rents for one that breaks a limit."""
         if self.answer is None or self.answer.refused:
             return {}
         return self.answer.costs if self.works and self.alone is None else without_money(self.answer.costs)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What speaks against it."""
+        """The codes of the reasons against the trial."""
         if self.fault is not None:
             return (self.fault.code,)
         if self.alone is not None:
@@ -84,12 +84,12 @@ def tried(
 
 
 def without_load(found: ServingAnswer) -> ServingAnswer:
-    """The same plan where hardly any request meets another."""
+    """The answer for the plan under a load so low that requests hardly overlap."""
     return answer_of(inputs_of(unloaded(found.inputs.case)), found.plan)
 
 
 def unloaded(case: ServingCase) -> ServingCase:
-    """The same scenario where hardly any request meets another."""
+    """The scenario with a load so low that requests hardly overlap."""
     workload = case.scenario.workload.model_copy(update={"rate": _RARE})
     return replace(case, scenario=case.scenario.model_copy(update={"workload": workload}))
 
@@ -108,7 +108,7 @@ def works(trial: ServingTrial) -> bool:
 
 @dataclass
 class RemedyTrials:
-    """The plans tried for one answer, by the settings that make them; past their number nothing works.
+    """The plans tried for one answer, by their settings; after a number of trials, further plans are not tried.
 
     plans, fleets: how many single plans, and how many sets of all layouts, may still be evaluated
     """
@@ -125,7 +125,7 @@ class RemedyTrials:
         self.preferred = chance_preferred(self.answer.inputs)
 
     def tried(self, settings: Settings) -> ServingTrial:
-        """The answer's plan with some settings; nothing of one that is invalid or does not fit."""
+        """Tries the answer's plan with some settings; each combination is evaluated once."""
         if settings not in self.made:
             self.made[settings] = self._tried(settings)
         return self.made[settings]
@@ -155,19 +155,19 @@ class RemedyTrials:
         return self.chances[trial.settings]
 
     def is_safe(self, chance: float | None) -> bool:
-        """Whether it is the preferred chance, or none is preferred."""
+        """Whether a chance is the preferred one, or none is preferred."""
         return has_chance(chance, self.preferred)
 
     def counted_safely(self, found: ServingAnswer) -> ServingAnswer:
-        """A plan whose rate and number of replicas have the preferred chance; of instances apart the expected ones,
-        since these take too long.
+        """The answer with the rate and replicas for the preferred chance; disaggregated plans keep the expected ones,
+        because these take too long.
         """
         if self.preferred is None or found.plan.prefill is not None:
             return found
         return answer_of(demanding_chance(found.inputs, self.preferred), found.plan, bands=False)
 
     def fewest_gpus(self, case: ServingCase, most: float = LARGEST) -> RankedPlan | None:
-        """The plan on the fewest accelerators, of so many at most."""
+        """The plan on the fewest accelerators, at most `most`; None where fleets are not tried."""
         return fewest_gpus(case, most) if self._takes_fleets() else None
 
     def highest_rate(self, case: ServingCase) -> RankedPlan | None:
@@ -182,7 +182,7 @@ class RemedyTrials:
         return True
 
     def kind(self, settings: Iterable[Settings], most: int, enough: Enough) -> Remedy | None:
-        """The first settings that are enough and have the preferred chance; where none has it, the surest."""
+        """A remedy with the first settings that work and have the preferred chance; where none has it, the surest."""
         safe, others = list[Remedy](), list[Remedy]()
         for trial in map(self.tried, settings):
             if enough(trial):
@@ -194,7 +194,7 @@ class RemedyTrials:
         return Remedy(tuple(each.settings for each in offered), chance=offered[0].chance) if offered else None
 
     def kinds(self, every: Iterable[Kind], most: int, enough: Enough = works) -> list[Remedy]:
-        """Of the first kinds of settings that hold any, those that have the preferred chance; else the surest."""
+        """The remedies with the preferred chance, from the first kinds that have any; else the surest."""
         safe, others = list[Remedy](), list[Remedy]()
         for values, settings in every:
             remedy = self.kind(settings, values, enough)

@@ -77,7 +77,7 @@ Mask = NDArray[np.bool_]
 
 @record
 class OwnPlan:
-    """The place of the scenario's own plan in the order of plans, or what determines it where it is not known yet."""
+    """The scenario's own plan in the ranking: its sort key, or its layout while the key is not known."""
 
     key: tuple[float, ...] | None = None
     layout: PlanColumns | None = None
@@ -85,7 +85,7 @@ class OwnPlan:
 
 @record
 class _Searched:
-    """What became of the plans of one scenario: counts, the best, how many are ahead of the scenario's own plan, and
+    """The result of searching one scenario: counts, the best plans, how many are ahead of the scenario's own plan, and
     the best by expected figures.
     """
 
@@ -97,7 +97,7 @@ class _Searched:
 
 @record
 class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
-    """The plans of a scenario that serves; those of each scenario are one part."""
+    """The plans of a serving scenario; the plans of each variant are one part."""
 
     size: int
     own: OwnPlan
@@ -106,7 +106,7 @@ class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
     most: ClassVar[int | None] = 2_000
 
     def pieces(self, inputs: ServingInputs) -> Iterator[tuple[int, int]]:
-        """All plans at once, which share their queues."""
+        """A single piece with all plans, because they share their queues."""
         yield 0, WORK
 
     def empty(self) -> ServiceTally:
@@ -126,7 +126,7 @@ class ServiceSpace(Space[ServingInputs, RankedPlan, int]):
         return RankedPlan(**{**written, "broken": tuple(written["broken"])})
 
     def columns(self, inputs: ServingInputs) -> Mapping[str, ResultColumn]:
-        """Those without bands."""
+        """The result columns without bands."""
         return SERVING_RESULTS
 
 
@@ -139,7 +139,7 @@ def search(
     bands: bool = True,
     make: Callable[[LoadedScenario], ServingInputs] = inputs_of_service,
 ) -> ServiceSearch:
-    """The best plans of the scenario's space: those that keep every limit first, then those that miss one by least.
+    """Ranks the plans of the scenario's space: first those that meet every limit, then those that miss by least.
 
     Over several scenarios if keys vary: one ranking of the plans of all. Where the search prefers a chance to meet all
     limits, plans that have it come first, and rates and numbers of replicas are those that have it.
@@ -175,7 +175,7 @@ def search(
 
 
 def _machines(variants: Variants[ServingInputs]) -> Iterator[ServingInputs]:
-    """The scenario, and where the machine, the software or types vary the one of each value."""
+    """The inputs of the scenario, and of each variant where machine, software, model or types vary."""
     yield variants.inputs
     if any(path.startswith(("cluster", "stack", "workload.precision", "model")) for path in variants.paths):
         yield from variants.possible()
@@ -200,7 +200,7 @@ def _mark_risky(found: ServiceSearch) -> None:
 
 
 def _add_bands(found: ServiceSearch) -> None:
-    """Ends of bands for every plan that is named: those that are ranked, the best at each value, the fleet."""
+    """Adds bands to every plan that is shown: the ranked ones, the best at each value, and the fleet."""
     parts = found.tally.parts.values()
     named = [*found.best, *(part.best for part in parts), found.fleet]
     plans = list({id(plan): plan for plan in named if plan is not None}.values())
@@ -212,8 +212,8 @@ def _add_bands(found: ServiceSearch) -> None:
 
 
 def _fleet(found: ServiceSearch) -> RankedPlan | None:
-    """The best plan with as many replicas as the rate needs, or one more where the share of each rounds up above a
-    limit; None where it has them, or no number is enough.
+    """The best plan with the replicas that the rate needs, or one more where rounding breaks a limit; None where it
+    already has them, or no number is enough.
     """
     if not found.best or found.stopped:
         return None
@@ -229,9 +229,7 @@ def _fleet(found: ServiceSearch) -> RankedPlan | None:
 
 
 def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -> RankedPlan | None:
-    """The same where needed replicas are expected ones: as many more of each kind as have the preferred chance, which
-    the best plan then needs.
-    """
+    """The best plan with the replicas that give the preferred chance; the ranking then states these counts too."""
     fleets = (_of_so_many(inputs, best, more, found.safe) for more in range(MORE_REPLICAS))
     fleet = next((fleet for fleet in fleets if not fleet.broken), None)
     if not best.broken and (fleet is None or best.costs["gpus"] <= fleet.costs["gpus"]):
@@ -247,8 +245,8 @@ def _safe_fleet(found: ServiceSearch, inputs: ServingInputs, best: RankedPlan) -
 
 
 def _by_other_rule(found: ServiceSearch) -> RankedPlan | None:
-    """The best plan by expected figures, where a chance rules, with as many replicas as these need; where expected
-    figures rule, the best plan with those that the chance needs.
+    """Where a chance rules, the best plan by expected figures with the replicas that these need; where expected figures
+    rule, the best plan with the replicas that the chance needs.
     """
     if not found.best or found.stopped or (found.safe is None and found.unruled is None):
         return None
@@ -290,7 +288,7 @@ def _of_so_many(inputs: ServingInputs, best: RankedPlan, more: int, share: float
 
 
 def _evaluated_plan(inputs: ServingInputs, plan: RankedPlan) -> AnyEvaluation:
-    """One plan under the load of its scenario."""
+    """Evaluates one plan under the load of its scenario."""
     halves = columns_of([plan])
     with np.errstate(all="ignore"):
         if len(halves) == 1:
@@ -300,13 +298,13 @@ def _evaluated_plan(inputs: ServingInputs, plan: RankedPlan) -> AnyEvaluation:
 
 
 def _varies_load(inputs: ServingInputs, over: Sequence[Axis]) -> bool:
-    """Whether the load that varies is of another kind than the scenario's, whose plan then has none of its own."""
+    """Whether the varied load is of another kind than the scenario's, so that its own plan is not ranked."""
     loads = [axis.path for axis in over if axis.path.removeprefix("workload.") in LOADS]
     return any(at(inputs.case.original, path) is None for path in loads)
 
 
 def _own(inputs: ServingInputs, share: float | None, *, alone: bool) -> tuple[ServingAnswer | None, OwnPlan]:
-    """The scenario's own plan, and its place; alone: whether its own is the only scenario that is searched."""
+    """The answer and the place of the scenario's own plan; alone: whether no other scenario is searched."""
     plan = inputs.case.scenario.plan
     own = None if plan is None else answer(inputs, plan, bands=False)
     if own is None or own.refused or lacks_figure(inputs, inputs.case.scenario.objective):
@@ -334,7 +332,7 @@ def _ordered(inputs: ServingInputs, plans: list[RankedPlan]) -> list[RankedPlan]
 
 
 def _searched(inputs: ServingInputs, space: ServiceSpace, keep: Keep | None) -> _Searched:
-    """What became of the plans of one scenario, the best of them, and how many are ahead of the own plan."""
+    """Searches one scenario: counts, the best plans, and how many are ahead of the scenario's own plan."""
     share, top = space.safe, space.size
     if share is None:
         found = _exhaustively(inputs, top, space.own.key, keep)
@@ -350,8 +348,8 @@ def _searched(inputs: ServingInputs, space: ServiceSpace, keep: Keep | None) -> 
 
 
 def by_expected_rates(inputs: ServingInputs) -> bool:
-    """Whether a preferred chance selects plans by the chance at their load, and rates stay expected ones: of instances
-    apart, whose rates with a chance take too long.
+    """Whether plans are selected by their chance at the stated load while rates stay expected ones: for disaggregated
+    plans, whose rates with a chance take too long.
     """
     space = inputs.case.scenario.search
     return space is not None and bool(space.disaggregated) and not counts_replicas(inputs)
@@ -360,7 +358,7 @@ def by_expected_rates(inputs: ServingInputs) -> bool:
 def _by_chance_at_load(
     inputs: ServingInputs, top: int, own: tuple[float, ...] | None, share: float, keep: Keep | None
 ) -> _Searched:
-    """The same where plans with the preferred chance at their load come first, in the order of expected rates."""
+    """Searches by the chance at the stated load: plans that have it come first, ordered by expected rates."""
     demanded, asking = demanding_chance(inputs, share), asking_chance(inputs)
     part, layout = valid_layouts(inputs)
     ranked, expected = list[RankedPlan](), list[RankedPlan]()
@@ -381,7 +379,7 @@ def _by_chance_at_load(
 def _exhaustively(
     inputs: ServingInputs, top: int, own: tuple[float, ...] | None, keep: Keep | None = None
 ) -> _Searched:
-    """The same with every plan evaluated."""
+    """Searches one scenario by evaluating every plan."""
     part, layout = valid_layouts(inputs)
     ranked: list[RankedPlan] = []
     better = 0
@@ -397,7 +395,7 @@ def _exhaustively(
 
 
 def valid_layouts(inputs: ServingInputs) -> tuple[ServiceCounts, PlanColumns]:
-    """The plans of the space that make sense; the others are counted."""
+    """The valid layouts of the space, and the counts of the refused ones."""
     layout = candidates(inputs)
     part = ServiceCounts(candidates=len(layout))
     kept = np.ones(len(layout), dtype=bool)
@@ -410,7 +408,7 @@ def valid_layouts(inputs: ServingInputs) -> tuple[ServiceCounts, PlanColumns]:
 
 
 def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, keep: Keep | None) -> _Searched:
-    """The same where a chance is preferred: the rates that have it, which take longest, of as few plans as settle the
+    """Searches with a preferred chance: computes the slow rates with that chance for only as many plans as decide the
     best ones.
 
     Such a rate is at most the expected one. So a plan comes, in the order of its expected rate, not behind its place;
@@ -468,7 +466,7 @@ def _best_first(inputs: ServingInputs, top: int, own: OwnPlan, share: float, kee
 def _evaluations(
     part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns, keep: Keep | None
 ) -> Iterator[AnyEvaluation]:
-    """Every valid plan, and where the space has them those with prefill and decode apart, so many at a time."""
+    """Evaluates every valid plan in batches, disaggregated ones too where the space has them."""
     open_count, seen = replicas_are_open(inputs), 0
     for start in range(0, len(layout), ROWS):
         with np.errstate(all="ignore"):
@@ -493,7 +491,7 @@ def _evaluations(
 
 
 def _kept(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -> None:
-    """Pass plans on to where every valid one is kept, with sizes of both halves where the space has any apart."""
+    """Passes plans on to `keep`, which stores every valid one; with both halves where the space is disaggregated."""
     if keep is None:
         return
     space, half = inputs.case.scenario.search, getattr(evaluation, "prefill", None)
@@ -509,7 +507,7 @@ def _kept(keep: Keep | None, inputs: ServingInputs, evaluation: AnyEvaluation) -
 
 
 def _valid_halves(part: ServiceCounts, inputs: ServingInputs, layout: PlanColumns) -> tuple[PlanColumns, PlanColumns]:
-    """Prefill and decode instances that make sense together; the others are counted."""
+    """Valid pairs of prefill and decode instances; counts the refused pairs."""
     prefill, decode = pairs(inputs, layout)
     part.candidates += len(decode)
     kept = np.ones(len(decode), dtype=bool)
@@ -533,7 +531,7 @@ def _evaluated(
 def _accounted(
     part: ServiceCounts, inputs: ServingInputs, evaluation: AnyEvaluation
 ) -> tuple[dict[str, Mask], list[NDArray[np.float64]], Mask]:
-    """Some plans counted: what each breaks, by what they are ordered, and those that may be shown."""
+    """Counts some plans; returns what each of them breaks, their sort keys, and which may be shown."""
     layout, codes = evaluation.layout, codes_of(inputs, evaluation)
     fits, kept, firm = (np.ones(len(layout), dtype=bool) for _ in range(3))
     for code, mask in codes.items():
@@ -555,7 +553,7 @@ def _accounted(
 
 
 def codes_of(inputs: ServingInputs, evaluation: AnyEvaluation) -> dict[str, Mask]:
-    """Plans that each code is against."""
+    """For each code, the plans that it applies to."""
     codes: dict[str, Mask] = {}
     for code, mask in unacceptable(inputs, evaluation):
         codes[code] = codes.get(code, np.zeros(len(evaluation.layout), dtype=bool)) | mask
@@ -581,8 +579,8 @@ def _ahead(keys: list[NDArray[np.float64]], own: tuple[float, ...]) -> Mask:
 
 
 def _of_ties(inputs: ServingInputs, result: Result, rows: int) -> list[NDArray[np.float64]]:
-    """What orders plans as good as each other: fewer accelerators, by whose number the least rent, more room to every
-    limit, shorter times.
+    """Sort keys of equally good plans: lower rent, where plans are ranked by accelerators; fewer accelerators; more
+    room to every limit; shorter times.
     """
     counted = compared(inputs) == "gpus_needed"
     rent = [np.nan_to_num(shown_digits(result("rent_needed")), nan=np.inf)] if counted else []
@@ -611,7 +609,7 @@ def _key(inputs: ServingInputs, costs: dict[str, float], broken: tuple[str, ...]
 
 
 def _keys(inputs: ServingInputs, evaluation: AnyEvaluation, kept: Mask) -> list[NDArray[np.float64]]:
-    """What plans are ordered by: the limits kept, the load answered, how near they come, the objective, times."""
+    """The sort keys of plans: limits met, load answered, distance to the limits, the objective, times."""
     objective = compared(inputs)
     first = shown_digits(evaluation.results.column(objective))
     sign = SERVING_RESULTS[objective].sign
@@ -636,7 +634,7 @@ def ranked_plan(evaluation: AnyEvaluation, row: int, codes: dict[str, Mask], var
 
 
 def _count(part: ServiceCounts, code: str, mask: Mask, layout: PlanColumns) -> None:
-    """Counts plans that are refused, and remembers one of them."""
+    """Counts refused plans by code, and stores one of them as an example."""
     part.refused[code] += int(mask.sum())
     if mask.any() and code not in part.examples:
         part.examples[code] = RankedPlan(sizes_of(layout, int(np.argmax(mask))), {}, (code,), "")
@@ -647,7 +645,7 @@ _SAME = 1e-9  # of a figure, by which it may differ
 
 
 def alike_without_ep(evaluation: AnyEvaluation) -> NDArray[np.bool_]:
-    """Which rows gain nothing from their ep: one with less of it and the same other sizes has the same figures."""
+    """Rows that gain nothing from their ep: one with less ep and equal other sizes has equal figures."""
     halves = [evaluation.layout, *([evaluation.prefill] if isinstance(evaluation, ApartEvaluation) else [])]
     _, which = distinct([np.asarray(getattr(half, size)) for half in halves for size in SIZES if size != "ep"])
     order = np.lexsort((np.sum([half.ep for half in halves], axis=0), which))
@@ -669,7 +667,7 @@ _LIGHT = 1e-3  # of the load, under which a kind of nodes is looked at for the r
 
 
 def search_groups(case: ServingCase, top: int, over: Sequence[Axis], how: SearchOptions = HERE) -> ServiceSearch:
-    """The best plans on each kind of nodes, of one ranking; each kind takes its share of the load."""
+    """Ranks the best plans on each kind of nodes together; each kind takes its share of the load."""
     if over:
         sentence, hint = "a search on several kinds of nodes varies no other key", "leave --over out, or take one kind"
         raise fail("C010", sentence, case.place("cluster.groups"), hint)

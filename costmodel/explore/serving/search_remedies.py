@@ -32,7 +32,7 @@ _MOST = 3  # remedies
 
 
 def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
-    """The same result; where no plan keeps every limit as is preferred, with settings under which one does."""
+    """Adds settings with which a plan works, where no plan meets every limit with the preferred chance."""
     if (found.works and found.is_safe) or found.stopped:
         return found
     case, values = found.variants.of(found.nearest).case, found.variants.values(found.nearest)
@@ -55,7 +55,7 @@ def with_search_remedies(found: ServiceSearch) -> ServiceSearch:
 
 
 def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
-    """The plan of a search that is nearest to limits which none keeps, with one request at a time."""
+    """The answer with one request at a time for the plan nearest to limits that no plan meets even then."""
     try:
         inputs = inputs_of(serving(asked_case(answer.inputs.case)))
         alone = _unloaded(inputs.case)
@@ -68,21 +68,21 @@ def nearest_alone(answer: ServingAnswer) -> ServingAnswer | None:
 
 
 def _longer_steps(found: ServiceSearch, case: ServingCase) -> list[Iterator[tuple[str, ...]]]:
-    """Prompts in parts, or a larger budget, where a prompt does not fit into a step."""
+    """Settings for chunked prefill or a larger budget, where a prompt does not fit into a step."""
     if not found.tally.refused["L062"]:
         return []
     return list(room_for_prompts(inputs_of(case)))
 
 
 def room_for_prompts(inputs: ServingInputs) -> Iterator[Iterator[tuple[str, ...]]]:
-    """What makes room for long prompts in a step, beside all sequences that the engine decodes."""
+    """Settings that let long prompts fit into a step: chunked prefill, or a larger token budget."""
     yield iter([("stack.chunked=true",)])
     needed = float(np.max(least_budget(inputs.load))) + float(inputs.sequences)
     yield iter([(f"stack.budget={2 ** math.ceil(math.log2(needed))}",)])
 
 
 def _unloaded(case: ServingCase) -> RankedPlan | None:
-    """The nearest plan where hardly any request meets another, if none keeps the limits even then."""
+    """The nearest plan under a very low load, if no plan meets the limits even then."""
     if case.scenario.workload.rate is None:
         return None
     inputs = inputs_of(preferring(unloaded(case), None))
@@ -95,7 +95,7 @@ def _unloaded(case: ServingCase) -> RankedPlan | None:
 
 
 def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | None:
-    """The smallest cluster with narrower weights, where it takes fewer accelerators than with wide ones."""
+    """The smallest cluster with narrower weights, if it needs fewer accelerators than with wide ones."""
     for (settings,) in map(tuple, narrower(case)[:1]):
         narrowed = serving(vary_any(case, settings))
         remedy = smallest_cluster(narrowed, fewest_gpus(narrowed))
@@ -105,7 +105,7 @@ def _narrower_on_more(case: ServingCase, wide: SearchRemedy) -> SearchRemedy | N
 
 
 def _lower_rates(found: ServiceSearch, case: ServingCase) -> Iterator[tuple[str, ...]]:
-    """The most that a plan answers within the limits."""
+    """The setting of the highest rate that a plan answers within the limits."""
     inputs = inputs_of(case)
     within = max((with_room(inputs, plan.costs) for plan in found.best), default=0.0)
     if case.scenario.workload.rate is not None and within > 0:

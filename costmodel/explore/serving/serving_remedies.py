@@ -35,8 +35,8 @@ _MOST = 3  # kinds of settings, and values of a key
 
 
 def with_remedies(answer: ServingAnswer) -> ServingAnswer:
-    """The same answer with settings that fix its plan, if it is refused or breaks a limit; up to three alternatives of
-    each kind, the nearest first. Those that meet all limits with the preferred chance, or else the surest.
+    """Adds settings that fix a refused plan or one that breaks a limit: up to three alternatives of each kind, nearest
+    first, that meet all limits with the preferred chance, or else the surest.
 
     Ahead of remedies without that chance stand those with which it fits. Where nothing helps, it has the plan that is
     nearest to the limits with one request at a time.
@@ -95,7 +95,7 @@ def _degrees(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
 
 
 def _smaller_instances(answer: ServingAnswer, name: str) -> list[Iterator[tuple[str, ...]]]:
-    """Of instances apart fewer of one kind, and smaller ones, the largest first."""
+    """Fewer or smaller instances of one kind of a disaggregated plan, largest first."""
     half = answer.plan.prefill if name == "prefill" else answer.plan.decode
     assert half is not None
     counts = range(int(counts_of(answer.plan, answer.costs)[f"plan.{name}.replicas"]) - 1, 0, -1)
@@ -104,13 +104,13 @@ def _smaller_instances(answer: ServingAnswer, name: str) -> list[Iterator[tuple[
 
 
 def _more_nodes(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """As many nodes as a plan takes."""
+    """The nodes that the plan needs."""
     sizes = sizes_of_cluster(answer.inputs.case)
     yield sizes.settings(sizes.number(answer.costs["gpus"]))
 
 
 def _loads(trials: RemedyTrials) -> Iterator[Kind]:
-    """A lower rate, more replicas at the same rate, and other degrees."""
+    """Settings with a lower rate, with more replicas at the same rate, or with other degrees."""
     answer, rated = trials.answer, trials.answer.inputs.case.scenario.workload.rate is not None
     counted = trials.counted_safely(answer) if rated else answer
     yield from ((1, each) for each in limit_levers(answer))
@@ -134,14 +134,14 @@ _FASTER = (2, 4, 8, 16, 32, 64)  # times as fast
 
 
 def faster_links(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Ports of the network that carry more between instances apart, which are no remedy inside one domain."""
+    """Faster network ports between prefill and decode instances; none where all are inside one domain."""
     if answer.costs["gpus"] > float(answer.inputs.domain):
         port = float(answer.inputs.case.scale_out.bandwidth) / _GBIT
         yield from ((f"{_PORT}={significant(factor * port)}Gbit/s",) for factor in _FASTER)
 
 
 def together(answer: ServingAnswer) -> Iterator[tuple[str, ...]]:
-    """Replicas that do both, in the layout of either kind of instance: no cache moves between them."""
+    """Replicas that do both prefill and decode, in the layout of either instance: no KV cache moves."""
     room, names, found = float(answer.inputs.ranks), ("tp", "ep", "dp_attention", "dcp"), []
     for half in filter(None, (answer.plan.decode, answer.plan.prefill)):
         degrees = [f"{name}: {getattr(half, name):.0f}" for name in names if getattr(half, name) > 1 or name == "tp"]
@@ -158,7 +158,7 @@ _SMALLEST, _MOST = 256.0, 32  # token budget; numbers of replicas that are tried
 
 
 def limit_levers(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Settings by kind, the nearest first, for the limits that a plan breaks."""
+    """Settings by kind that ease the limits which a plan breaks, nearest first."""
     broken = [limit for limit in stated_limits(answer.inputs.case.scenario.limits) if _breaks(answer, limit)]
     if any(limit.kind == "at_most" and limit.column in GAPS for limit in broken):
         yield _smaller_budgets(answer)
@@ -171,7 +171,7 @@ def _breaks(answer: ServingAnswer, limit: Limit) -> bool:
 
 
 def _is_eased(limit: Limit) -> bool:
-    """Whether fewer replicas help to keep a limit."""
+    """Whether fewer replicas help to meet a limit."""
     return limit.column in EASED.get(limit.kind, ()) or (limit.kind == "at_most" and limit.column in _RENTED)
 
 

@@ -31,7 +31,7 @@ _MOST = 8  # clusters that are tried
 
 
 def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = False) -> SearchRemedy | None:
-    """The settings, where a search under them finds a plan that keeps every limit; with fits, any plan.
+    """The settings, if a search under them finds a plan that meets every limit; with `fits`, any plan.
 
     A plan keeps them with the headroom that its load has.
     """
@@ -48,7 +48,7 @@ def search_remedy(case: ServingCase, settings: tuple[str, ...], *, fits: bool = 
 
 
 def smallest_cluster(case: ServingCase, fewest: RankedPlan | None) -> SearchRemedy | None:
-    """The smallest cluster of which a search keeps every limit, or the next one where it does not there.
+    """The smallest cluster on which a search meets every limit, or else the next larger one.
 
     fewest: the plan on the fewest accelerators
     """
@@ -120,7 +120,7 @@ class ServedOn:
 
 
 def served_on(case: ServingCase, machines: Iterable[Machine], most: float) -> Iterator[ServedOn]:
-    """The service on each machine, of so many accelerators at most."""
+    """The service on each machine, with at most `most` accelerators."""
     for machine in machines:
         try:
             varied = serving(vary_any(case, machine.settings))
@@ -154,7 +154,7 @@ def with_both_sizes(found: ServiceSearch, case: ServingCase, safe: RankedPlan | 
 
 
 def smaller_fleet(found: ServiceSearch, case: ServingCase, cluster: SearchRemedy) -> RankedPlan | None:
-    """The plan that needs the fewest accelerators on a larger cluster, where the best one here needs more of them."""
+    """The plan with the fewest accelerators on a larger cluster, where the best plan here needs more."""
     if case.scenario.workload.rate is None or not found.best:
         return None
     there = search(inputs_of(serving(vary_any(case, (*cluster.settings, "objective=gpus_needed")))), 1)

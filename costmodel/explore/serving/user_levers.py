@@ -16,7 +16,7 @@ _GROWTH, _GROWTHS = 1.25, 8  # by which replicas grow that are too few, and how 
 
 
 def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
-    """Fewer users, or requests in flight, of a load that waits for answers; and as many replicas as all need."""
+    """Fewer users or requests in flight for a load that waits for answers, and the replicas that all need."""
     workload, replicas = answer.inputs.case.scenario.workload, answer.costs["replicas"]
     if workload.requests is not None:
         if not waits_in_batch(answer.inputs.case):
@@ -34,7 +34,7 @@ def for_users(answer: ServingAnswer) -> Iterator[Iterator[tuple[str, ...]]]:
 
 
 def with_room_for_all(answer: ServingAnswer) -> ServingAnswer:
-    """The same answer; where requests wait in line for most of their time, with the replicas that end the line."""
+    """Adds the replicas that end the waiting, where requests wait in line for most of their time."""
     workload = answer.inputs.case.scenario.workload
     waiting = waiting_requests(workload, answer.costs)
     if not waiting or answer.remedies or answer.plan.prefill is not None:
@@ -58,7 +58,7 @@ def _works(trial: ServingTrial) -> bool:
 
 
 def _most_users(answer: ServingAnswer, name: str, now: float) -> int:
-    """The most of them, to two in a hundred, with which the plan keeps the limits; 0 where it does with none."""
+    """The most users, within 2 %, with which the plan meets the limits; 0 where it meets them with none."""
     low, high = 0, round(now)
     while high - low > max(1, high // 50):
         middle = (low + high) // 2
@@ -89,7 +89,7 @@ def _for_all(
 
 
 def _with_replicas(answer: ServingAnswer, count: int) -> tuple[str, ...]:
-    """So many replicas, and the nodes that they need beyond those that there are."""
+    """Settings for `count` replicas, and for the nodes that they need beyond those there are."""
     sizes = sizes_of_cluster(answer.inputs.case)
     number = sizes.number(count * answer.costs["gpus"] / answer.costs["replicas"])
     more_nodes = sizes.settings(number) if number > sizes.number(float(answer.inputs.ranks)) else ()

@@ -13,7 +13,7 @@ TENTH = 0.10
 
 @record
 class Knob:
-    """One figure turned down and up by its spread: by which share the result changes."""
+    """One input turned down and up by its spread, and the relative changes of the result."""
 
     path: str
     text: str
@@ -25,16 +25,16 @@ class Knob:
 
     @property
     def swing(self) -> float:
-        """How far the result moves in all."""
+        """The whole range of the change of the result."""
         return max(self.low, self.high, 0.0) - min(self.low, self.high, 0.0)
 
     @property
     def settable(self) -> str:
-        """The path that --set takes; of what was fitted, what the fit calls it."""
+        """The path that --set takes; for a fitted constant, its name in the fit."""
         return f"fit.{self.path.partition('.efficiency.')[2]}" if self.kind == "fitted" else short(self.path)
 
 
 def scaled(text: str, factor: float) -> str:
-    """A figure as it is written, so many times as large: 3.35 TB/s by 0.9 is 3.015 TB/s."""
+    """A figure as text, multiplied by a factor: 3.35 TB/s by 0.9 is 3.015 TB/s."""
     number, unit = re.fullmatch(r"([\d.,eE+-]*)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     return f"{float(number.replace(',', '')) * factor:.12g}{unit}" if number else ""

@@ -34,13 +34,13 @@ class Neighbour:
 
     @property
     def words(self) -> str:
-        """What to set for it."""
+        """The settings that make this plan, in words."""
         parts = (setting.partition("=") for setting in self.trial.settings)
         return " · ".join(f"{path.rpartition('plan.')[2]} {value}" for path, _, value in parts)
 
 
 def neighbours(asked: Workload, answer: PlanAnswer) -> list[Neighbour]:
-    """Every neighbour that the software and the model know, in the order of their questions; of each plan the first."""
+    """Every neighbour that software and model allow, in the order of their questions; each plan once."""
     found = dict[tuple[str, ...], Neighbour]()
     for question, values in asked.neighbours(answer):
         settings = tuple(f"{path}={value_text(value)}" for path, value in values.items())

@@ -19,7 +19,7 @@ _BEND = 0.95  # what a doubling must keep
 
 @record
 class ScaledSize:
-    """One size beside the smallest: throughput for each accelerator, terms that grew, the time to a loss."""
+    """One size compared with the smallest: throughput per accelerator, terms that grew, the time to a loss."""
 
     found: SizedTrial
     efficiency: float = math.nan
@@ -50,7 +50,7 @@ class Scaled:
 
     @property
     def bend(self) -> tuple[ScaledSize, ScaledSize] | None:
-        """The last size before a doubling keeps less than it should, and the next."""
+        """The scaling knee: the last size before a doubling loses too much efficiency, and the next size."""
         compared = [row for row in self.known if row.efficiency >= 0]
         for before, after in itertools.pairwise(compared):
             if (after.efficiency / before.efficiency) ** (1 / _doublings(before, after)) < _BEND:
@@ -59,7 +59,7 @@ class Scaled:
 
     @property
     def pays(self) -> tuple[ScaledSize, ScaledSize] | None:
-        """The last size from which a doubling saves enough of the time to a loss, and the next."""
+        """The last size from which a doubling saves enough of the time to a loss, and the next size."""
         compared = [row for row in self.rows if not math.isnan(row.to_loss)]
         for before, after in itertools.pairwise(compared):
             if (after.to_loss / before.to_loss) ** (1 / _doublings(before, after)) > PAYS:
@@ -109,7 +109,7 @@ def _efficiency(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float
 
 
 def _grew(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> tuple[tuple[str, float], ...]:
-    """Terms that take more of an accelerator's time for what it gets done, with their share of the time."""
+    """Terms that take more time for the same throughput per accelerator, with their share of the time."""
     if not scaling.time:
         return ()
 
@@ -126,7 +126,7 @@ def _grew(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> tuple[tuple
 
 
 def _to_loss(scaling: Scaling, first: SizedTrial, other: SizedTrial) -> float:
-    """Time to a loss over that of the smallest: of its steps, of which a larger batch needs fewer."""
+    """The time to a loss, relative to the smallest size; a larger batch needs fewer steps."""
     if math.isnan(first.steps + other.steps):
         return math.nan
     one, more = (found.steps * found.point.costs[scaling.time] for found in (first, other))

@@ -39,7 +39,7 @@ class Sensitivity:
 
     @property
     def hardware(self) -> list[Knob]:
-        """Figures of datasheets alone."""
+        """The knobs that are figures of datasheets."""
         return [knob for knob in self.knobs if knob.kind == "hardware"]
 
 
@@ -71,7 +71,7 @@ def _chosen(held: Workload, ask: _Ask, value: float) -> Iterator[Knob]:
 
 
 def _figures(case: LoadedScenario, ask: _Ask, value: float) -> Iterator[Knob]:
-    """Figures of documents, turned down and up, but for those that do not move the result."""
+    """The knobs for figures of documents, without those that do not move the result."""
     groups = dict[str, dict[str, InputValue]]()
     for path, leaf in leaves(case).items():
         written = leaf.value
@@ -93,18 +93,18 @@ def _figures(case: LoadedScenario, ask: _Ask, value: float) -> Iterator[Knob]:
 
 @record
 class _Turn:
-    """A figure, and by which share it is turned down and up."""
+    """A figure, and the share by which it is turned down and up."""
 
     path: str
     written: float
     spread: float
 
     def figures(self, sign: float) -> tuple[float, float, float]:
-        """What is tried for it, one after the other where it may not be: a share stops at 1."""
+        """The values to try in turn until one is valid; shares stop at 1."""
         return self.written * (1 + sign * self.spread), 1.0 if self.written < 1 else self.written, self.written
 
     def end(self, sign: float) -> float:
-        """What it becomes beside others."""
+        """The value of the figure where it is turned together with others."""
         turned = self.figures(sign)[0]
         return min(turned, 1.0) if self.written < 1 else turned
 
@@ -114,7 +114,7 @@ _Unit = Sequence[_Turn]
 
 
 def _asking(held: Workload, result: str, pace: Watcher) -> _Ask:
-    """What finds the result with other figures, each of them once; None where these may not be, or give no answer."""
+    """A memoised function for the result with other figures; None where they are invalid or give no answer."""
     known: dict[tuple[tuple[str, float], ...], float | None] = {}
 
     def ask(many: Sequence[Mapping[str, float]]) -> list[float | None]:
@@ -132,7 +132,7 @@ def _asking(held: Workload, result: str, pace: Watcher) -> _Ask:
 
 
 def _still(case: LoadedScenario, ask: _Ask, units: Sequence[_Unit], value: float) -> frozenset[str]:
-    """Figures that do not move the result: those of a format that is not in use, for example, do not together."""
+    """The paths of figures that do not move the result, such as those of an unused format."""
     still, moving = _still_downward(ask, units, value)
     alone, _ = _still_downward(ask, [[turn] for unit in moving if len(unit) > 1 for turn in unit], value)
     upward = [unit for unit in (*still, *alone) if _possible(case, {turn.path: turn.end(1.0) for turn in unit})]
@@ -140,16 +140,14 @@ def _still(case: LoadedScenario, ask: _Ask, units: Sequence[_Unit], value: float
 
 
 def _still_downward(ask: _Ask, units: Sequence[_Unit], value: float) -> tuple[list[_Unit], list[_Unit]]:
-    """Figures that do not move the result when those of a unit are turned down together, and those that do."""
+    """Units whose figures, turned down together, do not move the result; and the units that do."""
     found = ask([{turn.path: turn.end(-1.0) for turn in unit} for unit in units])
     still = [unit for unit, each in zip(units, found, strict=True) if each == value]
     return still, [unit for unit, each in zip(units, found, strict=True) if each != value]
 
 
 def _still_upward(ask: _Ask, units: Sequence[_Unit], value: float) -> list[_Unit]:
-    """Of figures that do not move the result when turned down those that do not either when turned up: all at once,
-    or halves of them.
-    """
+    """Units that do not move the result when turned up either: all are tried at once, then halves of them."""
     still, parts = list[_Unit](), [units] if units else []
     while parts:
         found = ask([{turn.path: turn.end(1.0) for unit in part for turn in unit} for part in parts])
@@ -180,7 +178,7 @@ def _possible(case: LoadedScenario, figures: Mapping[str, float]) -> Variant | N
 
 
 def _whole(case: LoadedScenario, path: str, value: float) -> bool:
-    """Whether only whole numbers may stand there."""
+    """Whether the value at a path must be a whole number."""
     if not value.is_integer():
         return False
     try:

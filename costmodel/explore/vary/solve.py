@@ -54,7 +54,7 @@ NO_PLAN = "C004"  # a search that finds no valid plan
 
 @record
 class ReachableRange:
-    """Values from one to another that reach the target; an end is open where it is that of what was searched."""
+    """A range of values that reach the target; an end is open where the searched range ends."""
 
     low: str
     high: str
@@ -64,7 +64,7 @@ class ReachableRange:
 
 @record
 class ExplainedTrial:
-    """A value with its whole answer, to state in its own figures what speaks against it."""
+    """A value with its whole answer, so that the reasons against it can show their numbers."""
 
     text: str
     point: Trial
@@ -118,7 +118,7 @@ def solve(
     alone: bool = False,
     pace: Watcher = UNWATCHED,
 ) -> SolveResult:
-    """Which values of a key reach a target, and plans that work, with the preferred chance where any does.
+    """The values of a key that reach a target with plans that work, with the preferred chance where any has it.
 
     best: with the best plan at each value. alone: whether flags are given without a scenario
     """
@@ -157,11 +157,11 @@ class _Trials:
 
     @property
     def succeeds(self) -> bool:
-        """Whether values reach the target, of all that are to be tried."""
+        """Whether some value reaches the target, and the search was not stopped."""
         return bool(self.found.reaches) and not self.found.stopped
 
     def at(self, text: str, *, alone: bool = False) -> Trial:
-        """A value; alone: that only this answer looks at."""
+        """The trial of a value; alone: a value that only this answer tries."""
         if text not in self.seen:
             self.pace.go(len(self.seen), max(len(self.seen) + 1, len(self.values) or SAMPLES))
             known = None if self.shared is None else self.shared.get(text)
@@ -181,14 +181,14 @@ class _Trials:
 
 
 def _goal(asked: Workload, wanted: str, safety: Safety) -> Target:
-    """The target; a result that is counted within limits has the chance from these, where they include one."""
+    """The parsed target; without a chance where the result within limits has that chance already."""
     goal = target_of(wanted, asked.columns, _EXAMPLE, safety.share)
     demanded = bool(safety.demand) or safety.is_stated
     return replace(goal, share=None) if demanded and goal.column in asked.within_limits else goal
 
 
 def _is_one_plan(asked: Workload, column: str, *, best: bool) -> bool:
-    """Whether plans and results are the same with and without a demand for a chance to work."""
+    """Whether demanding a chance changes neither the plans nor the results."""
     looked_at = {column, *(limit.column for limit in stated_limits(asked.case.scenario.limits))}
     return not best and looked_at.isdisjoint(asked.within_limits)
 
@@ -229,7 +229,7 @@ def _tried(
 
 
 def _known(case: LoadedScenario, path: str) -> None:
-    """A fault for a path that the scenario does not have, as --set gives it."""
+    """A fault for a path that the scenario does not have."""
     try:
         varied(case, [f"{path}=1"])
     except CostModelError as error:
@@ -239,12 +239,12 @@ def _known(case: LoadedScenario, path: str) -> None:
 
 
 def _written(path: str) -> Place:
-    """The place on the command line of the input that may change."""
+    """The place on the command line of the --vary path."""
     return Place("command line", 0, 8, path, f"--vary {path}", max(1, len(path)))
 
 
 def _cut_short(found: SolveResult, texts: Sequence[str], seen: Mapping[str, Trial]) -> None:
-    """The answer from the values tried, when no more will follow."""
+    """Completes the answer from the values tried so far, after a stop."""
     found.stopped, found.how = True, "scan"
     found.reaches = _scanned(texts, [found.target.reached(seen[text]) for text in texts])
     found.tried = (texts[0], texts[-1]) if texts else found.tried
@@ -273,7 +273,7 @@ def _around(case: LoadedScenario, path: str, now: InputValue | None) -> Span:
 
 
 def _somewhere(case: LoadedScenario, path: str, now: InputValue | None) -> str:
-    """Values that a leaf takes of which nothing is written: its choices, or a range in its unit."""
+    """Values to try for a key without a stated value: its choices, or a range in its unit."""
     choices = choices_of(type(case.scenario), path)
     if choices:
         return ",".join(choices)
@@ -284,7 +284,7 @@ def _somewhere(case: LoadedScenario, path: str, now: InputValue | None) -> str:
 
 
 def _offered(scenario: type[BaseModel], path: str, now: InputValue | None) -> list[Span]:
-    """Ranges that might do, best first: from the zero that is written, about the example of its key, any."""
+    """Ranges to try, best first: from a stated zero, around the examples of the key, or any."""
     samples = examples_of(scenario, path)
     if samples is None:
         return []
@@ -297,7 +297,7 @@ def _offered(scenario: type[BaseModel], path: str, now: InputValue | None) -> li
 
 
 def _takes(case: LoadedScenario, path: str, text: str) -> bool:
-    """Whether --set would."""
+    """Whether --set accepts the value at the path."""
     try:
         varied(case, [f"{path}={text}"])
     except CostModelError:
@@ -315,12 +315,12 @@ def _counted(searched: Span | None) -> Span | None:
 
 
 def _end(searched: Span, number: float) -> str:
-    """An end of what is tried: to the digit, or to four of them where it is no whole number."""
+    """An end of the tried range: exact for whole numbers, else with four digits."""
     return searched.text(number if number % 1 == 0 else float(f"{number:.4g}"))
 
 
 def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -> None:
-    """Samples of a range, of one that is not stated also past its ends; then the edges between them."""
+    """Tries samples of a range, past its ends too where it is not stated; then the edges between them."""
     found, at, beside = trials.found, trials.at, partial(trials.at, alone=True)
 
     def excess(number: float) -> float:
@@ -368,7 +368,7 @@ def _continuous(trials: _Trials, searched: Span, *, whole: bool, stated: bool) -
 
 
 def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
-    """Whether only whole numbers may stand there: one between two is refused for that alone."""
+    """Whether a key takes only whole numbers: a number in between is refused for that reason."""
     if in_ones(searched.unit) is None or not searched.low.is_integer() or not searched.high.is_integer():
         return False
     between = math.floor((searched.low + searched.high) / 2) + 0.5
@@ -380,7 +380,7 @@ def _is_whole(case: LoadedScenario, path: str, searched: Span) -> bool:
 
 
 def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRange]:
-    """Stretches of neighbouring values that all reach the target."""
+    """Ranges of neighbouring values that all reach the target."""
     stretches = []
     for flag, group in itertools.groupby(range(len(values)), key=lambda place: reached[place]):
         places = list(group)
@@ -391,7 +391,7 @@ def _scanned(values: Sequence[str], reached: Sequence[bool]) -> list[ReachableRa
 
 
 def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> None:
-    """How much was tried; where nothing reaches the target, what comes nearest."""
+    """Fills in how much was tried and, where nothing reaches the target, what comes nearest."""
     found.evaluated = len(seen)
     at_answer = seen.get(found.answer or "")
     found.plan = None if at_answer is None else at_answer.kept
@@ -415,7 +415,7 @@ def _complete(found: SolveResult, seen: Mapping[str, Trial], wanted: str) -> Non
 
 
 def _explained(trials: _Trials) -> SolveResult:
-    """With the trials at the ends of stretches, and what speaks against the first value past them, or against all."""
+    """Adds whole answers at the ends of ranges, and the reasons against the first value past them, or against all."""
     found, seen, values = trials.found, trials.seen, trials.values
     if found.stopped:
         return found
@@ -436,7 +436,7 @@ def _explained(trials: _Trials) -> SolveResult:
 
 
 def _full(found: SolveResult, safety: Safety, text: str) -> Trial:
-    """A value with all its results."""
+    """The trial of a value with all of its results."""
     return tried(found.asked, [f"{found.path}={text}", *safety.demand], best=found.best)
 
 

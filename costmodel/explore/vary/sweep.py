@@ -28,7 +28,7 @@ class Swept:
 
     @property
     def total(self) -> int:
-        """How many combinations there are."""
+        """The number of combinations."""
         return math.prod(len(axis.values) for axis in self.axes)
 
     @property
@@ -46,7 +46,7 @@ def sweep(
     alone: bool = False,
     pace: Watcher = UNWATCHED,
 ) -> Swept:
-    """The scenario at every combination; a fault only when none of them has an answer.
+    """Evaluates the scenario at every combination; a fault only where none of them has an answer.
 
     best: with the best plan of each. alone: whether flags are given without a scenario
     """

@@ -22,7 +22,7 @@ _EACH = "tokens_per_s_per_gpu"
 
 
 def growth_of(case: ResolvedScenario, *, weak: bool, best: bool) -> RankGrowth:
-    """The same batch, or one that grows with the ranks."""
+    """How training scales: the batch stays (strong scaling), or grows with the ranks (weak scaling)."""
     return RankGrowth(
         strong="strong scaling, the same batch",
         weak="weak scaling, the batch grows with the ranks",
@@ -50,7 +50,7 @@ def _paces(case: LoadedScenario, found: PlanAnswer) -> tuple[float, float]:
 
 
 def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
-    """What is wrong with a number of accelerators that does not keep the proportion of the groups."""
+    """A fault for a number of accelerators that does not keep the proportion of the groups; else None."""
     cluster, all_of_it = case.scenario.cluster, case.scenario.cluster.nodes * case.node.accelerators
     if all((group.nodes * ranks / all_of_it).is_integer() for group in cluster.groups or []):
         return None
@@ -60,7 +60,7 @@ def _uneven(case: ResolvedScenario, ranks: float) -> Fault | None:
 
 
 def _settings(case: ResolvedScenario, ranks: float, *, weak: bool, best: bool) -> list[str]:
-    """What makes the cluster that large: whole nodes, or a part of one."""
+    """Settings for a cluster of that size: whole nodes, or a part of one."""
     node, scenario = case.node, case.scenario
     whole, groups = ranks >= node.accelerators, scenario.cluster.groups or []
     own = scenario.cluster.nodes * node.accelerators

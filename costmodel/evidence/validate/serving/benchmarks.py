@@ -45,7 +45,7 @@ PROMPTS = "prompts"  # steps with prompts of others between two tokens
 def predictions(
     rows: Sequence[ServingRow], shelf: CachedReader, count: Callable[[int, int], None] = lambda done, rows: None
 ) -> list[Predicted]:
-    """What is predicted for each row, or why there is nothing; count: is given the rows that are done, and all."""
+    """The predicted figures of each row, or the reason for none; `count` gets the rows done and the total."""
     found: dict[int, Predicted] = {}
     for members in groups(rows):
         count(len(found), len(rows))
@@ -60,7 +60,7 @@ def predictions(
 
 
 def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCase:
-    """The scenario of rows that differ in layout and load alone, on as many nodes as the largest of them."""
+    """The scenario of rows that differ only in layout and load, on as many nodes as the largest row needs."""
     scenario, most = rows[0].scenario, max(row.scenario["cluster"]["nodes"] for row in rows)
     tree = {**scenario, "cluster": {**scenario["cluster"], "nodes": most}}
     try:
@@ -74,7 +74,7 @@ def case_of_group(rows: Sequence[ServingRow], shelf: CachedReader) -> ServingCas
 
 
 def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
-    """The rows that ask the same but for layout, load and number of nodes; learned positions bound the lengths."""
+    """Row numbers by scenario: rows of a group differ only in layout, load and nodes; learned positions bound them."""
     alike: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         columns = ("concurrency",) if row.learned_positions else (*LENGTHS, "concurrency")
@@ -88,7 +88,7 @@ def groups(rows: Iterable[ServingRow]) -> list[list[int]]:
 
 
 def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicted]:
-    """What is predicted for rows of one scenario."""
+    """The predicted figures of rows that share one scenario."""
     tp, pp, ep, apart = (np.array(column) for column in zip(*(row.layout for row in rows), strict=True))
     ones = np.ones(len(rows))
     layout = PlanColumns(tp, pp, ep, apart, ones, inputs.budget * ones)
@@ -105,7 +105,7 @@ def of_group(inputs: ServingInputs, rows: Sequence[ServingRow]) -> list[Predicte
 
 
 def _widths(inputs: ServingInputs) -> dict[str, tuple[float, float]]:
-    """Spreads of each figure below and above it."""
+    """The spread of each figure below and above its prediction."""
     width = spreads(inputs)
     token, later, first = (float(np.asarray(each)) for each in (width.token, width.later, width.first))
     late = float(combined_error(later, width.first_beside_steps))
@@ -131,7 +131,7 @@ def _row(found: Benchmark, widths: Mapping[str, tuple[float, float]], index: int
 
 @record
 class Benchmark:
-    """What so many users in a closed loop see of each layout, and why some layouts cannot be."""
+    """The figures of each layout with so many users in a closed loop, and why some layouts are invalid."""
 
     state: SteadyState
     tokens_per_gpu: Rows
@@ -141,7 +141,7 @@ class Benchmark:
 
 
 def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst: bool) -> Benchmark:
-    """Closed loops of so many users, one number for each layout."""
+    """Evaluates a closed loop of `users` users for each layout."""
     memory = memory_use(inputs, layout)
     refused = [""] * len(layout)
     for code, mask in (("M001", np.broadcast_to(np.asarray(memory.pool <= 0), len(layout))), *invalid(inputs, layout)):
@@ -161,7 +161,7 @@ def benchmark(inputs: ServingInputs, layout: PlanColumns, users: Rows, *, burst:
 
 
 def _parts(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
-    """The share of each term of a time per token: of a step without prompts, and what steps with prompts add."""
+    """The share of each term in the time per token: the terms of a decode step, and the time that prefill adds."""
     times = {name: getattr(decode, name) for name in STEP_TERMS}
     times[PROMPTS] = np.maximum(token - decode.total, 0.0)
     whole = sum(times.values(), start=np.zeros(rows))
@@ -169,7 +169,7 @@ def _parts(decode: StepTime, token: Number, rows: int) -> dict[str, Rows]:
 
 
 def shortest_step(inputs: ServingInputs, layout: PlanColumns, decodes: Number) -> Number:
-    """Time to read what so many sequences need of the weights once, at the datasheet's memory bandwidth."""
+    """Time to read the weights that a step of `decodes` sequences uses, at the datasheet's memory bandwidth."""
     nbytes: Number = 0.0
     for kind in inputs.model.layers:
         maps, routed = layer_weights(inputs, layout, kind)

@@ -28,7 +28,7 @@ Ends = tuple[float, float | None, float | None]
 def compared_serving(
     table: ServingTable, quantity: Quantity | None, where: Where, shelf: CachedReader, count: RowCount
 ) -> Validated:
-    """Rows of a table of serving beside our predictions, evaluated together."""
+    """Compares the rows of a serving table with predictions, all evaluated together."""
     asked = serving_quantity(table, quantity)
     rows = chosen_rows(table, where, shelf)
     answers = zip(rows, serving_answers(rows, asked, shelf, count), strict=True)
@@ -36,7 +36,7 @@ def compared_serving(
 
 
 def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Compared:
-    """One row's figure beside the predicted one."""
+    """Compares the measured figure of one row with the predicted one."""
     value, predicted, filled, refused = answer
     ours, low, high = (predicted.get(each) for each in (name, f"{name}_low", f"{name}_high"))
     groups = groups_of_row(row, refused.code if refused else "modelled", shelf)
@@ -50,7 +50,7 @@ def _compared(row: CsvRow, name: str, answer: Answer, shelf: CachedReader) -> Co
 
 
 def serving_quantity(table: ServingTable, quantity: Quantity | None) -> ServingQuantity:
-    """What is asked of a table of serving; by itself time per token, of start-up logs the cache."""
+    """The quantity to compare: as asked, else time per token, or the cache for start-up logs."""
     logs = LOGGED in table.columns
     asked = quantity or ("cache" if logs else "tpot")
     if asked not in get_args(ServingQuantity):

@@ -42,7 +42,7 @@ _POLL, _POLL_OF_FEW, _MANY = 30.0, 10.0, 16.0  # steps: scheduler-recv-interval 
 
 @record
 class ServingRow:
-    """What a row asks: the scenario without its load, the layout, and which cells were filled on the way."""
+    """A row as input of a prediction: the scenario without its load, the layout, and the imputed cells."""
 
     row: CsvRow
     scenario: dict[str, Any]
@@ -60,7 +60,7 @@ class ServingRow:
 
 
 def serving_row(row: CsvRow, shelf: CachedReader) -> ServingRow:
-    """What a row asks, or the reason why it cannot be asked."""
+    """Turns a row into the input of a prediction, or raises the reason why that is impossible."""
     filled: dict[str, str] = {}
     readable(row)
     model = model_of(row, shelf)
@@ -106,7 +106,7 @@ def readable(row: CsvRow) -> None:
 
 
 def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, Any], float]:
-    """The accelerator of a row, the node that stands for its own with that accelerator in it, and how many it has."""
+    """The accelerator of a row, its node or a proxy node with that accelerator, and the accelerators per node."""
     accelerator = accelerator_named(row.text("gpu"), shelf=shelf)
     stand = proxy_node(shelf, accelerator) if accelerator and shelf.has("accelerator", accelerator) else None
     if stand is None:
@@ -117,7 +117,7 @@ def machine_of(row: CsvRow, shelf: CachedReader) -> tuple[str, str | dict[str, A
 
 
 def model_of(row: CsvRow, shelf: CachedReader) -> Model:
-    """The shipped model of the shape that a row's name stands for."""
+    """The shipped model with the shape of the model that a row names."""
     stated = row.text("model")
     found = shape_of(stated, sorted(shelf.names("model"))) if stated else ""
     if not found:
@@ -127,7 +127,7 @@ def model_of(row: CsvRow, shelf: CachedReader) -> Model:
 
 
 def _layout(row: CsvRow) -> tuple[float, float, float, float]:
-    """The degrees of a row: its tp is that of all ranks, of which groups of attention share the work."""
+    """The layout of a row (tp, pp, ep, dp_attention); its tp may count the ranks of all attention groups."""
     tp = next(needed(row, "tp"))
     groups, ep = row.number("dp_attention") or 1.0, row.number("ep") or 1.0
     pp, gpus = row.number("pp") or 1.0, row.number("gpus")
@@ -151,7 +151,7 @@ def engine_of(row: CsvRow, filled: dict[str, str]) -> str:
 
 
 def _launched(row: CsvRow, engine: str, load: tuple[str, float, float], filled: dict[str, str]) -> dict[str, float]:
-    """What benchmarks set of an engine, by the family of the part, groups of attention, and users."""
+    """Engine settings that benchmarks use, by accelerator family, attention groups, and users."""
     family, groups, users = load
     budget = row.number("max_num_batched_tokens")
     found = {"budget": budget} if budget else {}
@@ -172,7 +172,7 @@ def _traffic(row: CsvRow, filled: dict[str, str]) -> str:
 
 
 def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
-    """What the products read and the weights are kept in, by the precision of a row."""
+    """The number types of products, weights and KV cache that the precision of a row stands for."""
     stated = row.text("precision").lower().replace("-", "_")
     dense, experts = row.text("gemm_type") or stated, row.text("expert_type") or row.text("gemm_type") or stated
     narrow_cache = family.startswith("blackwell") and (stated or dense)[:3] in ("fp8", "fp4", "nvf")
@@ -193,7 +193,7 @@ def _types(row: CsvRow, model: Model, family: str, filled: dict[str, str]) -> di
 
 
 def _four_bits(model: Model, family: str, filled: dict[str, str]) -> dict[str, str]:
-    """Checkpoints of 4 bits: of a mixture experts alone; multiplied in 4 bits where the accelerator can."""
+    """The types of 4-bit checkpoints: only experts in a mixture; Blackwell also multiplies in 4 bits."""
     blackwell = family.startswith("blackwell")
     filled["precision"] = "nvfp4" if blackwell else "bf16"
     if not model.has_experts:

@@ -50,7 +50,7 @@ def serving_answers(
     shelf: CachedReader,
     count: Callable[[int, int], None] = lambda done, rows: None,
 ) -> Iterator[Answer]:
-    """Of each row what was measured, what is predicted, which cells were filled, and why nothing is.
+    """For each row the measured value, the predictions, the imputed cells, and the reason if nothing is predicted.
 
     count: is given the rows that are done, and all of them
     """
@@ -77,7 +77,7 @@ def _asked(row: CsvRow, shelf: CachedReader) -> ServingRow | CannotModel:
 
 
 def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
-    """The pool of a start-up log."""
+    """The KV-cache pool of a start-up log, measured and predicted."""
     value = logged_pool(row)
     try:
         if value is None:
@@ -89,7 +89,7 @@ def _cached(row: CsvRow, shelf: CachedReader) -> Answer:
 
 
 def _answer(question: ServingRow, quantity: ServingQuantity, predicted: Predicted) -> Answer:
-    """A row's figure beside the predicted one, unless the row cannot be true."""
+    """The measured value of a row with its predictions; refused if the row is implausible or lacks the quantity."""
     value = measured(question, quantity)
     try:
         if isinstance(predicted, CannotModel):
@@ -135,7 +135,7 @@ def _possible(row: CsvRow, floor: float) -> None:
 
 
 def _consistent(question: ServingRow) -> None:
-    """Refuse a row whose requests in flight, rate and latency are not of one run."""
+    """Refuse a row whose requests in flight, rate and latency contradict each other."""
     row, output = question.row, question.scenario["workload"]["output"]
     first, token, rate = row.number("ttft_s"), row.number("tpot_s"), row.number("requests_per_s")
     tokens = row.number("tokens_per_s_per_gpu")
@@ -155,13 +155,13 @@ _TYPES = {"": "bf16", "2": "bf16", "1": "fp8"}
 
 
 def logged_pool(row: CsvRow) -> float | None:
-    """The pool of one device that a log states, in bytes."""
+    """The KV-cache pool of one device that a log states, in bytes."""
     value = row.number("log_kv_gib")
     return None if value is None else value * GIB
 
 
 def predicted_pool(row: CsvRow, shelf: CachedReader) -> tuple[dict[str, float], dict[str, str]]:
-    """The pool of one device that an engine leaves, with its P10 and P90, and what the row leaves open."""
+    """The predicted KV-cache pool of one device with P10 and P90, and the imputed cells."""
     filled: dict[str, str] = {}
     readable(row)
     scenario = _scenario(row, shelf, filled)
@@ -220,7 +220,7 @@ def _type(row: CsvRow, name: str) -> str:
 
 
 def _configured(row: CsvRow, case: ServingCase, filled: dict[str, str]) -> Engine:
-    """The engine with what the log states of it."""
+    """The engine with the settings that the log states."""
     engine, stated = case.stack, {}
     for column in ("u", "max_num_batched_tokens", "max_num_seqs"):
         if row.number(column) is None:
